@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -123,12 +124,18 @@ func (d Duration) String() string {
 	return s
 }
 
+// writtenDuration matches what time.ParseDuration reads, however large.
+var writtenDuration = regexp.MustCompile(`^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
 // ParseDuration reads text such as "10m". A bare number is refused, because its unit would be a guess.
 func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
 		if _, err := strconv.ParseFloat(s, 64); err == nil {
 			return 0, fmt.Errorf("%q is a duration without a unit: write %ss or %sms", s, s, s)
+		}
+		if writtenDuration.MatchString(s) {
+			return 0, fmt.Errorf("%q is longer than the longest duration, which is 2562047h", s)
 		}
 		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 10m or 2h", s)
 	}

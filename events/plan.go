@@ -81,6 +81,14 @@ type Policy struct {
 	CoolDownTimes int
 }
 
+// Acceptance is what a task gets when its submission is accepted.
+type Acceptance struct {
+	Labels   map[string]string
+	Priority int
+	// Cost is the work of the expressions that were evaluated, in units of their budget.
+	Cost int
+}
+
 // Start is what a definition prescribes for the start of an attempt.
 type Start struct {
 	CompleteWithin Duration

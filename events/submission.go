@@ -109,7 +109,7 @@ func (s *Submission) check() error {
 		return memberError("", "is out of range")
 	}
 	for name, value := range s.Labels {
-		if !labelAllowed(name, value) {
+		if !LabelAllowed(name, value) {
 			return memberError("/labels", "has one that is not allowed")
 		}
 	}
@@ -272,15 +272,19 @@ func (s *Submission) readLabels(raw json.RawMessage) error {
 		switch err := json.Unmarshal(m.value, &v); {
 		case err != nil || isNull(m.value):
 			faults = append(faults, memberError(pointerTo(at, m.name), "is not a text"))
-		case !labelAllowed(m.name, v):
-			faults = append(faults, memberError(pointerTo(at, m.name), "a key has 1 to %d bytes without a colon, a value up to %d", MaxLabelKey, MaxLabelValue))
+		case !LabelAllowed(m.name, v):
+			faults = append(faults, memberError(pointerTo(at, m.name), "%s", LabelRule))
 		}
 		s.Labels[m.name] = v
 	}
 	return errors.Join(faults...)
 }
 
-func labelAllowed(name, value string) bool {
+// LabelRule says which labels LabelAllowed allows.
+var LabelRule = fmt.Sprintf("a key has 1 to %d bytes without a colon, a value up to %d", MaxLabelKey, MaxLabelValue)
+
+// LabelAllowed says whether a task may have a label with that name and value.
+func LabelAllowed(name, value string) bool {
 	return name != "" && len(name) <= MaxLabelKey && strings.IndexByte(name, ':') < 0 && strings.IndexByte(name, 0) < 0 && len(value) <= MaxLabelValue
 }
 

@@ -110,7 +110,7 @@ func TestBodiesAreNotInMemory(t *testing.T) {
 	c := scheduler.NewCatalog(d)
 	var records []*events.Record
 	for i := range 100 {
-		records = append(records, definitionRecord(t, "workflow: w\ndescription: "+strings.Repeat("x", 5000)+strconv.Itoa(i)+"\nsteps: {a: {agent: a}}", 1))
+		records = append(records, definitionRecord(t, "workflow: w\noutput: "+strings.Repeat("x", 5000)+strconv.Itoa(i)+"\nsteps: {a: {agent: a}}", 1))
 		require.NoError(t, c.Apply(records[i]))
 		require.NoError(t, c.Apply(records[i]))
 	}

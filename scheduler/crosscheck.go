@@ -6,16 +6,13 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// crossCheck checks the rules that span steps. It returns nil if the needs form a cycle: then it is not known which step runs
-// before which.
+// crossCheck checks the rules that span steps. If the needs form a cycle, the other rules are checked all the same, as far as they are
+// broken whichever need is removed.
 func (o *outline) crossCheck() *ancestry {
 	g := o.checkNeeds()
-	if cycles := g.cycles(); len(cycles) > 0 {
-		for _, c := range cycles {
-			s := o.step(c[0])
-			o.doc.fault(s.key, s.path, "steps need each other in a cycle: %s", arrow(c))
-		}
-		return nil
+	for _, c := range g.cycles() {
+		s := o.step(c[0])
+		o.doc.fault(s.key, s.path, "steps need each other in a cycle: %s", arrow(c))
 	}
 	ancestors := g.ancestors()
 	o.checkPivot(ancestors)
@@ -92,6 +89,7 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 	}
 	for _, s := range o.steps {
 		switch {
+		case s != pivot && ancestors.needs(s.id, pivot.id) && ancestors.needs(pivot.id, s.id): // a cycle: either may come first
 		case s == pivot || ancestors.needs(s.id, pivot.id):
 			if s != pivot && s.then.is(ThenUndo) {
 				s.then.fault("the steps after the pivot are never undone: write park, or leave then out")
@@ -105,7 +103,7 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 			if s.undo != nil {
 				s.undo.warn("never used: the pivot and the steps after it are never undone")
 			}
-		case !ancestors.needs(pivot.id, s.id):
+		case !ancestors.cyclic && !ancestors.needs(pivot.id, s.id):
 			s.doc.warn(s.key, s.path, "runs in parallel with the pivot %s: if it fails after the pivot completed, it can no longer be undone; "+
 				"let the pivot need it, or let it need the pivot", pivot.id)
 		}

@@ -35,13 +35,16 @@ const (
 
 // body is the source of a definition as Parse returns it: its keys are those of the language.
 type body struct {
-	Workflow    string              `json:"workflow"`
-	Description string              `json:"description"`
-	Input       json.RawMessage     `json:"input"`
-	Deadline    events.Duration     `json:"deadline"`
-	Defaults    bodyDefaults        `json:"defaults"`
-	Steps       map[string]bodyStep `json:"steps"`
-	Output      json.RawMessage     `json:"output"`
+	Workflow    string                     `json:"workflow"`
+	Title       string                     `json:"title"`
+	Description string                     `json:"description"`
+	Input       json.RawMessage            `json:"input"`
+	Deadline    events.Duration            `json:"deadline"`
+	Labels      map[string]json.RawMessage `json:"labels"`
+	Priority    json.RawMessage            `json:"priority"`
+	Defaults    bodyDefaults               `json:"defaults"`
+	Steps       map[string]bodyStep        `json:"steps"`
+	Output      json.RawMessage            `json:"output"`
 }
 
 type bodyDefaults struct {
@@ -74,6 +77,8 @@ type bodyCoolDown struct {
 
 type bodyStep struct {
 	bodyPolicy
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
 	StartWithin events.Duration `json:"start_within"`
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
@@ -113,7 +118,10 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 	if !ok {
 		return nil, fmt.Errorf("workflow %q: steps need each other in a cycle", b.Workflow)
 	}
-	def := &Definition{Workflow: b.Workflow, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Output: present(b.Output)}
+	def := &Definition{
+		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Labels: b.Labels,
+		Priority: present(b.Priority), Output: present(b.Output),
+	}
 	forward := b.forwardOnly(g)
 	for _, id := range order {
 		def.Steps = append(def.Steps, b.step(id, forward[id]))
@@ -162,7 +170,7 @@ func (b *body) step(id string, forward bool) Step {
 	s := b.Steps[id]
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
-		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
+		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
 		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),

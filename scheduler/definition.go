@@ -9,12 +9,17 @@ import (
 // Definition is one version of a workflow with every $ref inlined and every default filled, as DefinitionAdopted carries it. A
 // partition never fills defaults itself, so a later Sagalog with other defaults changes no task that is under way.
 type Definition struct {
-	Workflow    string `json:"workflow"`
+	Workflow string `json:"workflow"`
+	// Title and Description say to people what the workflow does.
+	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 	// Input is the JSON Schema of a task's input. If absent, any JSON value is valid.
 	Input json.RawMessage `json:"input,omitempty"`
 	// Deadline counts from a task's acceptance. Zero means no deadline.
 	Deadline events.Duration `json:"deadline,omitzero"`
+	// Labels holds the template of each label that a task gets, and Priority that of its priority. What the submission says itself wins.
+	Labels   map[string]json.RawMessage `json:"labels,omitempty"`
+	Priority json.RawMessage            `json:"priority,omitempty"`
 	// Steps are in topological order, and sorted by ID if that leaves a choice: a canonical body has no
 	// order.
 	Steps []Step `json:"steps"`
@@ -24,7 +29,9 @@ type Definition struct {
 
 // Step is one step of a workflow: a vertex of its DAG.
 type Step struct {
-	ID string `json:"id"`
+	ID          string `json:"id"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
 	// Agent does the step. Absent if nobody does: Sleep or Wait is set then.
 	Agent string   `json:"agent,omitempty"`
 	Needs []string `json:"needs,omitempty"`

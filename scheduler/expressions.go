@@ -21,10 +21,14 @@ var (
 	undoVars   = []string{"task", "input", "steps", "step"}
 	checkVars  = []string{"task", "input", "steps", "output"}
 	outputVars = doVars
+	acceptVars = []string{"task", "input"}
 
 	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
 	stepMembers    = []string{"state", "input", "output", "error"}
 	ownStepMembers = []string{"input", "output", "error", "progress"}
+	// What is known of a task when it is accepted. Its priority may depend on its labels.
+	labelMembers    = []string{"id", "workflow", "version"}
+	priorityMembers = []string{"id", "workflow", "version", "labels"}
 )
 
 // setting is the place of an expression and the names that it may use there.
@@ -32,8 +36,7 @@ type setting struct {
 	doc  *document
 	vars []string
 	// self is the step to which the expressions belong. It is empty for the output, which is evaluated when every step has ended.
-	self string
-	// ancestors is nil if the needs form a cycle.
+	self      string
 	ancestors *ancestry
 	// absent says when the output of a step that is over is null, for each step where it may be.
 	absent map[string]string
@@ -41,11 +44,13 @@ type setting struct {
 	undo   bool
 	// check says that the expressions judge the output of their own step.
 	check bool
+	// taskMembers are the members of task that the expressions see.
+	taskMembers []string
 }
 
-// checkExpressions compiles every expression and checks its references. ancestors is nil if the needs form a cycle.
+// checkExpressions compiles every expression and checks its references.
 func (o *outline) checkExpressions(ancestors *ancestry) {
-	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars}
+	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers}
 	for _, s := range o.steps {
 		if when := s.withoutOutput(); when != "" {
 			base.absent[s.id] = when
@@ -73,6 +78,7 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 			at.template(s.undoWith.value, s.undoWith.path)
 		}
 	}
+	o.checkAcceptance(base)
 	if o.output != nil {
 		at := base
 		at.vars = outputVars
@@ -97,11 +103,12 @@ func (a setting) condition(m member, never string) {
 		return
 	}
 	c, err := exprlang.CompileCondition(src, a.vars...)
+	refs := c.References()
 	if err != nil {
 		a.compileFaults(m.value, m.path, err)
+		a.references(m.value, m.path, refs)
 		return
 	}
-	refs := c.References()
 	sound := a.references(m.value, m.path, refs)
 	if len(refs) == 0 {
 		switch yes, err := c.Eval(exprlang.NewScope(nil)); {
@@ -147,11 +154,12 @@ func (a setting) template(n *yaml.Node, path string) {
 
 func (a setting) text(n *yaml.Node, path string) {
 	t, err := exprlang.CompileString(n.Value, nil, a.vars...)
+	refs := t.References()
 	if err != nil {
 		a.compileFaults(n, path, err)
+		a.references(n, path, refs)
 		return
 	}
-	refs := t.References()
 	if !a.references(n, path, refs) {
 		return
 	}
@@ -177,6 +185,9 @@ func (a setting) compileFaults(n *yaml.Node, path string, err error) {
 }
 
 func (a setting) suggestVariable(name string) string {
+	if a.accepting() && (name == "steps" || name == "step" || name == "output") {
+		return "labels and priority are evaluated when the task is accepted, before any step: use input and task"
+	}
 	if name == "step" {
 		return "step is for undo mappings; write steps." + name + ".output for another step"
 	}
@@ -209,7 +220,10 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 func (a setting) reference(p []string) string {
 	switch p[0] {
 	case "task":
-		return unknownMember("task", p[1:], taskMembers)
+		if len(p) > 1 && slices.Contains(taskMembers, p[1]) && !slices.Contains(a.taskMembers, p[1]) {
+			return "task." + p[1] + " is not known yet when the task is accepted: use input, or task." + strings.Join(a.taskMembers, ", task.")
+		}
+		return unknownMember("task", p[1:], a.taskMembers)
 	case "step":
 		return unknownMember("step", p[1:], ownStepMembers)
 	case "steps":
@@ -229,7 +243,7 @@ func (a setting) reference(p []string) string {
 		return "a check has the output of its step as output"
 	case id == a.self:
 		return "a step cannot use its own output: it has not run yet"
-	case a.self != "" && a.ancestors != nil && !a.ancestors.needs(a.self, id):
+	case a.self != "" && !a.ancestors.needs(a.self, id):
 		return "step " + id + " may not have run yet: add it to needs of " + a.self
 	}
 	return unknownMember(stepPath(id), p[2:], stepMembers)

@@ -85,13 +85,17 @@ func newRun(t *testing.T, src *scheduler.Source, input []byte) *run {
 	w := &run{t: t, sched: scheduler.New(), state: events.NewState(0, nil), steps: len(d.Steps), now: 1_800_000_000_000}
 	require.NoError(t, w.sched.Prepare(src.Hash, body), "an accepted definition compiles again")
 	in, err := events.Compact(input)
-	if err != nil || w.sched.CheckInput(src.Hash, in) != "" {
+	if err != nil {
+		return nil
+	}
+	accepted, wrong := w.sched.Accept(src.Hash, &events.Submission{ID: "t", Input: in}, 1)
+	if wrong != "" {
 		return nil
 	}
 	_, err = w.state.Apply(&events.Fact{Time: w.now, Body: &events.PartitionClaimed{ID: "a"}}, 0)
 	require.NoError(t, err)
 	w.emit("", &events.DefinitionAdopted{Workflow: src.Workflow, Hash: src.Hash, Version: 1, Body: body})
-	w.emit("t", &events.Submitted{Workflow: src.Workflow, Version: 1, Hash: src.Hash, Input: in})
+	w.emit("t", &events.Submitted{Workflow: src.Workflow, Version: 1, Hash: src.Hash, Input: in, Labels: accepted.Labels, Priority: accepted.Priority})
 	return w
 }
 

@@ -10,7 +10,7 @@ import (
 type graph map[string][]string
 
 // order returns the steps so that each comes after the steps that it needs, and sorts them by ID if that leaves a
-// choice. If there are cycles, ok is false and their steps come last.
+// choice. If there are cycles, ok is false, and their steps and those behind them are missing.
 func (g graph) order() (ids []string, ok bool) {
 	missing := make(map[string]int, len(g))
 	needed := make(map[string][]string, len(g))
@@ -47,28 +47,69 @@ type ancestry struct {
 	// sets has a bit for each step that a step needs. With maps, a thousand steps that each need all steps before them would take
 	// minutes.
 	sets [][]uint64
+	// cyclic says that some steps need each other.
+	cyclic bool
 }
 
-// ancestors returns the ancestry of a graph, which must have no cycle.
+// ancestors returns the ancestry of a graph. Steps of a cycle need each other and themselves.
 func (g graph) ancestors() *ancestry {
-	order, _ := g.order()
-	a := &ancestry{index: make(map[string]int, len(order)), sets: make([][]uint64, len(order))}
-	for i, id := range order {
-		a.index[id] = i
-		set := make([]uint64, (len(order)+63)/64)
-		for _, n := range g[id] {
-			at, known := a.index[n]
-			if !known {
-				continue
-			}
-			set[at/64] |= 1 << (at % 64)
-			for w, bits := range a.sets[at] {
-				set[w] |= bits
+	order, ok := g.order()
+	clean := len(order)
+	if !ok {
+		for _, id := range slices.Sorted(maps.Keys(g)) {
+			if !slices.Contains(order[:clean], id) {
+				order = append(order, id)
 			}
 		}
-		a.sets[i] = set
+	}
+	a := &ancestry{index: make(map[string]int, len(order)), sets: make([][]uint64, len(order)), cyclic: !ok}
+	for i, id := range order {
+		a.index[id] = i
+		a.sets[i] = make([]uint64, (len(order)+63)/64)
+	}
+	direct := make([][]int, len(order))
+	for i, id := range order {
+		for _, n := range g[id] {
+			if at, known := a.index[n]; known {
+				direct[i] = append(direct[i], at)
+			}
+		}
+	}
+	for i := range order {
+		if i < clean {
+			for _, at := range direct[i] {
+				a.join(i, at)
+			}
+		} else {
+			a.reach(i, clean, direct)
+		}
 	}
 	return a
+}
+
+// join adds a step and all that it needs to what step i needs.
+func (a *ancestry) join(i, at int) {
+	a.sets[i][at/64] |= 1 << (at % 64)
+	for w, bits := range a.sets[at] {
+		a.sets[i][w] |= bits
+	}
+}
+
+// reach finds what a step needs that is in a cycle or behind one. The sets of the first clean steps are complete.
+func (a *ancestry) reach(i, clean int, direct [][]int) {
+	todo := slices.Clone(direct[i])
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		switch {
+		case a.sets[i][at/64]&(1<<(at%64)) != 0:
+		case at < clean:
+			a.join(i, at)
+		default:
+			a.sets[i][at/64] |= 1 << (at % 64)
+			todo = append(todo, direct[at]...)
+		}
+	}
 }
 
 // needs says whether a step needs another, directly or not.

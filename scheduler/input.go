@@ -30,6 +30,8 @@ type inliner struct {
 	files  map[string]any
 	order  []string
 	limits schemaLimits
+	// large says that a file is over the limits, so that the schema as a whole is not compiled.
+	large bool
 }
 
 // inlineInput returns the schema of the input with every $ref to a file inlined. It reports a schema that does not compile.
@@ -38,7 +40,6 @@ func inlineInput(m *member, open func(string) ([]byte, error)) any {
 		m.fault("expected a JSON Schema, got %s", kindOf(m.value))
 		return nil
 	}
-	before := len(m.doc.faults.list)
 	in := &inliner{faults: m.doc.faults, open: open, files: map[string]any{}}
 	if m.doc.maxBytes > maxDocumentBytes {
 		in.limits.subSchemas = -1 // files are inlined, and their $defs is one object more
@@ -53,7 +54,7 @@ func inlineInput(m *member, open func(string) ([]byte, error)) any {
 	}
 	in.walk(root, at)
 	root = in.bundle(root)
-	if len(m.doc.faults.list) > before || !in.limits.within(at.doc, at.node, m.path) {
+	if m.doc.faults.full() || in.large || !in.limits.within(at.doc, at.node, m.path) {
 		return nil
 	}
 	if _, err := compileSchema(root); err != nil {
@@ -98,7 +99,11 @@ func (in *inliner) walk(v any, at source) {
 			key, below := at.node.Content[i].Value, at.node.Content[i+1]
 			switch ref, isRef := v[key].(string); {
 			case isRef && (key == "$ref" || key == "$dynamicRef") && isFile(ref):
-				v[key] = in.reference(source{doc: at.doc, node: below, name: at.name}, ref)
+				if to := in.reference(source{doc: at.doc, node: below, name: at.name}, ref); to != "" {
+					v[key] = to
+				} else {
+					delete(v, key) // what is missing allows everything, so that the rest can be checked
+				}
 			case !slices.Contains(dataKeywords, key):
 				in.walk(v[key], source{doc: at.doc, node: below, name: at.name})
 			}
@@ -106,18 +111,19 @@ func (in *inliner) walk(v any, at source) {
 	}
 }
 
-// reference returns what a $ref to a file becomes.
+// reference returns what a $ref to a file becomes, "" if it reported a fault.
 func (in *inliner) reference(at source, ref string) string {
 	file, fragment, _ := strings.Cut(ref, "#")
 	name := relative(at.name, file)
 	if _, known := in.files[name]; !known {
 		d := in.load(at, file)
 		if d == nil {
-			return ref
+			return ""
 		}
 		v := value(d.root)
 		if !in.limits.within(d, d.root, "") {
-			return ref
+			in.large = true
+			return ""
 		}
 		in.files[name] = v
 		in.order = append(in.order, name)

@@ -9,6 +9,7 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
 // member is a key of a mapping and its value.
@@ -20,10 +21,9 @@ type member struct {
 
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
-	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks",
-	"schedule":  "schedules",
-	"retention": "retention by workflow", "priority": "a priority by workflow", "labels": "labels by workflow",
-	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
+	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "schedule": "schedules",
+	"remember_for": "how long tasks are remembered, by workflow", "not_before": "delayed starts", "reply_to": "replies",
+	"on_failure": "failure handlers", "limits": "limits by workflow",
 }
 
 // renamedKeys are the names that keys had before. They are near no other key by their letters.
@@ -154,13 +154,17 @@ func (m member) duration() events.Duration {
 type bounds struct{ least, most int }
 
 func (m member) count(b bounds) {
-	v, err := strconv.Atoi(m.value.Value)
-	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!int" || err != nil {
+	large := m.value.Tag == "!!float" && strings.Trim(m.value.Value, "+-0123456789") == "" // YAML has no integers beyond 64 bits
+	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!int" && !large {
 		m.fault("expected a whole number, got %s", kindOf(m.value))
 		return
 	}
-	if v < b.least || v > b.most {
-		m.fault("%d is not between %d and %d", v, b.least, b.most)
+	written, err := yamltree.Scalar(m.value)
+	if err != nil {
+		return // plain has reported it
+	}
+	if v, err := strconv.Atoi(fmt.Sprint(written)); err != nil || v < b.least || v > b.most { // an error means that it is too large for an int
+		m.fault("%s is not between %d and %d", abbreviate(m.value.Value), b.least, b.most)
 	}
 }
 

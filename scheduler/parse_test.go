@@ -170,6 +170,11 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			`f:3:29: steps.a.on_timeout: "retry" is not undo, park or continue`,
 			"f:4:54: steps.b.on_timeout: the task cannot go on without its pivot: write park or undo, or leave on_timeout out",
 			"f:5:41: steps.c.on_timeout: the steps after the pivot are never undone: write park or continue, or leave on_timeout out"}},
+		{"numbers and durations out of range", head + "  a: {agent: a, complete_within: 99999999999h, retry: {attempts: 99999999999999999999, factor: 1000}, cool_down: {wait: 1s, times: -0x10}}", []string{
+			`f:3:34: steps.a.complete_within: "99999999999h" is longer than the longest duration, which is 2562047h`,
+			"f:3:66: steps.a.retry.attempts: 99999999999999999999 is not between 1 and 1000",
+			"f:3:96: steps.a.retry.factor: 1000 is not between 1 and 100",
+			"f:3:132: steps.a.cool_down.times: -0x10 is not between 0 and 1000"}},
 		{"retry as a number", head + "  a: {agent: a, retry: 3}", []string{"f:3:24: steps.a.retry: expected a mapping, got the number 3"}},
 		{"attempts as text", head + "  a: {agent: a, retry: {attempts: \"3\"}}", []string{`f:3:35: steps.a.retry.attempts: expected a whole number, got the text "3"`}},
 		{"cool down without wait", head + "  a: {agent: a, cool_down: {times: 3}}", []string{"f:3:17: steps.a.cool_down: wait is missing: how long to wait before the step starts over"}},

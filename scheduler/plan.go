@@ -3,7 +3,6 @@ package scheduler
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -44,19 +43,6 @@ func (s *Scheduler) prepared(t *events.Task) (*Program, error) {
 		return p, nil
 	}
 	return nil, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
-}
-
-// CheckInput validates a task's input against the schema of the definition. It returns the faults as one text, or "".
-func (s *Scheduler) CheckInput(hash string, input []byte) string {
-	p := s.Program(hash)
-	if p == nil {
-		return "the definition is not prepared"
-	}
-	var texts []string
-	for _, f := range p.ValidateInput(input) {
-		texts = append(texts, "/input"+f.Pointer+": "+f.Message)
-	}
-	return strings.Join(texts, "; ")
 }
 
 // Plan returns what follows from the task's state. It is pure (INV4), and once its facts are folded it returns no more facts

@@ -40,7 +40,8 @@ func openWorld(tb testing.TB, dir, name, input string) *world {
 		ID: "order-4711", Run: 1, Workflow: src.Workflow, Version: 1, Definition: src.Hash, State: events.TaskStateProcessing,
 		Input: json.RawMessage(input), SubmittedAt: 1_800_000_000_000,
 	}
-	require.Empty(tb, w.sched.CheckInput(w.hash, w.task.Input))
+	_, wrong := w.sched.Accept(w.hash, &events.Submission{ID: w.task.ID, Input: w.task.Input}, 1)
+	require.Empty(tb, wrong)
 	return w
 }
 
@@ -151,13 +152,14 @@ func BenchmarkUndo(b *testing.B) {
 	})
 }
 
-func BenchmarkCheckInput(b *testing.B) {
+func BenchmarkAccept(b *testing.B) {
 	for _, name := range []string{"five", "drone"} {
 		w := worlds[name](b)
+		sub := &events.Submission{ID: w.task.ID, Input: w.task.Input}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if w.sched.CheckInput(w.hash, w.task.Input) != "" {
+				if _, wrong := w.sched.Accept(w.hash, sub, 1); wrong != "" {
 					b.Fatal("refused")
 				}
 			}

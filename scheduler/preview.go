@@ -19,10 +19,9 @@ type Preview struct {
 	Error string
 }
 
-// Preview returns what a task with this ID and input would do first: the steps in the order of the definition. It plans as an owner
-// does. The input is valid.
-func (p *Program) Preview(id string, version int, input json.RawMessage) []Preview {
-	t := &events.Task{ID: id, Run: 1, Workflow: p.definition.Workflow, Version: version, State: events.TaskStatePending, Input: input}
+// Preview returns what a pending task would do first: the steps in the order of the definition. It plans as an owner does, and adds
+// the skipped steps to the task.
+func (p *Program) Preview(t *events.Task) []Preview {
 	list := make([]Preview, len(p.steps))
 	at := map[string]*Preview{}
 	for i := range p.steps {

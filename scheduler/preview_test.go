@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
@@ -30,7 +31,7 @@ steps:
 	require.NoError(t, err)
 	show := func(input string) map[string]string {
 		out := map[string]string{}
-		for _, x := range p.Preview("t1", 1, json.RawMessage(input)) {
+		for _, x := range p.Preview(&events.Task{ID: "t1", Run: 1, Workflow: "w", Version: 1, State: events.TaskStatePending, Input: json.RawMessage(input)}) {
 			var parts []string
 			if x.Condition != nil {
 				parts = append(parts, fmt.Sprint("if ", *x.Condition))

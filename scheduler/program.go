@@ -21,6 +21,9 @@ type Program struct {
 	bySlot []*compiledStep
 	schema *inputSchema
 	output *exprlang.Template
+	// labels are in the order of their names. priority is nil if the definition has none.
+	labels   []label
+	priority *exprlang.Template
 }
 
 type compiledStep struct {
@@ -45,6 +48,9 @@ func Compile(d *Definition) (*Program, error) {
 	}
 	p.number()
 	var err error
+	if p.labels, p.priority, err = compileAcceptance(d); err != nil {
+		return nil, fmt.Errorf("workflow %q: %w", d.Workflow, err)
+	}
 	if p.output, err = compileTemplate(d.Output, outputVars); err != nil {
 		return nil, fmt.Errorf("workflow %q: output: %w", d.Workflow, err)
 	}

@@ -14,7 +14,7 @@ import (
 // large returns a definition of about 512 KiB with all defaults.
 func large(t *testing.T, n int) []byte {
 	t.Helper()
-	src, faults := scheduler.Parse("", fmt.Appendf(nil, "workflow: w\ndescription: %q\nsteps: {a: {agent: x}}\n", fmt.Sprint(n, strings.Repeat(" long", 100_000))), nil)
+	src, faults := scheduler.Parse("", fmt.Appendf(nil, "workflow: w\noutput: %q\nsteps: {a: {agent: x}}\n", fmt.Sprint(n, strings.Repeat(" long", 100_000))), nil)
 	require.Empty(t, faults)
 	d, err := scheduler.Complete(src.Body)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
@@ -74,6 +75,8 @@ func TestAnOldSchemaThatHoldsTooMuchStillRuns(t *testing.T) {
 	require.NoError(t, err)
 	s := scheduler.New()
 	require.NoError(t, s.Prepare("old", body))
-	require.Empty(t, s.CheckInput("old", []byte(`{"a":1}`)))
-	require.Equal(t, "/input: missing property 'a'", s.CheckInput("old", []byte(`{}`)))
+	for input, want := range map[string]string{`{"a":1}`: "", `{}`: "/input: missing property 'a'"} {
+		_, wrong := s.Accept("old", &events.Submission{Input: []byte(input)}, 1)
+		require.Equal(t, want, wrong)
+	}
 }

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"strings"
+
 	yaml "go.yaml.in/yaml/v4"
 
 	"github.com/sagalog/sagalog/events"
@@ -8,10 +10,10 @@ import (
 
 // The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
-	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
+	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "labels", "priority", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	stepKeys         = []string{"title", "description", "agent", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
@@ -33,6 +35,9 @@ type outline struct {
 	workflow string
 	input    *member
 	output   *member
+	// labels holds the labels by name in the order of the document, and priority is nil without one.
+	labels   []member
+	priority *member
 	// completeWithin is the one of steps that give none.
 	completeWithin events.Duration
 	steps          []*outlineStep
@@ -68,9 +73,7 @@ func outlineOf(d *document) *outline {
 	} else {
 		d.fault(d.root, "", "workflow is missing: the name of the workflow")
 	}
-	if v, ok := m["description"]; ok {
-		v.text()
-	}
+	shapeTexts(m)
 	if v, ok := m["deadline"]; ok {
 		v.duration()
 	}
@@ -79,6 +82,13 @@ func outlineOf(d *document) *outline {
 	}
 	if v, ok := m["output"]; ok {
 		o.output = &v
+	}
+	if v, ok := m["labels"]; ok {
+		o.shapeLabels(v)
+	}
+	if v, ok := m["priority"]; ok {
+		o.priority = &v
+		shapePriority(v)
 	}
 	if v, ok := m["defaults"]; ok {
 		o.completeWithin = shapeDefaults(v)
@@ -92,6 +102,28 @@ func outlineOf(d *document) *outline {
 }
 
 // shapeDefaults returns the complete_within of steps that give none.
+// The bounds of the texts for people. A title stands in a line of a table; a description is read with the definition.
+const (
+	maxTitleBytes       = 120
+	maxDescriptionBytes = 4 << 10
+)
+
+// shapeTexts checks the texts that say to people what a workflow or a step does.
+func shapeTexts(keys map[string]member) {
+	if v, ok := keys["title"]; ok {
+		switch s, ok := v.text(); {
+		case !ok:
+		case s == "" || len(s) > maxTitleBytes || strings.ContainsAny(s, "\r\n"):
+			v.fault("a title is one line of 1 to %d bytes, and this has %d: move the rest into description", maxTitleBytes, len(s))
+		}
+	}
+	if v, ok := keys["description"]; ok {
+		if s, ok := v.text(); ok && len(s) > maxDescriptionBytes {
+			v.fault("a description has up to %d bytes, and this has %d: keep longer texts elsewhere, and link to them", maxDescriptionBytes, len(s))
+		}
+	}
+}
+
 func shapeDefaults(m member) events.Duration {
 	keys, _ := m.doc.members(m.value, m.path, defaultsKeys, "")
 	shapePolicy(keys)
@@ -231,6 +263,7 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	if !ok {
 		return
 	}
+	shapeTexts(keys)
 	s.shapeKind(n, keys)
 	if v, ok := keys["needs"]; ok {
 		s.shapeNeeds(v)

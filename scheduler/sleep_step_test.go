@@ -75,6 +75,6 @@ func TestAStepThatSleepsIsOpenAndCallsNobody(t *testing.T) {
 	step, _ := program(t, text).Step("a")
 	require.Empty(t, step.Calls())
 	require.Equal(t, []string{"b", "c"}, program(t, text).Definition().Agents())
-	preview := program(t, text).Preview("t", 1, json.RawMessage(`{"go":true}`))
+	preview := program(t, text).Preview(&events.Task{ID: "t1", Run: 1, Workflow: "w", Version: 1, State: events.TaskStatePending, Input: json.RawMessage(`{"go":true}`)})
 	require.True(t, preview[0].Starts)
 }

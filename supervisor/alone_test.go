@@ -39,13 +39,13 @@ func newMortal(b *bench) *mortal {
 	return m
 }
 
-// CheckInput implements supervisor.Scheduler.
-func (m *mortal) CheckInput(hash string, input []byte) string {
-	if strings.Contains(string(input), "lethal") {
+// Accept implements supervisor.Scheduler.
+func (m *mortal) Accept(hash string, sub *events.Submission, version int) (events.Acceptance, string) {
+	if strings.Contains(string(sub.Input), "lethal") {
 		m.dead = true
 		runtime.Goexit() // cannot be recovered
 	}
-	return m.Scheduler.CheckInput(hash, input)
+	return m.Scheduler.Accept(hash, sub, version)
 }
 
 // process starts a process with the mark of the one before, and returns false if it ends.

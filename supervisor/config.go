@@ -141,8 +141,9 @@ type Scheduler interface {
 	Prepare(hash string, body []byte) error
 	// Prepared says whether a definition is known, so that Prepare needs no body.
 	Prepared(hash string) bool
-	// CheckInput returns what is wrong with a task's input, or "" if it is valid.
-	CheckInput(hash string, input []byte) string
+	// Accept returns what a task gets when its submission is accepted by that version of the definition. faults says what is wrong with
+	// the submission, and is "" if nothing is.
+	Accept(hash string, sub *events.Submission, version int) (a events.Acceptance, faults string)
 	// Deadline is the workflow's own deadline; zero if it has none.
 	Deadline(hash string) events.Duration
 	Plan(t *events.Task) (events.Plan, error)

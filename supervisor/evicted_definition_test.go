@@ -21,7 +21,7 @@ func TestAnOwnerKeepsNoBodyOfAStoredDefinition(t *testing.T) {
 	b := newBench(t)
 	a := b.candidate("A").own()
 	for i := range 20 {
-		b.define(strings.Replace(oneStep, "workflow: one", fmt.Sprintf("workflow: w%d\ndescription: %s", i, strings.Repeat("x", 5000)), 1))
+		b.define(strings.Replace(oneStep, "workflow: one", fmt.Sprintf("workflow: w%d\noutput: %s", i, strings.Repeat("x", 5000)), 1))
 		b.submit(fmt.Sprint("t", i), fmt.Sprint("w", i), "")
 	}
 	held := func(c *candidate) (bytes int) {

@@ -45,12 +45,12 @@ func (p *poisoned) Start(t *events.Task, path string, op events.Operation) (even
 	return p.Scheduler.Start(t, path, op)
 }
 
-func (p *poisoned) CheckInput(hash string, input []byte) string {
+func (p *poisoned) Accept(hash string, sub *events.Submission, version int) (events.Acceptance, string) {
 	if p.check(nil) {
 		p.check = never
 		panic("input")
 	}
-	return p.Scheduler.CheckInput(hash, input)
+	return p.Scheduler.Accept(hash, sub, version)
 }
 
 func toxic(t *events.Task) bool { return t.ID == "toxic" }

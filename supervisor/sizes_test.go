@@ -34,7 +34,7 @@ func fits(t *testing.T, a *candidate) {
 
 func TestASubmissionWhoseFactDoesNotFitIsRejected(t *testing.T) {
 	t.Parallel()
-	large := strings.Replace(oneStep, "workflow: one", "workflow: large\ndescription: "+strings.Repeat("x", recordBytes), 1)
+	large := strings.Replace(oneStep, "workflow: one", "workflow: large\noutput: "+strings.Repeat("x", recordBytes), 1)
 	for name, submit := range map[string]func(b *bench){
 		"the task":       func(b *bench) { b.submit("t1", "one", `,"input":`+string(pad(recordBytes))) },
 		"the definition": func(b *bench) { b.submit("t1", "large", "") },

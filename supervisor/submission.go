@@ -136,7 +136,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
 	}
-	if faults := i.sched.CheckInput(v.Hash, sub.Input); faults != "" {
+	accepted, faults := i.sched.Accept(v.Hash, sub, v.Version)
+	i.batch.cost += accepted.Cost
+	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
 	if adopted == nil {
@@ -153,8 +155,8 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		}
 	}
 	f := i.caused(item, sub.ID, &events.Submitted{
-		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: sub.Priority,
-		Labels: sub.Labels, Deadline: deadline, Content: content,
+		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: accepted.Priority,
+		Labels: accepted.Labels, Deadline: deadline, Content: content,
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)

@@ -61,18 +61,23 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 	return s, fmt.Sprintf("step %q is %s already", path, state)
 }
 
+// decidable returns the step that the request is about and the operation, or why nobody can decide that it is over.
+func decidable(t *events.Task, q *events.Request) (s *events.Step, op events.Operation, why string) {
+	if op, why = askedOperation(t, q); why != "" {
+		return nil, op, why
+	}
+	if s, why = undecided(t, q.Step, op); why == "" && op == events.Undo && (s == nil || s.Undo == nil) {
+		why = fmt.Sprintf("nobody has tried to undo step %q", q.Step)
+	}
+	return s, op, why
+}
+
 // skipped decides that a step or an undo is not needed.
 func skipped(t *events.Task, q *events.Request) (events.Body, Refusal) {
-	op, why := askedOperation(t, q)
-	if why != "" {
-		return refused("%s", why)
-	}
-	s, why := undecided(t, q.Step, op)
+	s, op, why := decidable(t, q)
 	switch {
 	case why != "":
 		return refused("%s", why)
-	case op == events.Undo && (s == nil || s.Undo == nil):
-		return refused("nobody has tried to undo step %q", q.Step)
 	//mutant:pivot-is-not-skipped
 	case op == events.Do && s != nil && s.Pivot:
 		return refused("%s", pivotSkipped(q.Step))
@@ -86,16 +91,10 @@ func pivotSkipped(path string) string {
 
 // completed decides that a step or an undo was done by hand.
 func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
-	op, why := askedOperation(t, q)
-	if why != "" {
-		return refused("%s", why)
-	}
-	s, why := undecided(t, q.Step, op)
+	s, op, why := decidable(t, q)
 	switch {
 	case why != "":
 		return refused("%s", why)
-	case op == events.Undo && (s == nil || s.Undo == nil):
-		return refused("nobody has tried to undo step %q", q.Step)
 	case op == events.Undo:
 		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
 	case s == nil || s.Attempt == 0 && !s.Waits():

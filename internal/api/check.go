@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -118,18 +119,21 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 	if !known {
 		return missing.add(key, s.workflows.unknown(ctx, sub.Workflow, sub.Version, "/"))
 	}
-	faults, err := s.definitions.CheckInput(ctx, w.Hash, sub.Input)
+	_, faults, err := s.definitions.Accept(ctx, w, sub)
 	if err != nil {
 		return s.log.internal(ctx, "validate an input", err)
 	}
 	if fresh {
 		d.definition = w.Hash
 	}
-	if len(faults) > 0 {
-		return problem(http.StatusUnprocessableEntity, codeInvalid,
-			fmt.Sprintf("The input does not fit the schema of workflow %s, version %d.", w.Name, w.Version), faultPlaces(faults, "/input")...)
+	if len(faults) == 0 {
+		return nil
 	}
-	return nil
+	title := "The input does not fit the schema of workflow %s, version %d."
+	if !strings.HasPrefix(faults[0].Pointer, "/input") {
+		title = "The labels or the priority that workflow %s, version %d, gives to this task cannot be used."
+	}
+	return problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf(title, w.Name, w.Version), faultPlaces(faults, "")...)
 }
 
 // refresh reads the definitions up to their end, since another node may have applied a version a moment ago. If it returns

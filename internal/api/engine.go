@@ -179,21 +179,15 @@ type Definitions interface {
 	// Definition returns the name and hash of a version, as Workflow finds it. It is called for each submission, so it returns
 	// known versions from memory.
 	Definition(ctx context.Context, name string, version int) (d Definition, known bool, err error)
-	// CheckInput validates a submission's input against the schema of that definition.
-	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
+	// Accept returns the labels and the priority that a task of the submission gets from that version, or the faults for which the submission
+	// is rejected, with pointers into it.
+	Accept(ctx context.Context, d Definition, sub *events.Submission) (events.Acceptance, []Fault, error)
 	// Steps returns the steps of a definition in its order; none, and no error, for an unknown hash.
 	Steps(ctx context.Context, hash string) ([]Step, error)
 	// CheckSignal returns why no step of the task can take a signal, nil if one may.
 	CheckSignal(ctx context.Context, t *events.Task, signal string, payload json.RawMessage) ([]Fault, error)
 	// Preview returns what a task with a valid input would do first, for each step of a definition in its order.
-	Preview(ctx context.Context, hash string, of Previewed) ([]StepPreview, error)
-}
-
-// Previewed is the task of a preview.
-type Previewed struct {
-	ID      string
-	Version int
-	Input   json.RawMessage
+	Preview(ctx context.Context, hash string, t *events.Task) ([]StepPreview, error)
 }
 
 // StepPreview is what is known about a step before its task exists.
@@ -217,10 +211,10 @@ type Definition struct {
 
 // Workflow is one version of a definition.
 type Workflow struct {
-	Name        string
-	Version     int
-	Hash        string
-	Description string
+	Name               string
+	Version            int
+	Hash               string
+	Title, Description string
 	// Current says that submissions without a version get this one.
 	Current   bool
 	AppliedAt events.Instant
@@ -232,11 +226,12 @@ type Workflow struct {
 
 // Step is the part of a step's definition that a reader of a task needs.
 type Step struct {
-	ID      string
-	Agent   string
-	Needs   []string
-	HasUndo bool
-	Pivot   bool
+	ID                 string
+	Title, Description string
+	Agent              string
+	Needs              []string
+	HasUndo            bool
+	Pivot              bool
 	// Calls are the operations of agents that the step may call.
 	Calls []Call
 }

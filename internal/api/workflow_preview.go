@@ -26,10 +26,12 @@ type PreviewBody struct {
 
 // PreviewDocument is what a task would do first.
 type PreviewDocument struct {
-	Name    string         `json:"name"`
-	Version int            `json:"version"`
-	Faults  []ProblemPlace `json:"faults,omitempty" doc:"Why a submission with this input would be rejected; no step is shown then"`
-	Steps   []PreviewStep  `json:"steps,omitempty"`
+	Name     string            `json:"name"`
+	Version  int               `json:"version"`
+	Faults   []ProblemPlace    `json:"faults,omitempty" doc:"Why a submission with this input would be rejected; no step is shown then"`
+	Labels   map[string]string `json:"labels,omitempty" doc:"The labels that the workflow gives to the task"`
+	Priority int               `json:"priority,omitzero" doc:"The priority that the workflow gives to the task"`
+	Steps    []PreviewStep     `json:"steps,omitempty"`
 }
 
 // PreviewStep is what is known about a step before the task exists.
@@ -69,22 +71,27 @@ func (s *workflows) preview(ctx context.Context, in *WorkflowPath) (*PreviewAnsw
 	case w == nil:
 		return nil, s.unknown(ctx, in.Name, body.Version, "")
 	}
-	faults, err := s.definitions.CheckInput(ctx, w.Hash, body.Input)
+	sub := &events.Submission{ID: body.ID, Workflow: w.Name, Version: w.Version, Input: body.Input}
+	accepted, faults, err := s.definitions.Accept(ctx, Definition{Name: w.Name, Version: w.Version, Hash: w.Hash}, sub)
 	if err != nil {
 		return nil, s.log.internal(ctx, "check an input", err)
 	}
 	d := PreviewDocument{Name: w.Name, Version: w.Version}
 	if len(faults) > 0 {
-		d.Faults = faultPlaces(faults, "/input")
+		d.Faults = faultPlaces(faults, "")
 		return &PreviewAnswer{Body: d}, nil
 	}
-	steps, err := s.definitions.Preview(ctx, w.Hash, Previewed{ID: body.ID, Version: w.Version, Input: body.Input})
+	d.Labels, d.Priority = accepted.Labels, accepted.Priority
+	steps, err := s.definitions.Preview(ctx, w.Hash, &events.Task{
+		ID: body.ID, Run: 1, Workflow: w.Name, Version: w.Version, State: events.TaskStatePending,
+		Labels: accepted.Labels, Priority: accepted.Priority, Input: body.Input,
+	})
 	if err != nil {
 		return nil, s.log.internal(ctx, "preview a workflow", err)
 	}
 	for _, x := range steps {
 		d.Steps = append(d.Steps, PreviewStep{
-			StepSummary: StepSummary{ID: x.ID, Agent: x.Agent, Needs: x.Needs, Undo: x.HasUndo, Pivot: x.Pivot},
+			StepSummary: x.summary(),
 			If:          x.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, With: x.With, Error: x.Error,
 		})
 	}

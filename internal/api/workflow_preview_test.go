@@ -38,3 +38,16 @@ func TestAPreviewThatCannotBeMadeIsRefused(t *testing.T) {
 	require.Equal(t, 404, r.status)
 	require.Contains(t, r.body, `did you mean \"order\"?`)
 }
+
+// What an owner would make of a submission later is said before it is written.
+func TestLabelsThatCannotBeGivenAreRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := w.do("PUT", "/v1/tasks/t-1", `{"workflow":"order","input":{"item":"unlabelled"}}`)
+	require.Equal(t, 422, r.status, r.body)
+	require.Equal(t, []any{map[string]any{"pointer": "/labels/item", "message": "the label of the workflow is a list"}}, r.json(t)["errors"])
+	r = w.do("POST", "/v1/workflows/order/preview", `{"input":{"item":"unlabelled"}}`)
+	require.Equal(t, []any{map[string]any{"pointer": "/labels/item", "message": "the label of the workflow is a list"}}, r.json(t)["faults"])
+	r = w.do("POST", "/v1/workflows/order/preview", `{"input":{"item":"labelled"}}`)
+	require.Equal(t, map[string]any{"item": "labelled"}, r.json(t)["labels"])
+}

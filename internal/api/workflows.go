@@ -51,6 +51,7 @@ type WorkflowDocument struct {
 	Version     int             `json:"version"`
 	Current     bool            `json:"current"`
 	Hash        string          `json:"hash"`
+	Title       string          `json:"title,omitempty"`
 	Description string          `json:"description,omitempty"`
 	AppliedAt   events.Instant  `json:"applied_at,omitzero" format:"date-time"`
 	Versions    []int           `json:"versions" nullable:"false"`
@@ -60,11 +61,17 @@ type WorkflowDocument struct {
 
 // StepSummary is a step of a workflow.
 type StepSummary struct {
-	ID    string   `json:"id"`
-	Agent string   `json:"agent,omitempty"`
-	Needs []string `json:"needs,omitempty"`
-	Undo  bool     `json:"undo,omitzero" doc:"The step names an undo"`
-	Pivot bool     `json:"pivot,omitzero" doc:"The point of no return"`
+	ID          string   `json:"id"`
+	Title       string   `json:"title,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Agent       string   `json:"agent,omitempty"`
+	Needs       []string `json:"needs,omitempty"`
+	Undo        bool     `json:"undo,omitzero" doc:"The step names an undo"`
+	Pivot       bool     `json:"pivot,omitzero" doc:"The point of no return"`
+}
+
+func (s *Step) summary() StepSummary {
+	return StepSummary{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: s.Needs, Undo: s.HasUndo, Pivot: s.Pivot}
 }
 
 // WorkflowAnswer is a version of a workflow.
@@ -124,7 +131,7 @@ func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, er
 }
 
 func summary(w *Workflow) WorkflowDocument {
-	d := WorkflowDocument{Name: w.Name, Version: w.Version, Current: w.Current, Hash: w.Hash, Description: w.Description,
+	d := WorkflowDocument{Name: w.Name, Version: w.Version, Current: w.Current, Hash: w.Hash, Title: w.Title, Description: w.Description,
 		AppliedAt: w.AppliedAt, Versions: w.Versions}
 	if d.Versions == nil {
 		d.Versions = []int{w.Version}
@@ -163,7 +170,7 @@ func (s *workflows) get(ctx context.Context, in *WorkflowQuery) (*WorkflowAnswer
 	d := summary(w)
 	d.Definition = w.Body
 	for _, st := range steps {
-		d.Steps = append(d.Steps, StepSummary{ID: st.ID, Agent: st.Agent, Needs: st.Needs, Undo: st.HasUndo, Pivot: st.Pivot})
+		d.Steps = append(d.Steps, st.summary())
 	}
 	return &WorkflowAnswer{Body: d}, nil
 }

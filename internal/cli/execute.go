@@ -150,6 +150,9 @@ func wrongArguments(cmd *cobra.Command, err error) error {
 
 // flagError names the nearest flag for an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return Usage("%s: --%s %q is not possible: %s", cmd.CommandPath(), wrong.GetFlag().Name, wrong.GetValue(), wanted(wrong.GetFlag(), err))
+	}
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return Usage("%s: %s", cmd.CommandPath(), err)
@@ -165,6 +168,26 @@ func flagError(cmd *cobra.Command, err error) error {
 		return Usage("unknown flag -%s for %q; known flags: %s", name, cmd.CommandPath(), strings.Join(known, ", "))
 	}
 	return Usage("unknown flag --%s for %q; %s", name, cmd.CommandPath(), events.Suggest("--"+name, known))
+}
+
+// wanted says what a flag takes. The errors of the parsers of numbers and durations say nothing to a user.
+func wanted(f *pflag.Flag, err error) string {
+	switch f.Value.Type() {
+	case "int", "int32", "int64":
+		return "give a whole number, such as 10"
+	case "uint", "uint32", "uint64":
+		return "give a whole number, 0 or more"
+	case "float64":
+		return "give a number, such as 0.5"
+	case "duration":
+		return "give a duration, such as 500ms, 30s, 10m or 2h"
+	case "bool":
+		return "give true or false"
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause.Error()
+	}
+	return err.Error()
 }
 
 // Variable returns the variable that sets a flag.
@@ -184,7 +207,7 @@ func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, boo
 			return
 		}
 		if err := flags.Set(f.Name, v); err != nil {
-			errs = append(errs, fmt.Errorf("%s=%q: %w", Variable(f.Name), v, err))
+			errs = append(errs, fmt.Errorf("%s=%q is not possible: %s", Variable(f.Name), v, wanted(f, err)))
 		}
 	})
 	if err := errors.Join(errs...); err != nil {

@@ -95,6 +95,9 @@ func (s *session) submission() (*events.Submission, error) {
 		return nil, Usage("--id is empty; is a shell variable unset? Leave the flag out to get a new ID")
 	}
 	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline")}
+	if err := onlyName(sub.Workflow); err != nil {
+		return nil, err
+	}
 	sub.Version, _ = f.GetInt("version")
 	sub.Priority, _ = f.GetInt("priority")
 	if sub.Workflow == "" {

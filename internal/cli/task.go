@@ -269,7 +269,8 @@ func listCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
-			"exit code is 7. The printed cursor continues there later.",
+			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, also those that\n" +
+			"were tried again with success.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
@@ -287,6 +288,9 @@ func listCommand() *cobra.Command {
 }
 
 func (s *session) listTasks() error {
+	if err := onlyName(s.flag("workflow")); err != nil {
+		return err
+	}
 	q := url.Values{}
 	for _, name := range []string{"workflow", "since", "until", "limit", "cursor"} {
 		if v := s.flag(name); v != "" {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,9 +188,9 @@ func workflowListCommand() *cobra.Command {
 	return output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List workflows", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			return s.whole("/v1/workflows", "workflows", row{"WORKFLOW", "VERSION", "VERSIONS", "APPLIED", "DESCRIPTION"},
+			return s.whole("/v1/workflows", "workflows", row{"WORKFLOW", "VERSION", "VERSIONS", "APPLIED", "ABOUT"},
 				rowOf(func(w api.WorkflowDocument) row {
-					return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), instant(w.AppliedAt), w.Description}
+					return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), instant(w.AppliedAt), cmp.Or(w.Title, w.Description)}
 				}))
 		}),
 	})
@@ -220,6 +221,9 @@ func showCommand() *cobra.Command {
 		Use: "show NAME", Short: "Read a version of a workflow", Args: cobra.ExactArgs(1),
 		Example: "  sagalog workflow show drone-delivery\n  sagalog workflow show drone-delivery --version 2 -o json",
 		RunE: client(func(s *session, args []string) error {
+			if err := onlyName(args[0]); err != nil {
+				return err
+			}
 			q := url.Values{}
 			if v := s.flag("version"); v != "0" {
 				q.Set("version", v)
@@ -235,6 +239,26 @@ func showCommand() *cobra.Command {
 	return c
 }
 
+// onlyName refuses NAME@VERSION where the version has a flag, or does not count.
+func onlyName(workflow string) error {
+	name, version, versioned := strings.Cut(workflow, "@")
+	if !versioned {
+		return nil
+	}
+	return Usage("%q is not the name of a workflow: the name is %s; where a version counts, give --version %s", workflow, name, version)
+}
+
+// aboutStep returns the title of a step and the description behind it.
+func aboutStep(st *api.StepSummary) string {
+	switch {
+	case st.Title == "":
+		return st.Description
+	case st.Description == "":
+		return st.Title
+	}
+	return st.Title + ": " + st.Description
+}
+
 func showWorkflow(out io.Writer, doc json.RawMessage) error {
 	var w api.WorkflowDocument
 	if err := decode(doc, &w); err != nil {
@@ -242,14 +266,23 @@ func showWorkflow(out io.Writer, doc json.RawMessage) error {
 	}
 	versions := strings.Trim(fmt.Sprint(w.Versions), "[]")
 	err := table(out, nil, []row{{"WORKFLOW", w.Name}, {"VERSION", strconv.Itoa(w.Version)}, {"VERSIONS", versions},
-		{"APPLIED", instant(w.AppliedAt)}, {"HASH", w.Hash}, {"DESCRIPTION", w.Description}})
+		{"APPLIED", instant(w.AppliedAt)}, {"HASH", w.Hash}, {"TITLE", w.Title}, {"DESCRIPTION", w.Description}})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
 	var rows []row
+	about := false
 	for _, st := range w.Steps {
-		rows = append(rows, row{st.ID, st.Agent, strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot)})
+		about = about || st.Title != "" || st.Description != ""
+		rows = append(rows, row{st.ID, st.Agent, strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot), aboutStep(&st)})
 	}
-	return table(out, row{"STEP", "AGENT", "NEEDS", "UNDO", "PIVOT"}, rows)
+	heads := row{"STEP", "AGENT", "NEEDS", "UNDO", "PIVOT", "ABOUT"}
+	if !about {
+		heads = heads[:5]
+		for i := range rows {
+			rows[i] = rows[i][:5]
+		}
+	}
+	return table(out, heads, rows)
 }

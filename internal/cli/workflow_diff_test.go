@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,10 +85,24 @@ func TestAPreviewShowsTheFirstStepsAndFaults(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "reserve  stock           starts             {\"item\":\"x\"}")
 	require.Contains(t, r.out, "charge   bank   reserve  waits")
+	require.NotContains(t, r.out, "Priority")
+	r = e.run("workflow", "preview", "order", "--input", `{"item":"labelled"}`)
+	require.Contains(t, r.out, "Labels: item:labelled. Priority: 7.\n")
 	r = e.run("workflow", "preview", "order", "--input", `{"item":5}`)
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.out, "/input/item  must be a text")
 	require.Contains(t, r.err, "the input has 1 fault")
 	require.Equal(t, 3, e.run("workflow", "preview", "nobody").code)
 	require.Equal(t, 2, e.run("workflow", "preview", "order", "--input", "{").code)
+}
+
+func TestTitlesAreShown(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("workflow: order\ntitle: Take an order\nsteps:\n  pay: {agent: card, title: \"Charge the \\\"card\\\"\", description: once}\n"), 0o600))
+	require.Equal(t, "order: Take an order\n  pay: Charge the \"card\"; agent card\n", offline("workflow", "graph", file).out)
+	require.Contains(t, offline("workflow", "graph", file, "-o", "mermaid").out, `s0["pay<br/>Charge the &quot;card&quot;<br/>agent card"]`)
+	require.Contains(t, offline("workflow", "graph", file, "-o", "dot").out, `label="pay\nCharge the \"card\"\nagent card"`)
+	e := setup(t)
+	require.Contains(t, e.run("workflow", "show", "order").out, "Hand it to the post: Books a parcel.")
 }

@@ -84,6 +84,9 @@ func (g *stepGraph) undoable(s *scheduler.Step, seen map[string]bool) (list []st
 // label says what a step is, a fact a line.
 func label(s *scheduler.Step) []string {
 	lines := []string{s.ID}
+	if s.Title != "" {
+		lines = append(lines, s.Title)
+	}
 	switch {
 	case len(s.Sleep) > 0:
 		lines = append(lines, "sleep "+string(s.Sleep))
@@ -103,7 +106,11 @@ func label(s *scheduler.Step) []string {
 
 // text prints the steps in an order in which they may run.
 func (g *stepGraph) text(out io.Writer) {
-	fmt.Fprintln(out, Printable(g.Workflow))
+	head := g.Workflow
+	if g.Title != "" {
+		head += ": " + g.Title
+	}
+	fmt.Fprintln(out, Printable(head))
 	for i := range g.Steps {
 		s := &g.Steps[i]
 		parts := label(s)[1:]

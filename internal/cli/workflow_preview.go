@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -26,6 +27,9 @@ func previewCommand() *cobra.Command {
 }
 
 func (s *session) preview(name string) error {
+	if err := onlyName(name); err != nil {
+		return err
+	}
 	body := api.PreviewBody{ID: s.flag("id")}
 	var err error
 	if body.Version, err = s.cmd.Flags().GetInt("version"); err != nil {
@@ -60,6 +64,9 @@ func showPreview(out io.Writer, p *api.PreviewDocument) error {
 	}
 	if len(p.Faults) > 0 {
 		return table(out, row{"PLACE", "FAULT"}, rows)
+	}
+	if len(p.Labels) > 0 || p.Priority != 0 {
+		fmt.Fprintf(out, "Labels: %s. Priority: %d.\n\n", Printable(labelText(p.Labels)), p.Priority)
 	}
 	for _, st := range p.Steps {
 		rows = append(rows, row{st.ID, st.Agent, strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -132,9 +131,14 @@ func TestOrdersSurviveKills(t *testing.T) {
 		}
 	}
 	for i := range sized(0, 6, 40) {
+		before, _ := s.rows()
+		n := random.IntN(5)
 		s.start()
 		wait := s.orderMany(4)
-		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
+		eventually(t, patience, fmt.Sprintf("%d of the orders are written", n), func() bool {
+			rows, _ := s.rows()
+			return len(rows)-len(before) >= n
+		})
 		s.kill()
 		if i%3 == 0 {
 			e.kill()

@@ -155,8 +155,13 @@ func durations(op string, a, b any) (any, error) {
 	return nil, errDuration
 }
 
-// divide returns the quotient, which is an approximation.
+// divide returns the quotient, which is an approximation unless it is an integer.
 func divide(a, b any) (any, error) {
+	x, okX := a.(int)
+	y, okY := b.(int)
+	if okX && okY && y != 0 && y != -1 && x%y == 0 && (x/y >= exactInteger || x/y <= -exactInteger) {
+		return x / y, nil
+	}
 	v, err := finite(runtime.Divide(a, b))
 	if err != nil && runtime.ToFloat64(b) == 0 {
 		return nil, errZero

@@ -11,26 +11,27 @@ type Condition struct {
 	offset     int
 }
 
-// CompileCondition compiles "${ expr }", or the bare expression. The error is of the type Errors.
+// CompileCondition compiles "${ expr }", or the bare expression. The error is of the type Errors; with one, the condition serves for its
+// references only.
 func CompileCondition(src string, vars ...string) (*Condition, error) {
 	bare, offset := src, 0
 	if strings.Contains(src, "${") {
 		parts, fail := split(src)
 		if fail != nil {
-			return nil, Errors{fail}
+			return &Condition{}, Errors{fail}
 		}
 		only, ok := lone(parts)
 		if !ok {
-			return nil, Errors{{Message: "a condition must be a single ${ ... } with nothing around it"}}
+			return &Condition{}, Errors{{Message: "a condition must be a single ${ ... } with nothing around it"}}
 		}
 		bare, offset = only.source, only.offset
 	}
-	e, fail := compileExpression(bare, vars)
-	if fail != nil {
-		fail.Offset += offset
-		return nil, Errors{fail}
+	c := &Condition{offset: offset}
+	var faults Errors
+	if c.expression, faults = compileExpression(bare, vars); len(faults) > 0 {
+		return c, faults.shifted(offset)
 	}
-	return &Condition{expression: e, offset: offset}, nil
+	return c, nil
 }
 
 // lone returns the only expression among parts, if the rest is white space.
@@ -48,7 +49,12 @@ func lone(parts []part) (part, bool) {
 }
 
 // References returns the paths that the condition refers to.
-func (c *Condition) References() []Reference { return c.expression.references(c.offset) }
+func (c *Condition) References() []Reference {
+	if c.expression == nil {
+		return nil
+	}
+	return c.expression.references(c.offset)
+}
 
 // Eval evaluates the condition. Anything but a boolean is an error: if null or "" counted as false, a typo would silently skip a
 // step.

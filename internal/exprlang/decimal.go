@@ -12,7 +12,7 @@ import (
 )
 
 // errDigits is returned because a decimal that silently loses digits is a wrong amount that nobody notices.
-var errDigits = errors.New("the exact result has more digits than a decimal holds (15 always, 17 at most); use integers of the smallest unit")
+var errDigits = errors.New("the exact result has more than 15 digits; use integers of the smallest unit")
 
 const (
 	// exactDigits is how many significant digits each float64 holds.
@@ -64,25 +64,25 @@ func decimals(op string, a, b any) (any, error) {
 	return finite(runtime.Multiply(a, b))
 }
 
-func (x exact) with(op string, y exact) (float64, error) {
+func (x exact) with(op string, y exact) (any, error) {
 	if op == "*" {
 		z, err := integers(op, x.digits, y.digits)
 		if err != nil {
 			return large(new(big.Int).Mul(x.shifted(0), y.shifted(0)), x.exponent+y.exponent)
 		}
-		return exact{z, x.exponent + y.exponent}.float()
+		return exact{z, x.exponent + y.exponent}.value()
 	}
 	switch {
 	case y.digits == 0:
-		return x.float()
+		return x.value()
 	case x.digits == 0 && op == "+":
-		return y.float()
+		return y.value()
 	case x.digits == 0 && y.digits != math.MinInt:
-		return exact{-y.digits, y.exponent}.float()
+		return exact{-y.digits, y.exponent}.value()
 	}
 	e := min(x.exponent, y.exponent)
 	if max(x.exponent, y.exponent)-e > maxShift {
-		return 0, errDigits
+		return nil, errDigits
 	}
 	a, b := x.shifted(x.exponent-e), y.shifted(y.exponent-e)
 	if op == "-" {
@@ -100,11 +100,21 @@ func (x exact) shifted(n int) *big.Int {
 	return z.Mul(z, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil))
 }
 
-// float returns the float64 whose shortest decimal is the number.
-func (x exact) float() (float64, error) {
+// value returns the number: an integer that a float64 does not distinguish from its neighbours as an int, and any other as a float64
+// of at most 15 digits. With more, whatever is calculated from it would be an approximation that nobody notices.
+func (x exact) value() (any, error) {
+	for x.digits%10 == 0 && x.digits != 0 {
+		x = exact{x.digits / 10, x.exponent + 1}
+	}
+	if x.exponent >= 0 && x.exponent < len(powers) {
+		if z, err := integers("*", x.digits, powers[x.exponent]); err == nil && (z >= exactInteger || z <= -exactInteger) {
+			return z, nil
+		}
+	}
 	const limit = 1e15
 	switch { // integers and powers of ten up to 10^22 are float64s, and one operation rounds correctly
 	case x.digits <= -limit || x.digits >= limit:
+		return nil, errDigits
 	case x.exponent <= 0 && x.exponent >= -22:
 		return float64(x.digits) / math.Pow10(-x.exponent), nil
 	case x.exponent > 0 && x.exponent <= 22:
@@ -113,12 +123,23 @@ func (x exact) float() (float64, error) {
 	return parseExactly(strconv.Itoa(x.digits) + "e" + strconv.Itoa(x.exponent))
 }
 
-// large is exact.float for more digits.
-func large(digits *big.Int, exponent int) (float64, error) {
-	if digits.IsInt64() {
-		return exact{int(digits.Int64()), exponent}.float()
+// powers are the powers of ten that fit into an int.
+var powers = func() (list [19]int) {
+	list[0] = 1
+	for i := 1; i < len(list); i++ {
+		list[i] = 10 * list[i-1]
 	}
-	return parseExactly(digits.String() + "e" + strconv.Itoa(exponent))
+	return list
+}()
+
+// large is exact.value for more digits.
+func large(digits *big.Int, exponent int) (any, error) {
+	for ten, rest := big.NewInt(10), new(big.Int); !digits.IsInt64(); exponent++ {
+		if digits.QuoRem(digits, ten, rest); rest.Sign() != 0 {
+			return nil, errDigits
+		}
+	}
+	return exact{int(digits.Int64()), exponent}.value()
 }
 
 // parseExactly returns the float64 whose shortest decimal is the given one.

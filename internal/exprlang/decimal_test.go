@@ -16,7 +16,7 @@ func evaluate(t *testing.T, src string) (string, error) {
 	require.NoError(t, err, src)
 	got, err := tmpl.Eval(exprlang.NewScope(map[string]json.RawMessage{"input": json.RawMessage(
 		`{"max":9223372036854775807,"min":-9223372036854775808,"half":4611686018427387904,"zero":0,"one":1,"dime":0.1,"rate":0.0825,"price":19.99,
-		"long":0.12345678901234567,"huge":1e300,"list":[1,2,3],"hours":"2562047h"}`)}))
+		"long":0.12345678901234567,"huge":1e300,"sum":5.556288486e12,"wide":12345678901234567890,"wider":1234567890123456789.1E1,"wider0":12345678901234567891.00,"odd":9007199254740993,"even":9007199254740992.0,"tiny":-0.001234567890123456789,"tiny2":-1.234567890123456789e-3,"list":[1,2,3],"hours":"2562047h"}`)}))
 	return string(got), err
 }
 
@@ -27,7 +27,10 @@ func TestDecimalsOfFewDigitsAreExact(t *testing.T) {
 		`0.1 * 3`: `0.3`, `0.1 + 0.2`: `0.3`, `1 - 0.9`: `0.1`, `1.1 + 2.2`: `3.3`, `100 * 1.1`: `110`, `4.35 * 100`: `435`, `1.005 * 100`: `100.5`, `0.1 * 0.1`: `0.01`,
 		`-0.1 * 3`: `-0.3`, `0.1 + 0.2 == 0.3`: `true`, `input.dime * 3`: `0.3`, `input.price * 3`: `59.97`, `input.price * input.rate`: `1.649175`, `round(0.285 * 100) / 100`: `0.29`,
 		`sum([0.1, 0.2])`: `0.3`, `sum(map(input.list, 0.1))`: `0.3`, `sum(input.list, # * 0.1)`: `0.6`, `reduce([0.1, 0.2, 0.3], #acc + #)`: `0.6`, `float('0.1') * 3`: `0.3`,
-		`0.0 * -1`: `0`, `1e22 * 10`: `1e+23`, `1e300 + 0.0`: `1e+300`, `input.huge * 0.0`: `0`, `9007199254740992 + 0.0`: `9007199254740992`, `99999999999999.5 + 0.25`: `99999999999999.75`,
+		`0.0 * -1`: `0`, `1e22 * 10`: `1e+23`, `1e300 + 0.0`: `1e+300`, `input.huge * 0.0`: `0`, `9007199254740992 + 0.0`: `9007199254740992`, `9999999999999.5 + 0.25`: `9999999999999.75`, `input.max * 1.0`: `9223372036854775807`,
+		`2 ** 53 + 1`: `9007199254740993`, `9007199254740993 / 1`: `9007199254740993`, `(2 ** 53 + 2) / -2`: `-4503599627370497`, `input.odd == input.even`: `false`, `input.odd > input.even`: `true`,
+		`input.odd == 9007199254740992.0`: `false`, `2 ** 53 == input.odd`: `false`, `2 ** 53 == input.even`: `true`, `1e18 * 1 == 1000000000000000000`: `true`, `1e18 + 1`: `1000000000000000001`,
+		`input.wide == input.wider`: `false`, `input.wider == input.wider0`: `true`, `input.tiny == input.tiny2`: `true`, `input.wide in [input.wider, input.wider0]`: `false`,
 		`2 ** 10`: `1024`, `1.1 ** 2`: `1.21`, `10 ** 300`: `1e+300`, `2 ^ 53`: `9007199254740992`, `string(0.1 * 3)`: `"0.3"`, `2 * 1.5 + 1`: `4`,
 		// A quotient has no exact decimal, nor has anything calculated from it.
 		`1 / 3`: `0.3333333333333333`, `1 / 3 * 3`: `1`, `10 / 3 * 3`: `10`, `2 ** -1`: `0.5`, `1.05 ** 10 > 1.62`: `true`, `mean([1, 2])`: `1.5`, `median([1, 2])`: `1.5`, `1 / 3 + 0.1`: `0.43333333333333335`,
@@ -42,20 +45,20 @@ func TestDecimalsOfFewDigitsAreExact(t *testing.T) {
 func TestAResultThatIsNoNumberOfOursIsAnError(t *testing.T) {
 	t.Parallel()
 	for src, says := range map[string]string{
-		`9007199254740993 + 0.5`:          "9007199254740993 + 0.5: the exact result has more digits",
-		`2 ** 53 + 1`:                     "+ 1: the exact result has more digits",
-		`2 ** 63`:                         "2 ** 63: the exact result has more digits",
-		`3 ^ 40`:                          "3 ^ 40: the exact result has more digits",
-		`input.max * 1.0`:                 "9223372036854775807 * 1: the exact result has more digits",
-		`input.max + 0.5 > 0`:             "9223372036854775807 + 0.5: the exact result has more digits",
-		`12345678.9 * 12345678.9`:         "the exact result has more digits",
-		`1e22 + 1`:                        "1e+22 + 1: the exact result has more digits",
-		`input.huge + 1e-300`:             "1e+300 + 1e-300: the exact result has more digits",
-		`1e308 * 10 > 1`:                  "1e+308 * 10: the exact result has more digits",
-		`1e-308 * 1e-308`:                 "the exact result has more digits",
-		`sum([input.max, 0.5])`:           "sum: 9223372036854775807 + 0.5: the exact result has more digits",
-		`float(input.max)`:                "float: the exact result has more digits",
-		`float('0.12345678901234567890')`: "float: the exact result has more digits",
+		`9007199254740993 + 0.5`:          "9007199254740993 + 0.5: the exact result has more than 15 digits",
+		`2 ** 63`:                         "2 ** 63: the exact result has more than 15 digits",
+		`3 ^ 40`:                          "3 ^ 40: the exact result has more than 15 digits",
+		`99999999999999.5 + 0.25`:         "9.99999999999995e+13 + 0.25: the exact result has more than 15 digits",
+		`input.sum * 2 - 57524.009`:       "the exact result has more than 15 digits",
+		`input.max + 0.5 > 0`:             "9223372036854775807 + 0.5: the exact result has more than 15 digits",
+		`12345678.9 * 12345678.9`:         "the exact result has more than 15 digits",
+		`1e22 + 1`:                        "1e+22 + 1: the exact result has more than 15 digits",
+		`input.huge + 1e-300`:             "1e+300 + 1e-300: the exact result has more than 15 digits",
+		`1e308 * 10 > 1`:                  "1e+308 * 10: the exact result has more than 15 digits",
+		`1e-308 * 1e-308`:                 "the exact result has more than 15 digits",
+		`sum([input.max, 0.5])`:           "sum: 9223372036854775807 + 0.5: the exact result has more than 15 digits",
+		`float(input.max)`:                "float: the exact result has more than 15 digits",
+		`float('0.12345678901234567890')`: "float: the exact result has more than 15 digits",
 		`float('inf') > 1`:                "float: ",
 		`float('nan') != 1`:               "float: ",
 		`1 / 3 * 1e308 * 10 > 1`:          "the result is not a finite number",
@@ -83,7 +86,10 @@ func TestAResultThatIsNoNumberOfOursIsAnError(t *testing.T) {
 		`input.dime..3`:                                 "0.1 is not an integer of 64 bits",
 		`input.list[:input.huge]`:                       "1e+300 is not an integer of 64 bits",
 		`repeat('a', input.huge)`:                       "repeat: 1e+300 is not an integer of 64 bits",
-		`input.long * 2`:                                "invalid operation",
+		`input.long * 2`:                                "invalid operation: long number * integer (a long number has more digits than an integer of 64 bits or a decimal of 17 digits",
+		`input.wide > 5`:                                "invalid operation: long number > integer",
+		`max([input.wide])`:                             "invalid argument for max (type long number)",
+		`5 % input.dime`:                                "invalid operation: integer % decimal",
 	} {
 		_, err := evaluate(t, src)
 		require.ErrorContains(t, err, says, src)

@@ -17,11 +17,12 @@
 //     order: now, date and timezone are removed, and keys, values and toPairs are sorted.
 //   - Numbers keep their value. A plain path such as `${ input.amount }` yields the bytes as written, so
 //     12345678901234567890 and 1.10 survive. Elsewhere an integer that fits becomes int, any other number becomes float64 if
-//     that has the same value, and otherwise stays a json.Number, on which arithmetic is an error.
+//     that has the same value, and otherwise stays a json.Number, on which arithmetic and comparison by size are errors. Numbers are
+//     equal if they have the same value: 1.10 is 1.1, and 9007199254740993 is not 9007199254740992.0.
 //   - Arithmetic never loses digits silently. Integers have 64 bits, and so have durations. A decimal of at most 15 significant digits
 //     is the number that was written, not the binary fraction that stands for it: +, - and * of such numbers and integers give
-//     the exact result (0.1 * 3 is 0.3, and sum adds in this way), and so does ** of integers. A result that a float64 does not
-//     hold exactly is an error that names the operation. The results of /, mean, median and ** of decimals are
+//     the exact result (0.1 * 3 is 0.3, and sum adds in this way), and so does ** of integers. An exact result that is neither such a
+//     number nor an integer is an error that names the operation. The results of /, mean, median and ** of decimals are
 //     approximations. They usually have more than 15 digits, and whatever is calculated from such a number is an approximation
 //     too. Division by zero, infinity and NaN are errors.
 //   - An evaluation ends: every loop, every text and list that it creates, and every value that an operator or a function

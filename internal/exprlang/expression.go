@@ -3,6 +3,7 @@ package exprlang
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,47 +44,65 @@ type Reference struct {
 	Offset int
 }
 
-func compileExpression(src string, vars []string) (_ *expression, fail *Error) {
-	if len(src) > maxSourceBytes {
-		return nil, &Error{Message: fmt.Sprintf("expression is longer than %d bytes", maxSourceBytes)}
+// maxFaultsOfOne bounds the faults of one expression, since each unknown name takes one more pass.
+const maxFaultsOfOne = 20
+
+// compileExpression returns every fault of an expression that can be found. The checker stops at the first unknown name, so that name
+// is allowed then, and the expression is compiled once more. With faults, the expression serves for its references only.
+func compileExpression(src string, vars []string) (e *expression, faults Errors) {
+	switch {
+	case len(src) > maxSourceBytes:
+		return nil, Errors{{Message: fmt.Sprintf("expression is longer than %d bytes", maxSourceBytes)}}
+	case strings.TrimSpace(src) == "":
+		return nil, Errors{{Message: "the expression is empty"}}
 	}
-	if strings.TrimSpace(src) == "" {
-		return nil, &Error{Message: "the expression is empty"}
+	var unknown []string
+	for {
+		compiled, found := compileWith(src, vars, unknown)
+		if compiled != nil {
+			e = compiled
+		}
+		faults = append(faults, found...)
+		if len(found) == 0 || len(faults) >= maxFaultsOfOne || found[0].unknown == "" {
+			return e, faults
+		}
+		unknown = append(unknown, found[0].unknown)
 	}
+}
+
+// compileWith compiles an expression in which the unknown names have been reported.
+func compileWith(src string, vars, unknown []string) (e *expression, faults Errors) {
 	defer func() {
 		if r := recover(); r != nil {
-			fail = &Error{Message: fmt.Sprintf("expression does not compile: %v", r)}
+			faults = Errors{{Message: fmt.Sprintf("expression does not compile: %v", r)}}
 		}
 	}()
-	config := configure(vars)
+	config := configure(slices.Concat(vars, unknown))
 	tree, err := parser.ParseWithConfig(src, config)
 	if err != nil {
-		return nil, fault(src, err)
+		return nil, Errors{fault(src, err)}
 	}
 	var patterns patternChecker
-	if ast.Walk(&tree.Node, &patterns); patterns.err != nil {
-		patterns.err.Offset = runeOffset(src, patterns.err.Offset)
-		return nil, patterns.err
-	}
+	ast.Walk(&tree.Node, &patterns)
 	if _, err := checker.Check(tree, config); err != nil {
-		return nil, fault(src, err)
+		f := fault(src, err)
+		if f.unknown == "" {
+			faults = append(faults, patterns.faults.in(src)...)
+		}
+		return nil, append(Errors{f}, faults...)
 	}
-	w := &rewriter{vars: vars}
+	w := &rewriter{vars: vars, unknown: unknown}
 	ast.Walk(&tree.Node, w)
-	if w.err != nil {
-		w.err.Offset = runeOffset(src, w.err.Offset)
-		return nil, w.err
-	}
-	e := &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node)}
-	if e.plain != nil {
-		return e, nil
+	e = &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node)}
+	if faults = append(patterns.faults, w.faults...).in(src); len(faults) > 0 || len(unknown) > 0 || e.plain != nil {
+		return e, faults
 	}
 	if _, err := checker.Check(tree, config); err != nil {
-		return nil, fault(src, err)
+		return e, Errors{fault(src, err)}
 	}
 	// The optimizer stays off: it folds constants without a budget and saves nothing here.
 	if e.program, err = compiler.Compile(tree, config); err != nil {
-		return nil, fault(src, err)
+		return e, Errors{fault(src, err)}
 	}
 	return e, nil
 }

@@ -3,6 +3,8 @@ package exprlang
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/file"
@@ -17,6 +19,8 @@ type Error struct {
 	// Offset is the position of the fault in the string, in bytes.
 	Offset  int
 	Message string
+	// unknown is the name that is not known, if that is the fault.
+	unknown string
 }
 
 func (e *Error) Error() string {
@@ -43,15 +47,61 @@ func fault(src string, err error) *Error {
 	if !errors.As(err, &f) {
 		return &Error{Message: err.Error()}
 	}
-	return &Error{Offset: runeOffset(src, f.From), Message: explain(f.Message)}
+	unknown, _ := strings.CutPrefix(f.Message, "unknown name ")
+	if unknown == f.Message {
+		unknown = ""
+	}
+	return &Error{Offset: runeOffset(src, f.From), Message: explain(f.Message), unknown: unknown}
+}
+
+// in turns offsets that count the runes of a source into bytes.
+func (e Errors) in(src string) Errors {
+	for _, f := range e {
+		f.Offset = runeOffset(src, f.Offset)
+	}
+	return e
+}
+
+// shifted returns the faults of an expression that begins at an offset.
+func (e Errors) shifted(offset int) Errors {
+	for _, f := range e {
+		f.Offset += offset
+	}
+	return e
 }
 
 // explain adds why a function of expr's manual is not available here.
 func explain(message string) string {
+	message = plainWords(message)
 	for name, why := range refusedBuiltins {
 		if message == "unknown name "+name {
 			return name + " is not available: " + why
 		}
+	}
+	return message
+}
+
+var (
+	numberTypes = regexp.MustCompile(`\b(json\.Number|float64|int)\b([^(]|$)`)
+	parseErrors = regexp.MustCompile(`strconv\.\w+: parsing "([^"]*)": (value out of range|invalid syntax)`)
+)
+
+// typeErrors are in the messages of expr that name types, and typeWords are our words for these.
+var (
+	typeErrors = []string{"invalid operation", "invalid argument", "mismatched types"}
+	typeWords  = strings.NewReplacer("json.Number", "long number", "float64", "decimal", "int", "integer")
+)
+
+// plainWords replaces the words of Go in a message of expr.
+func plainWords(message string) string {
+	aboutTypes := func(what string) bool { return strings.Contains(message, what) }
+	if message = parseErrors.ReplaceAllString(message, "$1 is a number that an expression cannot hold"); !slices.ContainsFunc(typeErrors, aboutTypes) {
+		return message
+	}
+	tooLong := strings.Contains(message, "json.Number")
+	message = numberTypes.ReplaceAllStringFunc(message, func(found string) string { return typeWords.Replace(found) })
+	if tooLong {
+		message += " (a long number has more digits than an integer of 64 bits or a decimal of 17 digits: it can be passed on, but not calculated with)"
 	}
 	return message
 }
@@ -61,9 +111,12 @@ func evalError(src string, err error) error {
 	var f *file.Error
 	if errors.As(err, &f) {
 		if f.Prev == nil {
-			return fmt.Errorf("${ %s }: %s", abbreviate(src), abbreviate(f.Message)) // it may repeat a value
+			return fmt.Errorf("${ %s }: %s", abbreviate(src), abbreviate(plainWords(f.Message))) // it may repeat a value
 		}
 		err = f.Prev
+	}
+	if plain := plainWords(err.Error()); plain != err.Error() {
+		return fmt.Errorf("${ %s }: %s", abbreviate(src), abbreviate(plain))
 	}
 	return fmt.Errorf("${ %s }: %w", abbreviate(src), err)
 }

@@ -2,6 +2,7 @@ package exprlang
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 
@@ -41,10 +42,46 @@ func number(n json.Number) any {
 		return int(i)
 	}
 	f, err := strconv.ParseFloat(string(n), 64)
-	if err == nil && sameDecimal(string(n), strconv.FormatFloat(f, 'e', -1, 64)) {
+	if err == nil && math.Abs(f) != 1<<63 && sameDecimal(string(n), strconv.FormatFloat(f, 'e', -1, 64)) {
+		return comparable(f)
+	}
+	return canonical(n)
+}
+
+// comparable returns a decimal as an integer if it is one that a float64 does not distinguish from its neighbours: expr compares an
+// integer with a decimal as decimals, and 9007199254740993 would equal 9007199254740992.0.
+func comparable(f float64) any {
+	if math.Abs(f) < exactInteger || math.Abs(f) >= 1<<63 {
 		return f
 	}
-	return n
+	digits, exponent, ok := decimal(strconv.FormatFloat(f, 'e', -1, 64))
+	if !ok || exponent < 0 || exponent > maxShift {
+		return f
+	}
+	if i, err := strconv.Atoi(digits + strings.Repeat("0", exponent)); err == nil {
+		return i
+	}
+	return f
+}
+
+// canonical returns a number that no type of expr holds, so that equal numbers have equal texts.
+func canonical(n json.Number) json.Number {
+	digits, exponent, ok := decimal(string(n))
+	if !ok || exponent < -maxShift || exponent > maxShift {
+		return n
+	}
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	if exponent >= 0 {
+		return json.Number(sign + digits + strings.Repeat("0", exponent))
+	}
+	if missing := 1 - exponent - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	point := len(digits) + exponent
+	return json.Number(sign + digits[:point] + "." + digits[point:])
 }
 
 // sameDecimal reports whether two JSON numbers are the same decimal number, such as 1.10 and 1.1e0.

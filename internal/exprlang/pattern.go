@@ -120,17 +120,18 @@ func (s *Scope) pattern(source string) (*Pattern, error) {
 }
 
 // patternChecker refuses literal patterns that are too large before expr compiles them.
-type patternChecker struct{ err *Error } // its Offset counts runes
+type patternChecker struct{ faults Errors } // their offsets count runes
 
 // Visit implements ast.Visitor.
 func (c *patternChecker) Visit(node *ast.Node) {
 	n, ok := (*node).(*ast.BinaryNode)
-	if !ok || n.Operator != "matches" || c.err != nil {
+	if !ok || n.Operator != "matches" {
 		return
 	}
 	if source, ok := n.Right.(*ast.StringNode); ok {
 		if _, err := CompilePattern(source.Value); err != nil {
-			c.err = &Error{Offset: n.Location().From, Message: err.Error()}
+			c.faults = append(c.faults, &Error{Offset: n.Location().From, Message: err.Error()})
+			n.Right = &ast.StringNode{} // so that the rest is checked
 		}
 	}
 }

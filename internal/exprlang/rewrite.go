@@ -27,13 +27,13 @@ var exprFunction = func(name string, f func(...any) (any, error)) expr.Option { 
 // parents.
 type rewriter struct {
 	vars []string
-	err  *Error // its Offset counts runes
+	// unknown are names that were reported.
+	unknown []string
+	faults  Errors // their offsets count runes
 }
 
 func (w *rewriter) refuse(n ast.Node, message string) {
-	if w.err == nil {
-		w.err = &Error{Offset: n.Location().From, Message: message}
-	}
+	w.faults = append(w.faults, &Error{Offset: n.Location().From, Message: message})
 }
 
 // Visit implements ast.Visitor.
@@ -41,9 +41,16 @@ func (w *rewriter) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		w.identifier(node, n)
+	case *ast.FloatNode:
+		if i, ok := comparable(n.Value).(int); ok {
+			ast.Patch(node, &ast.IntegerNode{Value: i})
+		}
 	case *ast.MemberNode:
 		w.member(node, n)
 	case *ast.CallNode:
+		if callee, ok := n.Callee.(*ast.IdentifierNode); ok && slices.Contains(w.unknown, callee.Value) {
+			return
+		}
 		w.refuse(n, "only the functions of the expression language can be called, not members")
 	case *ast.VariableDeclaratorNode:
 		if slices.Contains(w.vars, n.Name) {

@@ -20,11 +20,12 @@ type piece struct {
 }
 
 // CompileString compiles a string that may hold expressions over the given variables. The result of an
-// expression passes through escape, if that is not nil; literals do not. The error is of the type Errors.
+// expression passes through escape, if that is not nil; literals do not. The error is of the type Errors; with one, the text serves for
+// its references only.
 func CompileString(s string, escape func(string) string, vars ...string) (*Text, error) {
 	parts, fail := split(s)
 	if fail != nil {
-		return nil, Errors{fail}
+		return &Text{}, Errors{fail}
 	}
 	t := &Text{escape: escape}
 	var faults Errors
@@ -33,16 +34,12 @@ func CompileString(s string, escape func(string) string, vars ...string) (*Text,
 			t.pieces = append(t.pieces, piece{literal: p.literal})
 			continue
 		}
-		e, fail := compileExpression(p.source, vars)
-		if fail != nil {
-			fail.Offset += p.offset
-			faults = append(faults, fail)
-			continue
-		}
+		e, wrong := compileExpression(p.source, vars)
+		faults = append(faults, wrong.shifted(p.offset)...)
 		t.pieces = append(t.pieces, piece{expression: e, offset: p.offset})
 	}
 	if len(faults) > 0 {
-		return nil, faults
+		return t, faults
 	}
 	return t, nil
 }

@@ -106,3 +106,38 @@ func TestACancelBeforeItsTaskIsSaidToBeHeld(t *testing.T) {
 	require.Equal(t, 200, s.call("GET", path, "", "", &outcome))
 	require.Equal(t, "granted", outcome.Result)
 }
+
+func TestTasksAreFoundByTheLabelsOfTheirWorkflow(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2)
+	n := w.node(t.TempDir(), func(c *node.Config) { c.HTTP = "127.0.0.1:0" })
+	s := w.site(n)
+	const labelled = `{"workflow":"labelled","labels":{"customer":"${ input.customer }"},"priority":"${ task.labels.customer == 'acme' ? 7 : 0 }","steps":{"reserve":{"agent":"stock"}}}`
+	require.Equal(t, 200, s.call("PUT", "/v1/workflows/labelled", "application/json", labelled, nil))
+	w.hire(nil)
+	var receipt struct {
+		Token string `json:"token"`
+	}
+	require.Equal(t, 202, s.call("PUT", "/v1/tasks/l-1", "application/json", `{"workflow":"labelled","input":{"customer":"acme"}}`, &receipt))
+	require.Equal(t, 202, s.call("PUT", "/v1/tasks/l-2", "application/json", `{"workflow":"labelled","input":{"customer":"other"}}`, nil))
+	require.Equal(t, 200, s.call("GET", "/v1/tasks/l-1?wait=30s&token="+receipt.Token, "", "", nil))
+	var found struct {
+		Tasks []struct {
+			ID       string            `json:"id"`
+			Labels   map[string]string `json:"labels"`
+			Priority int               `json:"priority"`
+		} `json:"tasks"`
+	}
+	require.Equal(t, 200, s.call("GET", "/v1/tasks?label=customer:acme", "", "", &found))
+	require.Len(t, found.Tasks, 1)
+	require.Equal(t, "l-1", found.Tasks[0].ID)
+	require.Equal(t, map[string]string{"customer": "acme"}, found.Tasks[0].Labels)
+	require.Equal(t, 7, found.Tasks[0].Priority)
+
+	var problem, preview map[string]any
+	require.Equal(t, 422, s.call("PUT", "/v1/tasks/l-3", "application/json", `{"workflow":"labelled","input":{"customer":{}}}`, &problem))
+	require.Contains(t, problem["detail"], "The labels or the priority that workflow labelled, version 1, gives to this task cannot be used.")
+	require.Equal(t, 200, s.call("POST", "/v1/workflows/labelled/preview", "application/json", `{"input":{"customer":"acme"}}`, &preview))
+	require.Equal(t, map[string]any{"customer": "acme"}, preview["labels"])
+	require.InEpsilon(t, 7, preview["priority"], 0)
+}

@@ -81,7 +81,7 @@ func (d *definitions) find(name string, version int) (scheduler.Version, bool) {
 func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
 	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt}
 	if p, err := d.program(v); err == nil {
-		w.Description = p.Definition().Description
+		w.Title, w.Description = p.Definition().Title, p.Definition().Description
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(v.Workflow); ok {
 		w.Current = c.Hash == v.Hash
@@ -135,24 +135,24 @@ func (d *definitions) version(hash string) (scheduler.Version, bool) {
 	return scheduler.Version{}, false
 }
 
-// CheckInput implements api.Definitions. The input of a definition above this build's level is left to its owner.
-func (d *definitions) CheckInput(_ context.Context, hash string, input json.RawMessage) ([]api.Fault, error) {
-	p, ok := d.byHash(hash)
+// Accept implements api.Definitions. A submission for a definition above this build's level is left to its owner.
+func (d *definitions) Accept(_ context.Context, of api.Definition, sub *events.Submission) (a events.Acceptance, list []api.Fault, err error) {
+	p, ok := d.byHash(of.Hash)
 	if !ok {
-		v, known := d.version(hash)
+		v, known := d.version(of.Hash)
 		if known && v.Level > d.ns.maxLevel {
-			return nil, nil
+			return a, nil, nil
 		}
 		if _, err := d.program(v); known && err != nil {
-			return []api.Fault{{Message: fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err)}}, nil
+			return a, []api.Fault{{Pointer: "/input", Message: fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err)}}, nil
 		}
-		return nil, fmt.Errorf("definition %s is not known", hash)
+		return a, nil, fmt.Errorf("definition %s is not known", of.Hash)
 	}
-	var list []api.Fault
-	for _, f := range p.ValidateInput(input) {
+	a, faults := p.Accept(sub, of.Version)
+	for _, f := range faults {
 		list = append(list, api.Fault{Pointer: f.Pointer, Message: f.Message})
 	}
-	return list, nil
+	return a, list, nil
 }
 
 // CheckSignal implements api.Definitions. The owner judges a signal whose definition this node does not know.
@@ -175,13 +175,13 @@ func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) 
 }
 
 // Preview implements api.Definitions.
-func (d *definitions) Preview(_ context.Context, hash string, of api.Previewed) (list []api.StepPreview, err error) {
+func (d *definitions) Preview(_ context.Context, hash string, t *events.Task) (list []api.StepPreview, err error) {
 	p, ok := d.byHash(hash)
 	if !ok {
 		return nil, fmt.Errorf("definition %s is not known, or cannot be used", hash)
 	}
 	steps := stepsOf(p.Definition())
-	for i, x := range p.Preview(of.ID, of.Version, of.Input) {
+	for i, x := range p.Preview(t) {
 		list = append(list, api.StepPreview{
 			Step: steps[i], If: x.Step.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, With: x.Input, Error: x.Error,
 		})
@@ -191,7 +191,7 @@ func (d *definitions) Preview(_ context.Context, hash string, of api.Previewed) 
 
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
-		x := api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
+		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
 		for _, c := range s.Calls() {
 			x.Calls = append(x.Calls, api.Call(c))
 		}

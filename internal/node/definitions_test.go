@@ -161,7 +161,7 @@ func TestVersionsThatNobodyUsesAreNotInMemory(t *testing.T) {
 		dir := t.TempDir()
 		n := w.node(dir)
 		source := func(i int) string {
-			return fmt.Sprintf("workflow: order\ndescription: %d%s\nsteps:\n  only: {agent: stock}\n", i, strings.Repeat("x", bytes))
+			return fmt.Sprintf("workflow: order\noutput: %d%s\nsteps:\n  only: {agent: stock}\n", i, strings.Repeat("x", bytes))
 		}
 		for i := range many {
 			_, faults, err := n.Definitions().Apply(t.Context(), api.Draft{Name: "order", Source: []byte(source(i))})
@@ -178,7 +178,7 @@ func TestVersionsThatNobodyUsesAreNotInMemory(t *testing.T) {
 			for i := range many {
 				got, err := n.Definitions().Workflow(t.Context(), "order", i+1)
 				require.NoError(t, err)
-				require.Contains(t, string(got.Body), fmt.Sprintf(`"description":"%dxxx`, i))
+				require.Contains(t, string(got.Body), fmt.Sprintf(`"output":"%dxxx`, i))
 			}
 			require.LessOrEqual(t, n.DefinitionBytes(), 2*(bytes+1000))
 			entries, err := filepath.Glob(filepath.Join(dir, "definitions-*"))
@@ -198,7 +198,7 @@ func TestProgramsThatAreKeptHaveABound(t *testing.T) {
 
 // described is a definition of some bytes.
 func described(bytes int) string {
-	return fmt.Sprintf(`{"workflow":"w","description":"%s","steps":{"a":{"agent":"x"}}}`, strings.Repeat("x", bytes))
+	return fmt.Sprintf(`{"workflow":"w","output":"%s","steps":{"a":{"agent":"x"}}}`, strings.Repeat("x", bytes))
 }
 
 func TestTheCompletedDefinitionsUsedLastAreKept(t *testing.T) {
@@ -259,7 +259,7 @@ func TestDefinitionsThatBreakTheRulesAreIgnored(t *testing.T) {
 		require.Len(t, letters, 2)
 		require.Equal(t, events.RejectUnknownWorkflow, letters[0].Header(supervisor.DeadReason))
 		require.Contains(t, letters[0].Header("__dlq.errors.message"), `version 1 of workflow "heavy" cannot be used: input.enum: the lists of the schema have more than 2000 values`)
-		faults, err := n.Checked().CheckInput(t.Context(), hex.EncodeToString(sum[:]), []byte(`{}`))
+		_, faults, err := n.Checked().Accept(t.Context(), api.Definition{Name: "heavy", Version: 1, Hash: hex.EncodeToString(sum[:])}, &events.Submission{Input: []byte(`{}`)})
 		require.NoError(t, err)
 		require.Len(t, faults, 1)
 		require.Contains(t, faults[0].Message, "cannot be used")

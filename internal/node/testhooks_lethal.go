@@ -25,13 +25,13 @@ type dyingScheduler struct {
 	lethal []byte
 }
 
-// CheckInput implements supervisor.Scheduler.
-func (s *dyingScheduler) CheckInput(hash string, input []byte) string {
-	if bytes.Contains(input, s.lethal) {
+// Accept implements supervisor.Scheduler.
+func (s *dyingScheduler) Accept(hash string, sub *events.Submission, version int) (events.Acceptance, string) {
+	if bytes.Contains(sub.Input, s.lethal) {
 		debug.SetMaxStack(1 << 20)
 		os.Exit(overflow(0)) // does not return
 	}
-	return s.Scheduler.CheckInput(hash, input)
+	return s.Scheduler.Accept(hash, sub, version)
 }
 
 // overflow overflows the stack, which nothing can recover.

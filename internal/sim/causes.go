@@ -113,6 +113,11 @@ func (q *inputs) pinned(f *events.Fact, b *events.Submitted) {
 	if q.tooLate(&q.of(in).records[o]) || m.tooLarge || m.unfit || !m.known && q.w.catalogEnd == m.catalog {
 		q.w.fail("INV12: the submission %s is accepted but must not be", f.Cause)
 	}
+	if tier := b.Labels["tier"]; b.Workflow == "dag" && (tier == "" || b.Labels["n"] == "") {
+		q.w.fail("task %q has the labels %v: those of its workflow are missing", f.Task, b.Labels)
+	} else if b.Priority > 0 && tier != "own" && b.Labels["other"] == "" {
+		q.w.fail("task %q has the labels %v: its submission says another tier", f.Task, b.Labels)
+	}
 	if b.Version > 1 {
 		q.w.saw(sawNewVersion)
 	}

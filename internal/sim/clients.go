@@ -40,6 +40,7 @@ func (c *clients) body(id string, n int) map[string]any {
 	switch w.rng.IntN(14) {
 	case 0:
 		body["priority"] = w.rng.IntN(5)
+		body["labels"] = map[string]any{"tier": "own"}
 	case 1:
 		body["deadline"] = fmt.Sprintf("%dms", 200+w.rng.IntN(5000))
 	case 2:

@@ -22,6 +22,7 @@ output: "${ steps.only.output }"
 `, `
 workflow: dag
 deadline: 60s
+labels: {n: "${ input.n }", tier: standard}
 input: {type: object, required: [n], properties: {n: {type: integer}, extra: {type: boolean}}}
 defaults: {complete_within: 2s, retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo}}
 steps:
@@ -204,9 +205,9 @@ func (p *Process) Prepare(hash string, body []byte) error {
 // Prepared implements supervisor.Scheduler.
 func (p *Process) Prepared(hash string) bool { return p.known[hash] }
 
-// CheckInput implements supervisor.Scheduler.
-func (p *Process) CheckInput(hash string, input []byte) string {
-	return p.by(hash).CheckInput(hash, input)
+// Accept implements supervisor.Scheduler.
+func (p *Process) Accept(hash string, sub *events.Submission, version int) (events.Acceptance, string) {
+	return p.by(hash).Accept(hash, sub, version)
 }
 
 // Deadline implements supervisor.Scheduler.
@@ -266,18 +267,18 @@ func (p *trapped) trap(way toxin, t *events.Task) {
 	}
 }
 
-// CheckInput implements supervisor.Scheduler.
-func (p *trapped) CheckInput(hash string, input []byte) string {
-	if _, id, lethal := strings.Cut(string(input), lethalInput); lethal {
+// Accept implements supervisor.Scheduler.
+func (p *trapped) Accept(hash string, sub *events.Submission, version int) (events.Acceptance, string) {
+	if _, id, lethal := strings.Cut(string(sub.Input), lethalInput); lethal {
 		id, _, _ = strings.Cut(id, `"`)
 		p.w.clients.deaths[id]++
 		p.ended = true
 	}
-	if strings.Contains(string(input), toxicInput) {
+	if strings.Contains(string(sub.Input), toxicInput) {
 		p.w.saw(sawPanicInput)
 		panic("the input of a task")
 	}
-	return p.Process.CheckInput(hash, input)
+	return p.Process.Accept(hash, sub, version)
 }
 
 // Plan implements supervisor.Scheduler.

@@ -82,9 +82,10 @@ func (a *acks) seen(c *check, r *events.Record) {
 	if !placed && len(a.ids) == 0 {
 		return
 	}
-	id, _, err := readSubmission(r)
-	if err != nil {
-		id = string(r.Key) // it is rejected, and has no ID except perhaps its key
+	id := string(r.Key)
+	sub, _, err := readSubmission(r)
+	if err == nil { // otherwise it is rejected, and has no ID except perhaps its key
+		id = sub.ID
 	}
 	delete(a.ids, id)
 	if !placed {

@@ -52,6 +52,16 @@ var inputCorruptions = []corruption{
 		f.alter("content", strings.Repeat("ab", 32))
 		return f.place()
 	}},
+	{"a label of the submission is left out", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.labelled()
+		f.alter("labels", map[string]string{"region": "elsewhere"})
+		return f.place()
+	}},
+	{"the priority of the submission does not count", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.labelled()
+		f.alter("priority", 4)
+		return f.place()
+	}},
 	{"an outcome is that of an earlier task with the same ID", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		r := h.inputOf(f)

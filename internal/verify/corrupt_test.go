@@ -209,6 +209,15 @@ func (h *harmed) unsend(r *events.Record) {
 	require.Positive(h.t, n)
 }
 
+// labelled picks the acceptance of a submission that says a priority and a label itself.
+func (h *harmed) labelled() found {
+	return h.fact(events.NameSubmitted, "", func(f found) bool {
+		m, _ := h.inputOf(f).body()["labels"].(map[string]any)
+		p, _ := h.inputOf(f).body()["priority"].(float64)
+		return m["tier"] == "own" && p > 0
+	})
+}
+
 // inputOf finds the input that caused a fact.
 func (h *harmed) inputOf(f found) found {
 	in, part, offset, ok := events.Cause(f.Header(events.HeaderCausationID)).Input()

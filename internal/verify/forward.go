@@ -72,8 +72,8 @@ func (p *partition) forwarded(f *events.Fact, b *events.InputForwarded, at Place
 	if input != nil {
 		s.print = inputPrint{sum: printBytes(input, plain(input.Headers)), known: true}
 		if in == events.Submissions {
-			if id, _, err := readSubmission(input); err == nil && events.Home(id, p.check.number) != b.To {
-				p.book.add(Finding{Check: CheckInputs, Kind: "forward", Place: at, Task: id, What: fmt.Sprintf("the input %s is sent home to partition %d, but its home is %d", f.Cause, b.To, events.Home(id, p.check.number))})
+			if sub, _, err := readSubmission(input); err == nil && events.Home(sub.ID, p.check.number) != b.To {
+				p.book.add(Finding{Check: CheckInputs, Kind: "forward", Place: at, Task: sub.ID, What: fmt.Sprintf("the input %s is sent home to partition %d, but its home is %d", f.Cause, b.To, events.Home(sub.ID, p.check.number))})
 			}
 		}
 	}

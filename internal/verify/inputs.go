@@ -205,21 +205,19 @@ func (p *partition) input(j *join, r *events.Record) {
 func inputPlace(j *join, r *events.Record) Place { return Place{j.topic, r.Partition, r.Offset} }
 
 // readSubmission returns the task and the content hash of a submission.
-func readSubmission(r *events.Record) (id, content string, err error) {
+func readSubmission(r *events.Record) (sub *events.Submission, content string, err error) {
 	env, data, err := events.Open(r)
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
-	sub, err := events.ParseSubmission(data)
-	if err != nil {
-		return "", "", err
+	if sub, err = events.ParseSubmission(data); err != nil {
+		return nil, "", err
 	}
-	if id, err = events.TaskID(r.Key, env.Subject, sub.ID); err != nil {
-		return "", "", err
+	if sub.ID, err = events.TaskID(r.Key, env.Subject, sub.ID); err != nil {
+		return nil, "", err
 	}
-	sub.ID = id
 	content, err = sub.ContentHash()
-	return id, content, err
+	return sub, content, err
 }
 
 // asks says whether a record of submissions is a request.
@@ -234,11 +232,12 @@ func (p *partition) silentSubmission(r *events.Record, at Place) {
 	wrong := func(task, kind, format string, args ...any) {
 		p.book.add(Finding{Check: CheckInputs, Kind: kind, Place: inputPlace(j, r), Task: task, What: fmt.Sprintf(format, args...) + ", and " + at.String() + " passes it without a fact (INV12)"})
 	}
-	id, content, err := readSubmission(r)
+	sub, content, err := readSubmission(r)
 	if err != nil {
 		wrong("", "lost", "the submission cannot be read (%v)", err)
 		return
 	}
+	id := sub.ID
 	if home := events.Home(id, p.check.number); home != p.number {
 		wrong(id, "lost", "the submission belongs in partition %d", home)
 		return

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -305,14 +307,22 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	if input == nil {
 		return
 	}
-	id, content, err := readSubmission(input)
+	sub, content, err := readSubmission(input)
 	switch {
 	case err != nil:
 		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which cannot be read: %v", f.Cause, err)
-	case id != f.Task:
-		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which is of task %q", f.Cause, id)
+	case sub.ID != f.Task:
+		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which is of task %q", f.Cause, sub.ID)
 	case content != b.Content:
 		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, but the submission %s has %s", b.Content, f.Cause, content)
+	case sub.Priority != 0 && sub.Priority != b.Priority:
+		wrong(CheckInputs, "not_its_input", "the task is accepted with the priority %d, but the submission %s has %d", b.Priority, f.Cause, sub.Priority)
+	default: // the definition may give the task more labels
+		for _, name := range slices.Sorted(maps.Keys(sub.Labels)) {
+			if got, ok := b.Labels[name]; !ok || got != sub.Labels[name] {
+				wrong(CheckInputs, "not_its_input", "the task is accepted without the label %q of the submission %s", name, f.Cause)
+			}
+		}
 	}
 }
 

@@ -173,7 +173,7 @@ func (r *rig) produce(topic string, partition int32, records ...events.Record) [
 }
 
 func submission(id string, n int) events.Record {
-	b, _ := json.Marshal(map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}})
+	b, _ := json.Marshal(map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}})
 	return events.Record{Key: []byte(id), Value: b}
 }
 

@@ -73,8 +73,11 @@ type expectation struct {
 	state string
 	// reason is a part of the reason.
 	reason string
-	output json.RawMessage
-	steps  map[string]*stepExpectation
+	// labels are all labels of the task, whether the submission or the workflow gave them.
+	labels   map[string]string
+	priority *int
+	output   json.RawMessage
+	steps    map[string]*stepExpectation
 	// undone are the steps in the order in which they were undone.
 	undone []string
 	// neverCalled are steps whose agent is never called, not even to undo.

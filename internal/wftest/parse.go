@@ -20,7 +20,7 @@ var (
 	caseKeys   = []string{"name", "id", "input", "labels", "priority", "deadline", "mocks", "undo_mocks", "requests", "advance", "expect"}
 	answerKeys = []string{"output", "fail", "error", "effect", "after", "retry_after", "silent"}
 	errorKeys  = []string{"message", "code", "detail"}
-	expectKeys = []string{"state", "reason", "output", "steps", "undone", "never_called"}
+	expectKeys = []string{"state", "reason", "labels", "priority", "output", "steps", "undone", "never_called"}
 	stepKeys   = []string{"state", "attempts", "input", "output", "error", "undo_attempts", "undo_input"}
 )
 
@@ -285,14 +285,24 @@ func (p *parser) submitted(m member, s *events.Submission) {
 	case "deadline":
 		s.Deadline = p.text(m.value)
 	case "priority":
-		if v := p.json(m.value); json.Unmarshal(v, &s.Priority) != nil {
-			p.fault(m.value, "expected a whole number")
-		}
+		s.Priority = p.priority(m.value)
 	case "labels":
-		if v := p.json(m.value); json.Unmarshal(v, &s.Labels) != nil {
-			p.fault(m.value, "expected a mapping of text to text")
-		}
+		s.Labels = p.labels(m.value)
 	}
+}
+
+func (p *parser) priority(n node) (priority int) {
+	if v := p.json(n); json.Unmarshal(v, &priority) != nil {
+		p.fault(n, "expected a whole number")
+	}
+	return priority
+}
+
+func (p *parser) labels(n node) (labels map[string]string) {
+	if v := p.json(n); json.Unmarshal(v, &labels) != nil {
+		p.fault(n, "expected a mapping of text to text")
+	}
+	return labels
 }
 
 func merged(into, more map[string]*mock) map[string]*mock {
@@ -384,6 +394,11 @@ func (p *parser) expectation(n node) expectation {
 			x.state = p.one(m.value, append(slices.Clone(taskStates), stateRejected))
 		case "reason":
 			x.reason = p.text(m.value)
+		case "labels":
+			x.labels = p.labels(m.value)
+		case "priority":
+			priority := p.priority(m.value)
+			x.priority = &priority
 		case "output":
 			x.output = p.json(m.value)
 		case "steps":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -122,6 +123,12 @@ func (p *playing) compare(r *Result, t *events.Task) {
 	}
 	if !strings.Contains(r.Reason, x.reason) {
 		differ(x.lines["reason"], "reason", "a text with "+quoted(x.reason), quoted(r.Reason))
+	}
+	if t != nil && x.labels != nil && !maps.Equal(x.labels, t.Labels) {
+		differ(x.lines["labels"], "labels", labelText(x.labels), labelText(t.Labels))
+	}
+	if t != nil && x.priority != nil && *x.priority != t.Priority {
+		differ(x.lines["priority"], "priority", fmt.Sprint(*x.priority), fmt.Sprint(t.Priority))
 	}
 	if x.output != nil && !same(x.output, r.Output) {
 		differ(x.lines["output"], "output", string(x.output), text(r.Output))
@@ -248,6 +255,14 @@ func withReason(state, reason string) string {
 		return state
 	}
 	return state + " (" + reason + ")"
+}
+
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, k+": "+labels[k])
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 func quoted(s string) string { return fmt.Sprintf("%q", s) }

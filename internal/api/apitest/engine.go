@@ -334,18 +334,6 @@ func (e *Engine) Definition(ctx context.Context, name string, version int) (api.
 // Lookups counts the calls of Workflow and Definition.
 func (e *Engine) Lookups() int { e.mu.Lock(); defer e.mu.Unlock(); return e.lookups }
 
-// CheckInput implements api.Definitions.
-func (e *Engine) CheckInput(_ context.Context, _ string, input json.RawMessage) ([]api.Fault, error) {
-	var v struct{ Item any }
-	if len(input) == 0 || json.Unmarshal(input, &v) != nil {
-		return []api.Fault{{Message: "must be an object"}}, nil
-	}
-	if _, ok := v.Item.(string); !ok {
-		return []api.Fault{{Pointer: "/item", Message: "must be a text"}}, nil
-	}
-	return nil, nil
-}
-
 // Steps implements api.Definitions.
 func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {
 	if hash == "" {
@@ -354,17 +342,17 @@ func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {
 	return []api.Step{
 		{ID: "reserve", Agent: "stock", HasUndo: true},
 		{ID: "charge", Agent: "bank", Needs: []string{"reserve"}, HasUndo: true},
-		{ID: "ship", Agent: "post", Needs: []string{"charge"}, Pivot: true},
+		{ID: "ship", Title: "Hand it to the post", Description: "Books a parcel.", Agent: "post", Needs: []string{"charge"}, Pivot: true},
 	}, nil
 }
 
 // Preview implements api.Definitions.
-func (e *Engine) Preview(ctx context.Context, hash string, of api.Previewed) (list []api.StepPreview, err error) {
+func (e *Engine) Preview(ctx context.Context, hash string, t *events.Task) (list []api.StepPreview, err error) {
 	steps, err := e.Steps(ctx, hash)
 	for i, s := range steps {
 		list = append(list, api.StepPreview{Step: s, Starts: i == 0})
 		if i == 0 {
-			list[0].With = of.Input
+			list[0].With = t.Input
 		}
 	}
 	return list, err

@@ -133,10 +133,10 @@ type process struct {
 // lethal is the text in an input that ends the process.
 const lethal = "lethal"
 
-// CheckInput implements supervisor.Scheduler.
-func (p *process) CheckInput(hash string, input []byte) string {
-	p.ended = p.ended || bytes.Contains(input, []byte(lethal))
-	return p.Process.CheckInput(hash, input)
+// Accept implements supervisor.Scheduler.
+func (p *process) Accept(hash string, sub *events.Submission, version int) (events.Acceptance, string) {
+	p.ended = p.ended || bytes.Contains(sub.Input, []byte(lethal))
+	return p.Process.Accept(hash, sub, version)
 }
 
 // Policy implements supervisor.Scheduler.
