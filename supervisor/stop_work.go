@@ -47,12 +47,18 @@ func stopWork(x *outbox, t *events.Task, f *events.Fact) {
 
 // turned says whether the fact made the task turn back.
 func turned(t *events.Task, f *events.Fact) bool {
+	reason, may := turns(f)
+	return may && t.Undoing() && (reason == "" || reason == t.Reason) // later failures of a task that is being undone have another reason
+}
+
+// turns says whether the fact makes a task that goes forward turn back, and the reason if the fact has one.
+func turns(f *events.Fact) (reason string, _ bool) {
 	v := events.Verdict{}
 	switch b := f.Body.(type) {
 	case *events.CancelRequested:
-		return t.Undoing()
+		return "", true
 	case *events.DeadlinePassed:
-		return b.Action == events.DeadlineUndo
+		return "", b.Action == events.DeadlineUndo
 	case *events.Timeout:
 		v = b.Verdict
 	case *events.StepFailed:
@@ -62,13 +68,16 @@ func turned(t *events.Task, f *events.Fact) bool {
 			v = b.Failed.Verdict
 		}
 	}
-	return v.Action == events.ActionUndo && t.Undoing() && v.Reason == t.Reason // later failures of a task that is being undone have another reason
+	return v.Reason, v.Action == events.ActionUndo
 }
 
-// turnsLater says whether the fact by which a task turned back is not durable yet.
+// turnsLater says whether a fact that may have turned the task back is not durable yet. By now the task may be parked, for another reason.
 func turnsLater(x *outbox, t *events.Task) bool {
 	for _, b := range append([]*batch{x.batch}, x.flying...) {
-		if b != nil && slices.ContainsFunc(b.facts, func(f *events.Fact) bool { return f.Task == t.ID && turned(t, f) }) {
+		if b != nil && slices.ContainsFunc(b.facts, func(f *events.Fact) bool {
+			_, may := turns(f)
+			return may && f.Task == t.ID
+		}) {
 			return true
 		}
 	}

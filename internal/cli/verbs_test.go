@@ -80,6 +80,10 @@ func TestEachVerbIsAnsweredByCommandAndCall(t *testing.T) {
 					q.Step = "ship"
 					args, body = append(args, "--step", "ship"), `{"step":"ship"}`
 				}
+				if verb == events.RequestSignal {
+					q.Signal = "go"
+					args, body = append(args, "go"), `{"signal":"go"}`
+				}
 				_, no := supervisor.JudgeRequest(before, &q)
 				for range 2 {
 					code, status := 0, 200

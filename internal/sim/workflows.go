@@ -38,7 +38,7 @@ defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}
 steps:
   x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
-  nap: {sleep: {until: "${ input.extra == true ? '700ms' : task.submitted_at }"}}
+  nap: {sleep: {until: "${ input.extra == true ? '700ms' : '2027-01-15T08:00:00Z' }"}}
   z: {needs: [nap], agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
