@@ -76,11 +76,11 @@ func TestEachVerbIsAnsweredByCommandAndCall(t *testing.T) {
 				require.NoError(t, err)
 				args, body := []string{"task", string(verb), "c", "--request-id", "q"}, `{}`
 				q := events.Request{ID: "q", Kind: verb, Task: "c"}
-				if slices.Contains(aboutStep, verb) {
+				switch {
+				case slices.Contains(aboutStep, verb):
 					q.Step = "ship"
 					args, body = append(args, "--step", "ship"), `{"step":"ship"}`
-				}
-				if verb == events.RequestSignal {
+				case verb == events.RequestSignal:
 					q.Signal = "go"
 					args, body = append(args, "go"), `{"signal":"go"}`
 				}
