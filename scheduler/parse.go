@@ -47,6 +47,7 @@ func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*So
 			s.payload = inlineInput(s.schema, open)
 		}
 	}
+	o.checkSignals()
 	if all.failed() {
 		return nil, all.sorted()
 	}

@@ -49,7 +49,8 @@ type outlineStep struct {
 	key   *yaml.Node
 	path  string
 	needs []outlineNeed
-	// payload is the schema of the payload of a signal, with every $ref inlined.
+	// signals are the names of the signals for which the step waits, and payload is the schema of theirs, with every $ref inlined.
+	signals []member
 	payload any
 	// The members that are present; nil for the others.
 	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -58,17 +59,39 @@ func (s *outlineStep) shapeWait(m member) {
 	case !has:
 		m.doc.fault(m.key, m.path, "signal is missing: the name of the signal, or a list of names of which the first that comes is taken")
 	case v.value.Kind != yaml.SequenceNode:
-		v.name()
+		s.waitsFor(v)
 	case len(v.value.Content) == 0 || len(v.value.Content) > maxSignals:
 		v.fault("expected 1 to %d names of signals, got %d", maxSignals, len(v.value.Content))
 	default:
 		seen := map[string]bool{}
 		for i, n := range v.value.Content {
 			one := member{doc: v.doc, key: n, value: n, path: item(v.path, i)}
-			if name := one.name(); seen[name] {
+			if name := s.waitsFor(one); seen[name] {
 				one.fault("%s is listed twice", abbreviate(name))
 			} else {
 				seen[name] = true
+			}
+		}
+	}
+}
+
+func (s *outlineStep) waitsFor(m member) string {
+	s.signals = append(s.signals, m)
+	return m.name()
+}
+
+// checkSignals refuses two steps that wait for one signal with different schemas: the one that has waited longest takes it, so both must
+// be able to.
+func (o *outline) checkSignals() {
+	first := map[string]*outlineStep{}
+	for _, s := range o.steps {
+		for _, m := range s.signals {
+			name := m.value.Value
+			other := first[name]
+			if other == nil {
+				first[name] = s
+			} else if other != s && !reflect.DeepEqual(other.payload, s.payload) {
+				m.fault("steps %q and %q wait for the signal %s with different schemas: give both the same schema, or the signals different names", other.id, s.id, abbreviate(name))
 			}
 		}
 	}
