@@ -56,18 +56,6 @@ func TestEachVerbIsAnsweredByCommandAndCall(t *testing.T) {
 			t.Run(state+", "+string(verb), func(t *testing.T) {
 				t.Parallel()
 				e := setup(t)
-				post := func(body string) (int, string) {
-					r, err := http.NewRequest(http.MethodPost, e.url+"/v1/tasks/h/"+string(verb)+"?wait=5s", strings.NewReader(body))
-					require.NoError(t, err)
-					r.Header.Set("Content-Type", "application/json")
-					r.Header.Set("Idempotency-Key", "q")
-					resp, err := http.DefaultClient.Do(r)
-					require.NoError(t, err)
-					defer resp.Body.Close()
-					text, err := io.ReadAll(resp.Body)
-					require.NoError(t, err)
-					return resp.StatusCode, string(text)
-				}
 				for _, id := range []string{"c", "h"} {
 					e.submit(t, id)
 					e.Change(id, &events.StepFailed{}, change)
@@ -93,10 +81,24 @@ func TestEachVerbIsAnsweredByCommandAndCall(t *testing.T) {
 					r := e.run(args...)
 					require.Equal(t, code, r.code, r.err)
 					require.Contains(t, r.err, no.Reason)
-					got, text := post(body)
+					got, text := ask(t, e.url+"/v1/tasks/h/"+string(verb)+"?wait=5s", body)
 					require.Equal(t, status, got, text)
 				}
 			})
 		}
 	}
+}
+
+// ask posts the request q, and returns the status and the body of the answer.
+func ask(t *testing.T, url, body string) (int, string) {
+	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", "q")
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(text)
 }
