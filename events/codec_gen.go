@@ -1534,6 +1534,9 @@ func (v *RequestRefused) write(w *jsontext.Writer) {
 	w.Text(`{"request":`, v.Request)
 	w.Text(`,"verb":`, string(v.Verb))
 	w.Text(`,"reason":`, v.Reason)
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1549,6 +1552,9 @@ func (v *RequestRefused) read(r *jsontext.Reader) (seen uint64) {
 		case "reason":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
 		default:
 			r.Doubt()
 		}
@@ -1562,6 +1568,9 @@ func (v *RequestRefused) size() int {
 	n += 2 + len(v.Request)
 	n += 2 + len(v.Verb)
 	n += 2 + len(v.Reason)
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
 	return n
 }
 

@@ -298,6 +298,8 @@ type RequestRefused struct {
 	Verb    Verb   `json:"verb"`
 	// Reason says why, and what to do instead.
 	Reason string `json:"reason"`
+	// By is who asked; empty if nobody said.
+	By string `json:"by,omitempty"`
 }
 
 // DeadlinePassed says that a task's deadline has passed. Action is "undo", or "alert" after the pivot.

@@ -55,7 +55,7 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	// was cancelled.
 	for _, h := range t.Held {
 		if h.Kind == events.RequestCancel && t.State == events.TaskStateUndoing { // an earlier one did it
-			return events.Plan{Facts: []events.Body{&events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: events.RefusedUndoing}}}, nil
+			return events.Plan{Facts: []events.Body{&events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: events.RefusedUndoing, By: h.By}}}, nil
 		}
 		if h.Kind == events.RequestCancel {
 			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil

@@ -148,7 +148,7 @@ func (s *Scheduler) keepHeld(t *events.Task, h *events.Request) (events.Body, er
 		why = events.RefusedKept
 	}
 	if why != "" {
-		return &events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: why}, nil
+		return &events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: why, By: h.By}, nil
 	}
 	return &events.SignalReceived{Request: h.ID, Signal: h.Signal, Payload: h.Payload, Reason: h.Reason, By: h.By}, nil
 }

@@ -49,7 +49,7 @@ func (i *inbox) judgeRequest(item *input) error {
 		if t.State.Ended() || full(t) {
 			return i.reject(item, id, events.RejectRefused, refused.Reason)
 		}
-		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: refused.Reason}
+		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: refused.Reason, By: q.By}
 	}
 	if again, ok := body.(*events.TaskReopened); ok && len(again.Steps) == 0 {
 		i.planner.noOutput = id

@@ -48,7 +48,7 @@ func factRow(f api.HistoryEvent) row {
 	}
 	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
 		func(d string) bool { return d == "" })
-	if act := operatorsAct(f); act != "" {
+	if act := cmp.Or(operatorsAct(f), wait(f)); act != "" {
 		detail = append([]string{act}, detail...)
 	}
 	if f.Type == string(events.NameTimeCorrected) {
@@ -66,6 +66,7 @@ func operatorsAct(f api.HistoryEvent) string {
 		Attempt int             `json:"attempt"`
 		With    json.RawMessage `json:"with"`
 		Steps   []string        `json:"steps"`
+		Verb    string          `json:"verb"`
 	}
 	if json.Unmarshal(f.Data, &data) != nil || data.Request == "" {
 		return ""
@@ -103,10 +104,48 @@ func operatorsAct(f api.HistoryEvent) string {
 		act = "resumed the task"
 	case events.NameTaskTerminated:
 		act = "terminated the task"
+	case events.NameRequestRefused:
+		return fmt.Sprintf("%s's request to %s was refused", cmp.Or(data.By, "an operator"), data.Verb)
 	default:
 		return ""
 	}
 	return cmp.Or(data.By, "an operator") + " " + act
+}
+
+// wait says for what a step waits, which signal came, and which one a step took; "" of other facts.
+func wait(f api.HistoryEvent) string {
+	var data struct {
+		Signals []string       `json:"signals"`
+		Signal  string         `json:"signal"`
+		Until   events.Instant `json:"until"`
+		StartBy events.Instant `json:"start_by"`
+		By      string         `json:"by"`
+		Output  struct {
+			Signal string `json:"signal"`
+		} `json:"output"`
+	}
+	if json.Unmarshal(f.Data, &data) != nil {
+		return ""
+	}
+	switch name := events.Name(f.Type); {
+	case name == events.NameWaitStarted && len(data.Signals) > 0:
+		text := "it waits for the signal " + strings.Join(data.Signals, " or ")
+		if data.Until != 0 {
+			text += ", until " + data.Until.String()
+		}
+		return text
+	case name == events.NameWaitStarted:
+		return "it sleeps until " + data.Until.String()
+	case name == events.NameStepQueued:
+		return "its first attempt must start by " + data.StartBy.String()
+	case name == events.NameSignalReceived && data.By != "":
+		return data.By + " sent the signal " + data.Signal
+	case name == events.NameSignalReceived:
+		return "the signal " + data.Signal
+	case name == events.NameStepCompleted && data.Signal != "":
+		return "it took the signal " + data.Output.Signal
+	}
+	return ""
 }
 
 var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL"}

@@ -33,7 +33,15 @@ func TestAHistorySaysWhatAnOperatorDecided(t *testing.T) {
 		{&events.TaskPaused{Request: "q", By: "ada"}, "ada paused the task"},
 		{&events.TaskResumed{Request: "q", By: "ada"}, "ada resumed the task"},
 		{&events.TaskTerminated{Request: "q", By: "ada", Reason: "known"}, "ada terminated the task; known"},
-		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no"}, "no"},
+		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no"}, "an operator's request to cancel was refused; no"},
+		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no", By: "ada"}, "ada's request to cancel was refused; no"},
+		{&events.WaitStarted{Step: "s", Within: 1, Until: 1000}, "it sleeps until 1970-01-01T00:00:01.000Z"},
+		{&events.WaitStarted{Step: "s", Signals: []string{"yes", "no"}}, "it waits for the signal yes or no"},
+		{&events.WaitStarted{Step: "s", Signals: []string{"yes"}, Until: 1000}, "it waits for the signal yes, until 1970-01-01T00:00:01.000Z"},
+		{&events.StepQueued{Step: "s", StartBy: 1000}, "its first attempt must start by 1970-01-01T00:00:01.000Z"},
+		{&events.SignalReceived{Request: "q", Signal: "yes"}, "the signal yes"},
+		{&events.SignalReceived{Request: "q", Signal: "yes", By: "ada"}, "ada sent the signal yes"},
+		{&events.StepCompleted{Step: "s", Signal: "q", Output: []byte(`{"signal":"yes"}`)}, "it took the signal yes"},
 	} {
 		data, err := json.Marshal(c.body)
 		require.NoError(t, err)

@@ -188,7 +188,7 @@ func notYet(err error, wait time.Duration) error {
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
 		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
-		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
+		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
 	}
@@ -215,6 +215,13 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 		waiting = append(waiting, waitingRow(&t.WaitingFor[i]))
 	}
 	return table(w, row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting)
+}
+
+func priorityText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 func pausedText(p *events.Paused) string {
@@ -276,7 +283,7 @@ func listCommand() *cobra.Command {
 	})
 	f := c.Flags()
 	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+" (the same as error); with several, any of them")
-	f.String("workflow", "", "name of a workflow")
+	f.StringP("workflow", "w", "", "name of a workflow")
 	f.StringArray("label", nil, "key:value; a task must have all that are given")
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
 	f.String("until", "", "submitted before this instant, or this long ago")
