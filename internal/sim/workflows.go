@@ -69,7 +69,7 @@ workflow: ask
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  w: {needs: [a], wait: {signal: [go, stop]}, complete_within: 4s, fail_if: "${ output.signal == 'stop' }"}
+  w: {needs: [a], wait: {signal: [go, stop], schema: {type: object}}, complete_within: 4s, fail_if: "${ output.signal == 'stop' }"}
   v: {needs: [a], wait: {signal: go, schema: {type: object}}, complete_within: 3s, on_timeout: continue}
   b: {needs: [w, v], agent: beta}
 `}
