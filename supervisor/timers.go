@@ -321,11 +321,11 @@ func (t *timers) expireWait(task *events.Task, m events.Timer) events.Body {
 }
 
 // passNotBefore lets a task begin. Nothing of it has started, so no input but a request can say anything about it, and the first in the log wins.
-func (*timers) passNotBefore(task *events.Task, m events.Timer) events.Body {
-	if task.NotBefore != m.Due || task.Halted() { // another timer that was due at the same time has decided
+func (*timers) passNotBefore(task *events.Task, _ events.Timer) events.Body {
+	if task.NotBefore == 0 || task.Halted() { // another timer that was due at the same time has decided
 		return nil
 	}
-	return &events.NotBeforePassed{NotBefore: m.Due}
+	return &events.NotBeforePassed{NotBefore: task.NotBefore}
 }
 
 func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {
