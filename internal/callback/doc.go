@@ -7,7 +7,7 @@
 //   - Nobody without a key of the namespace can make or change a ticket: it is authenticated by HMAC-SHA256, compared in constant time.
 //     The key is derived from the secret and the name of the namespace, so a ticket of another namespace is refused even if both use one
 //     secret.
-//   - A ticket is worth no more than its attempt: a report of an attempt that is not running changes nothing. So it needs no end of its own.
+//   - A ticket is worth no more than its attempt: a report of an attempt that is not running changes nothing. So it does not expire.
 //   - No error holds a secret or a ticket.
 //
 // # What it refuses to do
