@@ -18,7 +18,7 @@ import (
 	"github.com/sagalog/sagalog/internal/callback"
 )
 
-const callbackSecret = "0123456789abcdef0123456789abcdef"
+const callbackSecret = apitest.CallbackSecret
 
 // appended holds what the API appends.
 type appended struct {
@@ -60,10 +60,8 @@ type callbacks struct {
 func takesCallbacks(t *testing.T, change ...func(*api.Config)) *callbacks {
 	t.Helper()
 	c := &callbacks{log: &appended{}, text: &strings.Builder{}, at: time.UnixMilli(1_800_000_000_000)}
-	keys, err := callback.NewKeys("test", callbackSecret)
-	require.NoError(t, err)
 	c.world = setup(t, append([]func(*api.Config){func(cfg *api.Config) {
-		cfg.Callbacks, cfg.Appender, cfg.Logger = keys, c.log, slog.New(slog.NewTextHandler(c.text, nil))
+		cfg.Appender, cfg.Logger = c.log, slog.New(slog.NewTextHandler(c.text, nil))
 		cfg.Now = func() time.Time { c.at = c.at.Add(time.Second / 5); return c.at }
 	}}, change...)...)
 	return c
@@ -192,7 +190,7 @@ func TestACallbackThatCannotBeUsedSaysWhere(t *testing.T) {
 	big := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
 	path := "/v1/reports/" + ticket(t, "test", callbackSecret, asIs)
 	for body, want := range map[string]string{
-		`[]`: "is not an object", `{}`: "exactly one of output", `{"output":1,"error":{"message":"x"}}`: "exactly one of output", `{"outptu":1}`: `did you mean output`,
+		`[]`: "is not an object", `{}`: "exactly one of output", `{"output":1,"error":{"message":"x"}}`: "exactly one of output", `{"outptu":1}`: `did you mean \"output\"`,
 		`{"output":1,"effect":"none"}`: `"/effect"`, `{"progress":1,"retry_after":"1s"}`: `"/retry_after"`,
 		`{"error":"broken"}`: `"/error"`, `{"error":null}`: `"/error"`, `{"error":{}}`: `"/error/message"`, `{"error":{"message":""}}`: `"/error/message"`,
 		`{"error":{"message":"x","class":"timeout"}}`: `"/error/class"`, `{"error":{"message":"x","code":7}}`: `"/error/code"`, `{"error":{"message":"x","why":7}}`: `"/error/why"`,
