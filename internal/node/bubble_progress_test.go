@@ -72,7 +72,7 @@ func (w *world) begun(task string, attempt int) (at events.Instant) {
 	return at
 }
 
-func TestAStepOfSixHoursIsExtendedAllTheWay(t *testing.T) {
+func TestFaultAStepOfSixHoursIsExtendedAllTheWay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n := trained(t)
 		over := make(chan error, 1)
@@ -102,7 +102,7 @@ func TestAStepOfSixHoursIsExtendedAllTheWay(t *testing.T) {
 	})
 }
 
-func TestACancelStopsALongStepWithinASecond(t *testing.T) {
+func TestFaultACancelStopsALongStepWithinASecond(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n := trained(t)
 		stopped := make(chan time.Time, 1)
@@ -134,7 +134,7 @@ func TestACancelStopsALongStepWithinASecond(t *testing.T) {
 }
 
 // The first instance is cut off: it ends its attempt by itself, because no progress is acknowledged, before the second one begins the next.
-func TestAnotherInstanceResumesFromTheLastProgress(t *testing.T) {
+func TestFaultAnotherInstanceResumesFromTheLastProgress(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n := trained(t)
 		stopped := make(chan time.Time, 1)
