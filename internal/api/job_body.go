@@ -38,7 +38,7 @@ func (r *jobReader) inside(pointer string, err error) error {
 }
 
 func (x exchange) readJob() (job events.Job, dry bool, err error) {
-	data, err := x.readBody(events.MaxJobBytes/2, "a job")
+	data, err := x.readBody(jobBytes, "a job")
 	if err == nil {
 		err = x.acceptsJSON()
 	}

@@ -14,7 +14,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-const jobsPath = "/v1/jobs"
+const (
+	jobsPath = "/v1/jobs"
+	// jobBytes bounds the body of a job: its record adds the texts that JSON escapes.
+	jobBytes = events.MaxJobBytes / 2
+)
 
 // jobs opens, shows and stops jobs.
 type jobs struct {
@@ -89,7 +93,7 @@ func (s *jobs) registerOpen(api huma.API, tags []string) {
 	example := map[string]any{
 		"id": "retry-1", "verb": "retry", "filter": map[string]any{"state": []string{"error"}, "workflow": "order"}, "reason": "the bank is back", "by": "anna", "rate": "100/s",
 	}
-	describeBody(api, jobsPath, http.MethodPost, described{reflect.TypeFor[JobBody](), example, events.MaxJobBytes}, contentJSON)
+	describeBody(api, jobsPath, http.MethodPost, described{reflect.TypeFor[JobBody](), example, jobBytes}, contentJSON)
 	schemas, answers := api.OpenAPI().Components.Schemas, api.OpenAPI().Paths[jobsPath].Post.Responses
 	body := func(t reflect.Type) map[string]*huma.MediaType {
 		return map[string]*huma.MediaType{contentJSON: {Schema: schemas.Schema(t, true, t.Name())}}

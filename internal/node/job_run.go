@@ -39,8 +39,8 @@ type jobRun struct {
 	since, until events.Instant
 	// each is the time for each task by the rate of the job; zero is no limit.
 	each time.Duration
-	// next is when the next tasks may be asked. begun is when the run began, and saved when it last recorded its progress.
-	next, begun, saved time.Time
+	// begun is when the run began, asked when it last asked tasks, and saved when it last recorded its progress.
+	begun, asked, saved time.Time
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -92,7 +92,7 @@ func (r *jobRun) resume(ctx context.Context) (err error) {
 		return err
 	}
 	r.begun = time.Now()
-	r.saved, r.next = r.begun, r.begun.Add(r.share())
+	r.saved, r.asked = r.begun, r.begun
 	return r.tasks.CatchUp(ctx, events.Reports, r.partition)
 }
 
@@ -197,16 +197,17 @@ func (r *jobRun) chunk() int {
 
 // await returns when n tasks may be asked by the rate; ready is false if the job is stopped.
 func (r *jobRun) await(ctx context.Context, n int) (ready bool, err error) {
+	at := r.asked.Add(r.share() * time.Duration(n))
 	for {
 		moved := r.ns.catalog.movement()
-		left := time.Until(r.next)
+		left := time.Until(at)
 		switch {
 		case r.stopped():
 			return false, nil
 		case r.each == 0:
 			return true, nil
 		case left <= 0:
-			r.next = time.Now().Add(r.share() * time.Duration(n))
+			r.asked = time.Now()
 			return true, nil
 		}
 		later := time.NewTimer(left)
