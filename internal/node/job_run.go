@@ -130,8 +130,8 @@ func (r *jobRun) block(ctx context.Context) error {
 		}
 	}
 	for len(tasks) > 0 {
-		n := min(len(tasks), r.chunk())
-		if ready, err := r.await(ctx, n); !ready || err != nil {
+		n, asks := r.chunk(tasks, again)
+		if ready, err := r.await(ctx, asks); !ready || err != nil {
 			return err
 		}
 		if err := r.ask(ctx, tasks[:n], again); err != nil {
@@ -188,11 +188,19 @@ func (r *jobRun) list(again bool) (tasks []*events.Task, next string, err error)
 	return tasks, next, err
 }
 
-func (r *jobRun) chunk() int {
-	if r.each == 0 {
-		return jobChunk
+// chunk returns how many tasks come next, and how many of these are to be asked.
+func (r *jobRun) chunk(tasks []*events.Task, again bool) (n, asks int) {
+	most := jobChunk
+	if r.each > 0 {
+		most = min(max(int(time.Second/r.share()), 1), jobChunk)
 	}
-	return min(max(int(time.Second/r.share()), 1), jobChunk)
+	for n < len(tasks) && asks < most {
+		if !again || !tasks[n].HasRequest(r.request.ID) && r.job.Filter.Matches(tasks[n].State) {
+			asks++
+		}
+		n++
+	}
+	return n, asks
 }
 
 // await returns when n tasks may be asked by the rate; ready is false if the job is stopped.
@@ -204,7 +212,7 @@ func (r *jobRun) await(ctx context.Context, n int) (ready bool, err error) {
 		switch {
 		case r.stopped():
 			return false, nil
-		case r.each == 0:
+		case r.each == 0 || n == 0:
 			return true, nil
 		case left <= 0:
 			r.asked = time.Now()

@@ -102,16 +102,23 @@ func TestAJobAsksEachTaskOnceWhateverDies(t *testing.T) {
 		dir := t.TempDir()
 		n := w.node(dir)
 		w.apply(n, order)
+		others := ids("o", 300)
+		w.waiting(n, others...)
+		for _, id := range others {
+			w.request(events.RequestCancel, id, "q")
+		}
+		w.watch.ended(others...)
 		tasks := ids("t", 100)
-		w.waiting(n, tasks...)
+		w.waiting(n, append(tasks, "o-last")...)
 		w.openJob(n, events.Job{ID: "c", Verb: events.RequestCancel, Filter: events.JobFilter{State: []events.TaskState{events.TaskStatePending}}, Rate: "10/s"})
 		for range 3 {
 			<-time.After(1500 * time.Millisecond)
 			n.kill()
 			n = w.node(dir)
 		}
-		j, _ := w.jobEnded(n, "c")
-		require.Equal(t, []int{100, 0}, []int{j.Granted, j.Refused})
+		j, took := w.jobEnded(n, "c")
+		require.Equal(t, []int{101, 0}, []int{j.Granted, j.Refused})
+		require.Less(t, took, 45*time.Second, "the rate does not count tasks that are not asked")
 		facts := w.granted(events.NameCancelRequested)
 		for _, id := range tasks {
 			require.Equal(t, 1, facts[id], id)
