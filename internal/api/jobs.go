@@ -177,7 +177,7 @@ func noJob(id string) *Problem {
 	return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("No job has the ID %q. A job is remembered for seven days after its end.", id))
 }
 
-// find returns a job, or the problem that there is none.
+// find returns a job, or the problem that it is not known.
 func (s *jobs) find(ctx context.Context, id string) (Job, error) {
 	all, err := s.jobs.Jobs(ctx)
 	if err != nil {

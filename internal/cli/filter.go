@@ -44,7 +44,7 @@ func (s *session) filter() (url.Values, error) {
 }
 
 // jobFilter returns the tasks that the flags select, as the filter of a job.
-func (s *session) jobFilter() (map[string]any, error) {
+func (s jobCaller) jobFilter() (map[string]any, error) {
 	if s.isSet("all") {
 		return map[string]any{"all": true}, nil
 	}

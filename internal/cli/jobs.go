@@ -20,7 +20,7 @@ func jobCommand() *cobra.Command {
 		Use: "get ID", Aliases: []string{"show"}, Short: "Read a job", Args: cobra.ExactArgs(1),
 		Long:    "Read a job. With --wait it shows the progress until the job has ended; then the exit code is 4 if a task refused.",
 		Example: "  sagalog job get 019ab2f0-5c1e-7a53-8d7e-3b0c1f2a4d5e --wait",
-		RunE: client(func(s *session, args []string) error {
+		RunE: jobClient(func(s jobCaller, args []string) error {
 			if s.isSet("wait") {
 				return s.follow(args[0])
 			}
@@ -35,7 +35,7 @@ func jobCommand() *cobra.Command {
 	results := output(&cobra.Command{
 		Use: "results ID", Short: "What became of each task of a job", Args: cobra.ExactArgs(1),
 		Example: "  sagalog job results 019ab2f0-5c1e-7a53-8d7e-3b0c1f2a4d5e --result refused --all",
-		RunE:    client(func(s *session, args []string) error { return s.jobResults(args[0]) }),
+		RunE:    jobClient(func(s jobCaller, args []string) error { return s.jobResults(args[0]) }),
 	})
 	f := results.Flags()
 	f.String("result", "", "granted or refused (default: both)")
@@ -45,7 +45,7 @@ func jobCommand() *cobra.Command {
 	suggest(results, "result", "granted", "refused")
 	stop := output(&cobra.Command{
 		Use: "stop ID", Short: "Stop a job: no further task is asked", Args: cobra.ExactArgs(1),
-		RunE: client(func(s *session, args []string) error { return s.stopJob(args[0]) }),
+		RunE: jobClient(func(s jobCaller, args []string) error { return s.stopJob(args[0]) }),
 	})
 	stop.Flags().String("reason", "", "why, for the record")
 	stop.Flags().String("by", "", "who stops it, for the record")
@@ -57,6 +57,13 @@ func jobCommand() *cobra.Command {
 	}), get, results, stop)
 	g.Aliases = []string{"jobs"}
 	return g
+}
+
+// jobCaller is a session that opens, reads and stops jobs.
+type jobCaller struct{ *session }
+
+func jobClient(run func(s jobCaller, args []string) error) func(*cobra.Command, []string) error {
+	return client(func(s *session, args []string) error { return run(jobCaller{s}, args) })
 }
 
 func jobRow(j api.JobDocument) row {
@@ -84,7 +91,7 @@ func showJob(w io.Writer, j *api.JobDocument) error {
 
 func jobPath(id string) string { return "/v1/jobs/" + url.PathEscape(id) }
 
-func (s *session) job(id string) (json.RawMessage, *api.JobDocument, error) {
+func (s jobCaller) job(id string) (json.RawMessage, *api.JobDocument, error) {
 	doc, err := s.get(s.cmd.Context(), jobPath(id), nil)
 	if err != nil {
 		return nil, nil, err
@@ -93,7 +100,7 @@ func (s *session) job(id string) (json.RawMessage, *api.JobDocument, error) {
 	return doc, job, decode(doc, job)
 }
 
-func (s *session) stopJob(id string) error {
+func (s jobCaller) stopJob(id string) error {
 	doc, err := s.change(s.cmd.Context(), http.MethodPost, jobPath(id)+"/stop", api.JobStopBody{Reason: s.flag("reason"), By: s.flag("by")})
 	if err != nil {
 		return err
@@ -105,7 +112,7 @@ func (s *session) stopJob(id string) error {
 	return s.one(doc, func(w io.Writer) error { return showJob(w, &job) })
 }
 
-func (s *session) jobResults(id string) error {
+func (s jobCaller) jobResults(id string) error {
 	q := url.Values{}
 	for _, name := range []string{"result", "limit", "cursor"} {
 		if v := s.flag(name); v != "" {
@@ -120,7 +127,7 @@ func (s *session) jobResults(id string) error {
 const jobLook = 500 * time.Millisecond
 
 // follow shows the progress of a job until it has ended, and then its counts.
-func (s *session) follow(id string) error {
+func (s jobCaller) follow(id string) error {
 	bar := newCount(s.err, "asking tasks")
 	defer bar.abort()
 	retry := backoff{}
@@ -155,7 +162,7 @@ func following(id string) string {
 const shownRefusals = 10
 
 // ended prints a job that has ended, and the first refusals.
-func (s *session) ended(doc json.RawMessage, job *api.JobDocument) error {
+func (s jobCaller) ended(doc json.RawMessage, job *api.JobDocument) error {
 	err := s.one(doc, func(w io.Writer) error {
 		return table(w, row{"JOB", "STATE", "GRANTED", "REFUSED", "LEFT"}, []row{{job.ID, job.State, strconv.Itoa(job.Granted), strconv.Itoa(job.Refused), strconv.Itoa(job.Left)}})
 	})

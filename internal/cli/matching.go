@@ -99,7 +99,7 @@ func filtered(c *cobra.Command) bool {
 func (s *session) filtered() bool { return filtered(s.cmd) }
 
 // askMatching asks all tasks that match the filter, by a job.
-func (s *session) askMatching(u requestUse, args []string) error {
+func (s jobCaller) askMatching(u requestUse, args []string) error {
 	yes := s.isSet("yes")
 	if !yes && !s.isSet("dry-run") && !isTerminal(s.cmd.InOrStdin()) {
 		return Usage("this asks all tasks that match, and there is no terminal to ask you first: give --yes, or --dry-run to see which")
@@ -140,7 +140,7 @@ func (s *session) askMatching(u requestUse, args []string) error {
 }
 
 // jobBody returns the body of the call that opens the job.
-func (s *session) jobBody(u requestUse, args []string) (map[string]any, error) {
+func (s jobCaller) jobBody(u requestUse, args []string) (map[string]any, error) {
 	members, err := s.requestMembers(u, strings.Join(args, ""))
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (s *session) jobBody(u requestUse, args []string) (map[string]any, error) {
 }
 
 // matching counts the tasks that match.
-func (s *session) matching(job map[string]any) (c *api.JobCount, doc json.RawMessage, err error) {
+func (s jobCaller) matching(job map[string]any) (c *api.JobCount, doc json.RawMessage, err error) {
 	dry := maps.Clone(job)
 	dry["dry_run"] = true
 	if doc, err = s.change(s.cmd.Context(), http.MethodPost, "/v1/jobs", dry); err != nil {

@@ -54,9 +54,9 @@ func requestCommand(u requestUse) *cobra.Command {
 		RunE: client(func(s *session, args []string) error {
 			switch {
 			case s.filtered():
-				return s.askMatching(u, args)
+				return jobCaller{s}.askMatching(u, args)
 			case len(args) > 1 && u.named == "":
-				return s.askEach(u, args)
+				return several{session: s}.askEach(u, args)
 			}
 			return s.ask(u, args)
 		}),

@@ -19,17 +19,22 @@ type fate struct {
 	code int
 }
 
-// askEach asks several tasks, one after the other, and says what became of each. The exit code is that of the first that did not grant.
-func (s *session) askEach(u requestUse, ids []string) error {
-	a, err := s.asking(u, "")
-	if err != nil {
+// several asks several tasks, one after the other, and says what became of each.
+type several struct {
+	*session
+	asking
+}
+
+// askEach asks the tasks. The exit code is that of the first that did not grant.
+func (s several) askEach(u requestUse, ids []string) (err error) {
+	if s.asking, err = s.session.asking(u, ""); err != nil {
 		return err
 	}
 	bar := newCount(s.err, "asking tasks")
 	defer bar.abort()
 	var fates []fate
 	for i, id := range ids {
-		f, err := s.fate(&a, id)
+		f, err := s.fate(id)
 		if err != nil {
 			return err
 		}
@@ -41,9 +46,9 @@ func (s *session) askEach(u requestUse, ids []string) error {
 }
 
 // fate asks one of several tasks. Its error means that the others need not be asked.
-func (s *session) fate(a *asking, id string) (fate, error) {
+func (s several) fate(id string) (fate, error) {
 	f := fate{Task: id, Result: "not judged", code: ExitStillRunning}
-	_, doc, err := a.send(s, id)
+	_, doc, err := s.asking.send(s.session, id)
 	if p, ok := err.(*Problem); ok && p.Status < http.StatusInternalServerError {
 		f.Result, f.State, f.Reason, f.code = "refused", p.State, cmp.Or(p.Reason, oneLine(p)), p.exitCode()
 		return f, nil
@@ -58,7 +63,7 @@ func (s *session) fate(a *asking, id string) (fate, error) {
 	if r.Result != "" {
 		f.Result = r.Result
 	}
-	if f.State = r.State; r.Result == "granted" || a.within == 0 {
+	if f.State = r.State; r.Result == "granted" || s.within == 0 {
 		f.code = ExitOK
 	}
 	if !s.isSet("wait") {
@@ -69,7 +74,7 @@ func (s *session) fate(a *asking, id string) (fate, error) {
 }
 
 // awaitEnd waits until a task has ended or is parked.
-func (s *session) awaitEnd(f *fate, token string, wait time.Duration) error {
+func (s several) awaitEnd(f *fate, token string, wait time.Duration) error {
 	doc, err := s.readTask(f.Task, token, wait)
 	if err != nil {
 		return err
@@ -82,7 +87,7 @@ func (s *session) awaitEnd(f *fate, token string, wait time.Duration) error {
 	return nil
 }
 
-func (s *session) printFates(fates []fate) error {
+func (s several) printFates(fates []fate) error {
 	docs := make([]json.RawMessage, len(fates))
 	code, bad := ExitOK, 0
 	for i, f := range fates {

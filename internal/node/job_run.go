@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// jobBlock is how many tasks the owner may ask after it recorded that it may: so many may have to be looked at again after a take-over.
+	// jobBlock is how many tasks the owner may ask after it recorded that it may: a successor may have to look at all of these again.
 	jobBlock = 500
 	// jobChunk is how many tasks are asked at once. The next are asked when these have answered, so a job does not crowd out other inputs.
 	jobChunk = 100
