@@ -72,7 +72,7 @@ func (w *world) judge(ids []string) (s signalled) {
 // behind it in the submissions, half of them twice, and the owner is killed within the same instants: each wait takes its signal, once.
 func TestFaultSignalsMeetTheirWaitsUnderKills(t *testing.T) {
 	total := 1_000
-	if *bubbleSeeds >= 200 { // the gate's size
+	if gate() {
 		total = 10_000
 	}
 	const chunk, spread = 250, 10 * time.Millisecond
