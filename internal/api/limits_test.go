@@ -324,7 +324,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
-		"report": `{"output":1}`,
+		"report":   `{"output":1}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 	}
 	w.do("POST", "/v1/jobs", `{"id":"known","verb":"pause","filter":{"workflow":"other"}}`)

@@ -285,7 +285,7 @@ func (f *reportFaults) cause(raw json.RawMessage) *events.Error {
 const (
 	// reportsPerSecond bounds the reports of one attempt. Progress every second is plenty, and a loop that does not wait writes no more than this.
 	reportsPerSecond = 10
-	// pacedTickets bounds the attempts that are counted: so many report within a second only if something is wrong.
+	// pacedTickets bounds the attempts that are counted: more of them within a second mean that something is wrong.
 	pacedTickets = 100_000
 )
 
