@@ -50,7 +50,7 @@ func (s *State) foldTask(f *Fact) error {
 		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
 		t.judged(b.Verb, b.Request, b.Reason)
 	case *NotBeforePassed, *DeadlinePassed:
-		return t.passed(b)
+		return passed(t, b)
 	case *TaskProcessed, *TaskUndone, *TaskTerminated:
 		return t.ended(f)
 	case *TaskPaused, *TaskResumed:
@@ -90,7 +90,7 @@ func (t *Task) ended(f *Fact) error {
 		t.State, t.EndedAt, t.Reason = TaskStateTerminated, f.Time, reasonOr(b.Reason, "terminated")
 		t.Paused, t.HaltedAt, t.ParkedFrom, t.ParkedAt, t.ParkedReason = nil, 0, "", 0, ""
 		t.ParkDue, t.ParkReason, t.Reminders, t.RemindAt = "", "", 0, 0
-		t.mayStart()
+		mayStart(t)
 		return nil
 	}
 	if t.Paused != nil || t.NotBefore != 0 {
@@ -325,7 +325,7 @@ func (t *Task) beginUndoing(reason string) {
 	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
 	t.ParkDue, t.ParkReason = "", ""
 	t.Reminders, t.RemindAt = 0, 0
-	t.mayStart()
+	mayStart(t)
 	if t.Paused == nil {
 		t.HaltedAt = 0
 	}

@@ -307,23 +307,6 @@ type RequestRefused struct {
 	By string `json:"by,omitempty"`
 }
 
-// DeadlinePassed says that a task's deadline has passed. Action is "undo", or "alert" after the pivot.
-type DeadlinePassed struct {
-	Deadline Instant `json:"deadline"`
-	Action   string  `json:"action"`
-}
-
-// The actions of DeadlinePassed.
-const (
-	DeadlineUndo  = "undo"
-	DeadlineAlert = "alert"
-)
-
-// NotBeforePassed says that the instant has come before which nothing of the task may start.
-type NotBeforePassed struct {
-	NotBefore Instant `json:"not_before"`
-}
-
 // TaskProcessed ends a task that succeeded.
 type TaskProcessed struct {
 	Output json.RawMessage `json:"output,omitempty"`

@@ -78,7 +78,7 @@ func (s *Submission) checkNotBefore() error {
 	return nil
 }
 
-// checkTime checks a positive duration or an instant. Zero would mean that there is none.
+// checkTime checks a positive duration or an instant. Zero would mean no time.
 func checkTime(pointer, text string) error {
 	if i, err := ParseInstant(text); err == nil && i > 0 {
 		return nil

@@ -78,7 +78,7 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 	// Nothing says which attempt it is of, but each of them has started by now.
 	//mutant:corrected-doubt-lasts
 	t.QuietAt = min(t.QuietAt, to.Add(longest+grace))
-	t.correctTimes(to)
+	correctTimes(t, to)
 	if wait := settings.RemindAfter.Std(); wait > 0 { // the latest one may have come at the wrong time
 		t.RemindAt = min(t.RemindAt, to.Add(wait))
 	}

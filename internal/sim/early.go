@@ -12,6 +12,14 @@ type early struct {
 	epoch        events.Epoch
 }
 
+// passes takes the fact that a time of the task as a whole has come.
+func (a *sagas) passes(g *saga, f *events.Fact) string {
+	if b, ok := f.Body.(*events.DeadlinePassed); ok {
+		return g.expires(f, b)
+	}
+	return a.begins(g, f, f.Body.(*events.NotBeforePassed))
+}
+
 // begins takes the fact that the time of the task has come.
 func (a *sagas) begins(g *saga, f *events.Fact, b *events.NotBeforePassed) string {
 	switch {

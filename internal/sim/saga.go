@@ -184,10 +184,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return g.keeps(a.w, b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		return g.answers(f, body)
-	case *events.NotBeforePassed:
-		return a.begins(g, f, b)
-	case *events.DeadlinePassed:
-		return g.expires(f, b)
+	case *events.NotBeforePassed, *events.DeadlinePassed:
+		return a.passes(g, f)
 	case *events.TaskProcessed:
 		return g.ends(b)
 	case *events.TaskUndone:

@@ -45,7 +45,7 @@ var waitCorruptions = []corruption{
 		first := h.one(topicEvents, func(x found) bool {
 			return nameOf(*x.Record) == events.NameStepStarted && string(x.Key) == string(f.Key) && x.text("step") == "reserve" && h.accepted(x)
 		})
-		f.remove()
+		h.nothing(f.Record)
 		return first.place()
 	}},
 	{"a task waits for another time than its submission says", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
