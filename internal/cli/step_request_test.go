@@ -41,7 +41,7 @@ func TestDecidingAboutAStep(t *testing.T) {
 	require.Equal(t, 1, e.run("task", "skip", "p", "--step", "ship", "--result", "@nowhere").code)
 }
 
-// What is not possible whatever the task does is a wrong call, named by its place, and no record is written.
+// An effect or a class that does not exist is a wrong call, named by its place, and no record is written.
 func TestAFailThatCannotBeIsRefusedByPlace(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
