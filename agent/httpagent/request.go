@@ -61,10 +61,10 @@ func (b *Binding) try(c *call) agent.RawFunc {
 		var g grant
 		out, f := b.send(ctx, &g, c, w, outputLimit)
 		if f == nil {
-			return g.hidden.json(b.secrets.json(out)), nil
+			return g.hidden.JSON(b.secrets.JSON(out)), nil
 		}
-		f.Err = errors.New(g.hidden.text(b.secrets.text(f.Err.Error())))
-		f.Detail = g.hidden.json(b.secrets.json(f.Detail))
+		f.Err = errors.New(g.hidden.Text(b.secrets.Text(f.Err.Error())))
+		f.Detail = g.hidden.JSON(b.secrets.JSON(f.Detail))
 		return nil, f
 	}
 }

@@ -1,4 +1,4 @@
-package httpagent
+package agentfile
 
 import (
 	"bytes"
@@ -16,14 +16,14 @@ import (
 // password is that short.
 const secretMin = 6
 
-// secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil value
+// Secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil value
 // replaces nothing.
-type secrets struct {
+type Secrets struct {
 	replacer *strings.Replacer
 }
 
-// newSecrets returns the secrets of a binding by name.
-func newSecrets(values map[string]string) *secrets {
+// NewSecrets returns the secrets of a binding by name.
+func NewSecrets(values map[string]string) *Secrets {
 	var pairs [][2]string
 	for name, v := range values {
 		if len(v) < secretMin {
@@ -44,13 +44,13 @@ func newSecrets(values map[string]string) *secrets {
 	for _, p := range pairs {
 		list = append(list, p[0], p[1])
 	}
-	return &secrets{strings.NewReplacer(list...)}
+	return &Secrets{strings.NewReplacer(list...)}
 }
 
 // forms returns a value unchanged, escaped, and encoded.
 func forms(v string) []string {
 	quoted := string(mustMarshal(v))
-	out := []string{v, quoted[1 : len(quoted)-1], url.QueryEscape(v), url.PathEscape(v), encodeUnless(v, unreserved)}
+	out := []string{v, quoted[1 : len(quoted)-1], url.QueryEscape(v), url.PathEscape(v), EncodeUnless(v, Unreserved)}
 	if b, err := json.Marshal(v); err == nil { // with the escapes of HTML
 		out = append(out, string(b[1:len(b)-1]))
 	}
@@ -70,16 +70,17 @@ func forms(v string) []string {
 	return slices.Compact(out)
 }
 
-func (s *secrets) text(t string) string {
+// Text redacts a text.
+func (s *Secrets) Text(t string) string {
 	if s == nil {
 		return t
 	}
 	return s.replacer.Replace(t)
 }
 
-// json redacts the strings of a JSON value as a reader sees them, without their escapes, and its numbers.
-func (s *secrets) json(raw json.RawMessage) json.RawMessage {
-	if s == nil || len(raw) == 0 || bytes.IndexByte(raw, '\\') < 0 && s.text(string(raw)) == string(raw) {
+// JSON redacts the strings of a JSON value as a reader sees them, without their escapes, and its numbers.
+func (s *Secrets) JSON(raw json.RawMessage) json.RawMessage {
+	if s == nil || len(raw) == 0 || bytes.IndexByte(raw, '\\') < 0 && s.Text(string(raw)) == string(raw) {
 		return raw
 	}
 	var out []byte
@@ -92,10 +93,10 @@ func (s *secrets) json(raw json.RawMessage) json.RawMessage {
 }
 
 // token redacts a string or a number. A number that holds a secret becomes a string.
-func (s *secrets) token(token []byte) []byte {
+func (s *Secrets) token(token []byte) []byte {
 	var plain string
 	if token[0] != '"' {
-		if plain = s.text(string(token)); plain == string(token) {
+		if plain = s.Text(string(token)); plain == string(token) {
 			return token
 		}
 		return mustMarshal(plain)
@@ -103,7 +104,7 @@ func (s *secrets) token(token []byte) []byte {
 	if json.Unmarshal(token, &plain) != nil {
 		return token
 	}
-	redacted := s.text(plain)
+	redacted := s.Text(plain)
 	if redacted == plain {
 		return token
 	}
