@@ -113,6 +113,9 @@ func (r *Reader) Public(n *yaml.Node) {
 	}
 }
 
+// Reveal says that the values of these variables are not secret.
+func (r *Reader) Reveal(names ...string) { r.public = append(r.public, names...) }
+
 // Hide makes a value secret that is not the whole value of a variable.
 func (r *Reader) Hide(name, value string) { r.hidden[name] = value }
 

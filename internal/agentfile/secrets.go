@@ -20,6 +20,8 @@ const secretMin = 6
 // replaces nothing.
 type Secrets struct {
 	replacer *strings.Replacer
+	// forms are all that is replaced, the longest first.
+	forms []string
 }
 
 // NewSecrets returns the secrets of a binding by name.
@@ -40,11 +42,11 @@ func NewSecrets(values map[string]string) *Secrets {
 	slices.SortFunc(pairs, func(a, b [2]string) int {
 		return cmp.Or(len(b[0])-len(a[0]), strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
 	})
-	var list []string
+	var list, forms []string
 	for _, p := range pairs {
-		list = append(list, p[0], p[1])
+		list, forms = append(list, p[0], p[1]), append(forms, p[0])
 	}
-	return &Secrets{strings.NewReplacer(list...)}
+	return &Secrets{strings.NewReplacer(list...), forms}
 }
 
 // forms returns a value unchanged, escaped, and encoded.
@@ -76,6 +78,30 @@ func (s *Secrets) Text(t string) string {
 		return t
 	}
 	return s.replacer.Replace(t)
+}
+
+// Longest is the length of the longest form of a secret.
+func (s *Secrets) Longest() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.forms[0])
+}
+
+// WithoutRest returns a text that was cut at its beginning without the rest of a secret there, which Text would not recognize.
+func (s *Secrets) WithoutRest(text string) string {
+	if s == nil {
+		return text
+	}
+	most := 0
+	for _, form := range s.forms {
+		for n := min(len(form)-1, len(text)); n > most; n-- {
+			if strings.HasPrefix(text, form[len(form)-n:]) {
+				most = n
+			}
+		}
+	}
+	return text[most:]
 }
 
 // JSON redacts the strings of a JSON value as a reader sees them, without their escapes, and its numbers.
