@@ -60,7 +60,7 @@ type guard struct {
 // sweep is how often a guard looks again for processes that it has to kill: they may have forked meanwhile.
 const sweep = 20 * time.Millisecond
 
-// watch runs one command in a session of its own, ends what it leaves behind, and returns when nothing of it runs any more. All
+// watch runs one command in a separate session, ends what it leaves behind, and returns when nothing of it runs any more. All
 // signals are sent, and all processes reaped, in one goroutine, so that no process ID is used after its process was reaped.
 func watch(program string, args []string) int {
 	// The system kills the command when the thread that started it ends.

@@ -54,7 +54,7 @@ func (p *parser) finish(n *yaml.Node, b *Binding) {
 		}
 	}
 	b.env, b.secrets = p.Environment(n)
-	b.client = newClient(b)
+	b.client, b.single = newClient(b), newSingleClient(b)
 	if b.tokens != nil {
 		b.tokens.client = b.client
 		p.soleAuthorization(n, b)
@@ -148,6 +148,7 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 		"retry_on": func(n *yaml.Node) {
 			c.retryOn = p.statuses(n)
 		},
+		"accepted": func(n *yaml.Node) { p.accepted(n, c) },
 		"output": func(n *yaml.Node) {
 			if slices.Contains(vars, "output") {
 				p.Fault(n, "output belongs to do: nothing reads the output of an undo")
@@ -166,6 +167,11 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 	for _, code := range c.success {
 		if slices.Contains(c.retryOn, code) {
 			p.Fault(n, "status %d is both in success and in retry_on", code)
+		}
+	}
+	for _, code := range c.accepted {
+		if slices.Contains(c.retryOn, code) || slices.Contains(c.success, code) {
+			p.Fault(n, "status %d is both in accepted and in success or retry_on", code)
 		}
 	}
 	return c
@@ -225,7 +231,7 @@ func (p *parser) path(n *yaml.Node, vars []string) *exprlang.Text {
 
 // reserved are the headers that the agent sets itself, and the hop-by-hop headers.
 var reserved = []string{
-	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerUndoes, headerTrace,
+	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerUndoes, headerTrace, headerCallback,
 	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Trailer", "Te",
 }
 
