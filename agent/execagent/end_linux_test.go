@@ -49,7 +49,7 @@ func TestNothingOfACommandOutlivesItsAttempt(t *testing.T) {
 			h := bound(t, marked(script, file), nil)
 			var w events.Work
 			var r events.Report
-			for within := 3 * time.Second; ; within *= 3 { // on a busy machine, the command may not begin in time, or the report comes too late
+			for within := 5 * time.Second; ; within *= 4 { // on a busy machine, the command may not begin in time, or the report comes too late
 				w = h.Work("a", events.Do, nil)
 				w.CompleteBy = events.At(time.Now().Add(within))
 				h.Send(w)

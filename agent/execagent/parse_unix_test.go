@@ -52,7 +52,7 @@ func TestMistakesInABinding(t *testing.T) {
 		require.NotContains(t, err.Error(), "hunter22")
 	}
 	_, err := execagent.Parse("a.yaml", []byte("agent: a\nexec: {command: [/no/such], stdin: yaml, grace: 2m}\n"), env)
-	for _, want := range []string{"a.yaml:2:18:", "a.yaml:2:36:", "a.yaml:2:49:"} {
+	for _, want := range []string{"a.yaml:2:18: the program", "a.yaml:2:36: unknown value", "a.yaml:2:49: grace is longer"} {
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -27,7 +27,7 @@ const (
 	// A part of an attempt's time is reserved for its report, as the runner does for a last try: one in reportShare, within bounds.
 	reportShare     = 20
 	reportMarginMin = 20 * time.Millisecond
-	reportMarginMax = 250 * time.Millisecond
+	reportMarginMax = time.Second
 )
 
 // schedule says when a command is ended. The whole end lies before the complete-by time. So nothing of the command runs when its undo

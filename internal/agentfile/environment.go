@@ -87,8 +87,9 @@ func (r *Reader) Constant(n *yaml.Node) (string, bool) {
 
 // Secret returns a text that may name environment variables, which are secret. No fault shows the text.
 func (r *Reader) Secret(n *yaml.Node) (string, bool) {
+	before := len(r.faults)
 	t := r.Template(n, nil, []string{"env"})
-	if t == nil || r.Faulty() {
+	if t == nil || len(r.faults) > before {
 		return "", false
 	}
 	s, err := t.Eval(exprlang.NewScope(map[string]json.RawMessage{"env": mustMarshal(r.values)}))
