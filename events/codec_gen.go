@@ -767,6 +767,10 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.Last != 0 {
 		w.Int(`,"last":`, v.Last)
 	}
+	if v.Reply != nil {
+		w.Literal(`,"reply":`)
+		v.Reply.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -788,6 +792,10 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "last":
 			r.Once(&seen, 1<<4)
 			v.Last = r.Int64()
+		case "reply":
+			r.Once(&seen, 1<<5)
+			v.Reply = new(ReplyTo)
+			v.Reply.read(r)
 		default:
 			r.Doubt()
 		}
@@ -810,6 +818,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.Last != 0 {
 		n += 8 + 5
+	}
+	if v.Reply != nil {
+		n += 9 + v.Reply.size()
 	}
 	return n
 }
@@ -1226,6 +1237,58 @@ func (v *Paused) read(r *jsontext.Reader) (seen uint64) {
 	return seen
 }
 
+func (v *ReplyTo) write(w *jsontext.Writer) {
+	w.Text(`{"to":`, v.To)
+	if v.Key != "" {
+		w.Text(`,"key":`, v.Key)
+	}
+	if v.ID != "" {
+		w.Text(`,"id":`, v.ID)
+	}
+	if v.Workflow != "" {
+		w.Text(`,"workflow":`, v.Workflow)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ReplyTo) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "to":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.To)
+		case "key":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Key)
+		case "id":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.ID)
+		case "workflow":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Workflow)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ReplyTo) size() int {
+	n := 8
+	n += 2 + len(v.To)
+	if v.Key != "" {
+		n += 7 + 2 + len(v.Key)
+	}
+	if v.ID != "" {
+		n += 6 + 2 + len(v.ID)
+	}
+	if v.Workflow != "" {
+		n += 12 + 2 + len(v.Workflow)
+	}
+	return n
+}
+
 func (v *Report) write(w *jsontext.Writer) {
 	w.Text(`{"task":`, v.Task)
 	w.Int(`,"run":`, int64(v.Run))
@@ -1588,6 +1651,9 @@ func (v *Settings) write(w *jsontext.Writer) {
 	w.Literal(`,"remind_after":`)
 	v.RemindAfter.write(w)
 	w.Int(`,"hash_every":`, int64(v.HashEvery))
+	if v.ReplyTopics != "" {
+		w.Text(`,"reply_topics":`, v.ReplyTopics)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1621,6 +1687,9 @@ func (v *Settings) read(r *jsontext.Reader) (seen uint64) {
 		case "hash_every":
 			r.Once(&seen, 1<<8)
 			v.HashEvery = r.Int()
+		case "reply_topics":
+			r.Once(&seen, 1<<9)
+			r.Text(&v.ReplyTopics)
 		default:
 			r.Doubt()
 		}
@@ -1640,6 +1709,9 @@ func (v *Settings) size() int {
 	n += 26
 	n += 26
 	n += 5
+	if v.ReplyTopics != "" {
+		n += 16 + 2 + len(v.ReplyTopics)
+	}
 	return n
 }
 
@@ -2592,6 +2664,12 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.Deadline != "" {
 		w.Text(`,"deadline":`, v.Deadline)
 	}
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
 	w.End(from)
 }
 
@@ -2619,6 +2697,12 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
 	}
 	if v.Version != 0 {
 		w.Int(`,"version":`, int64(v.Version))
@@ -2659,6 +2743,12 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "deadline":
 			r.Once(&seen, 1<<6)
 			r.Text(&v.Deadline)
+		case "reply_to":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.ReplyTo)
+		case "reply_key":
+			r.Once(&seen, 1<<8)
+			r.Text(&v.ReplyKey)
 		default:
 			r.Doubt()
 		}
@@ -2687,6 +2777,12 @@ func (v *Submission) size() int {
 	}
 	if v.Deadline != "" {
 		n += 12 + 2 + len(v.Deadline)
+	}
+	if v.ReplyTo != "" {
+		n += 12 + 2 + len(v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		n += 13 + 2 + len(v.ReplyKey)
 	}
 	return n
 }
@@ -2717,6 +2813,12 @@ func (v *Submitted) write(w *jsontext.Writer) {
 		v.Deadline.write(w)
 	}
 	w.Text(`,"content":`, v.Content)
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2755,6 +2857,12 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "content":
 			r.Once(&seen, 1<<7)
 			r.Text(&v.Content)
+		case "reply_to":
+			r.Once(&seen, 1<<8)
+			r.Text(&v.ReplyTo)
+		case "reply_key":
+			r.Once(&seen, 1<<9)
+			r.Text(&v.ReplyKey)
 		default:
 			r.Doubt()
 		}
@@ -2781,6 +2889,12 @@ func (v *Submitted) size() int {
 		n += 12 + 26
 	}
 	n += 2 + len(v.Content)
+	if v.ReplyTo != "" {
+		n += 12 + 2 + len(v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		n += 13 + 2 + len(v.ReplyKey)
+	}
 	return n
 }
 
@@ -2918,6 +3032,16 @@ func (v *Task) write(w *jsontext.Writer) {
 	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
+	}
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
+	if v.ReplyBegan != (Position{}) {
+		w.Literal(`,"reply_began":`)
+		v.ReplyBegan.write(w)
 	}
 	if v.Last != (Position{}) {
 		w.Literal(`,"last":`)
@@ -3088,11 +3212,20 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "traceparent":
 			r.Once(&seen, 1<<36)
 			r.Text(&v.Traceparent)
-		case "last":
+		case "reply_to":
 			r.Once(&seen, 1<<37)
+			r.Text(&v.ReplyTo)
+		case "reply_key":
+			r.Once(&seen, 1<<38)
+			r.Text(&v.ReplyKey)
+		case "reply_began":
+			r.Once(&seen, 1<<39)
+			v.ReplyBegan.read(r)
+		case "last":
+			r.Once(&seen, 1<<40)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<41)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -3101,7 +3234,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<42)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -135,7 +135,9 @@ type Submitted struct {
 	// Deadline is absolute.
 	Deadline Instant `json:"deadline,omitzero"`
 	// Content is the content hash that distinguishes a repeat from a conflict.
-	Content string `json:"content"`
+	Content  string `json:"content"`
+	ReplyTo  string `json:"reply_to,omitempty"`
+	ReplyKey string `json:"reply_key,omitempty"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -393,6 +395,8 @@ type InputRejected struct {
 	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be decompressed. The
 	// cause is the first of them.
 	Last int64 `json:"last,omitempty"`
+	// Reply is set if the input is a submission that asks for replies in an allowed topic.
+	Reply *ReplyTo `json:"reply,omitempty"`
 }
 
 // The reasons of a rejection.
@@ -466,6 +470,7 @@ const (
 	EffectDeadLetter = "dead_letter"
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
+	EffectReply      = "reply"
 )
 
 // EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.

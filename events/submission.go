@@ -23,6 +23,9 @@ type Submission struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	// Deadline is a duration from acceptance such as "10m", or an instant.
 	Deadline string `json:"deadline,omitempty"`
+	// ReplyTo is the topic in which the states of the task are answered, and ReplyKey the key of the answers, by default the task's ID.
+	ReplyTo  string `json:"reply_to,omitempty"`
+	ReplyKey string `json:"reply_key,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -41,8 +44,8 @@ const (
 
 // The members of a submission, including the ones reserved for later versions.
 var (
-	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline"}
-	laterMembers      = map[string]bool{"not_before": true, "reply_to": true}
+	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "reply_to", "reply_key"}
+	laterMembers      = map[string]bool{"not_before": true}
 )
 
 // MemberError says which member of an object is wrong, by a JSON pointer.
@@ -97,7 +100,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "")
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -119,9 +122,11 @@ func (s *Submission) check() error {
 		}
 	}
 	if s.Deadline != "" {
-		return s.checkDeadline()
+		if err := s.checkDeadline(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.checkReply()
 }
 
 func parseSubmission(data []byte) (*Submission, error) {
@@ -142,6 +147,11 @@ func parseSubmission(data []byte) (*Submission, error) {
 	}
 	if s.Workflow == "" && !hasMember(members, "workflow") {
 		faults = append(faults, memberError("/workflow", "is required: the name of a workflow"))
+	}
+	if s.ReplyTo != "" || !hasMember(members, "reply_to") {
+		if err := s.checkReply(); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -240,6 +250,14 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
 		}
 		return s.checkDeadline()
+	case "reply_to":
+		if err := json.Unmarshal(m.value, &s.ReplyTo); err != nil || s.ReplyTo == "" {
+			return memberError(at, "is not the name of a topic")
+		}
+	case "reply_key":
+		if err := json.Unmarshal(m.value, &s.ReplyKey); err != nil || s.ReplyKey == "" {
+			return memberError(at, "is not a text")
+		}
 	default:
 		if laterMembers[m.name] {
 			return memberError(at, "is known, but not supported by this version")
