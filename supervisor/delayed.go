@@ -324,7 +324,7 @@ func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 		again := f.Epoch != x.state.Partition.Epoch
 		switch {
 		case d.replies():
-			list = x.outbox.reply(t, f)
+			list = x.replies.reply(t, f)
 			again = again && len(list) > 0
 		case owed(t, f):
 			list = x.outbox.effects(t, f)

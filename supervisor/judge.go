@@ -140,7 +140,7 @@ func (i *inbox) reject(item *input, task, reason, detail string) error {
 		b.Last = item.record.Offset + n - 1
 	}
 	if item.submits {
-		b.Reply = i.replyOf(item, task)
+		b.Reply = i.replies.asked(item, task)
 	}
 	return i.record(i.caused(item, task, b), &item.record)
 }

@@ -125,7 +125,7 @@ func (x *outbox) fold(t *events.Task, f *events.Fact, offset int64) {
 			x.leave(attempt{f.Task, b.Step, events.Undo, b.Attempt})
 		}
 	}
-	list := append(x.effects(t, f), x.reply(t, f)...)
+	list := append(x.effects(t, f), x.replies.reply(t, f)...)
 	delete(x.inputs, f.Position())
 	x.pass(f, offset, list)
 	x.forgetPassed()

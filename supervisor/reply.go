@@ -43,7 +43,7 @@ func (x *replies) reset() { *x = replies{core: x.core} }
 
 // reply is the effect of a fact that answers a submission. The answer follows from the fact and from what never changes about its task, so it
 // says the same when it is sent again.
-func (x *outbox) reply(t *events.Task, f *events.Fact) []*effect {
+func (x *replies) reply(t *events.Task, f *events.Fact) []*effect {
 	r, to, key := events.Reply{At: f.Time}, "", ""
 	if b, ok := f.Body.(*events.InputRejected); ok && b.Reply != nil {
 		r.ID, r.Workflow, r.State, r.Reason = b.Reply.ID, b.Reply.Workflow, events.ReplyRejected, b.Reason+": "+b.Detail

@@ -49,7 +49,7 @@ func (x *outbox) replay(records []events.Record) error {
 			x.lastDone = f.Position() // a fact must record the watermark once the partition is idle
 		}
 		//mutant:reply-is-sent-again
-		x.pass(f, r.Offset, x.reply(t, f))
+		x.pass(f, r.Offset, x.replies.reply(t, f))
 	}
 	return nil
 }

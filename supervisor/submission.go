@@ -99,43 +99,8 @@ func rejection(data []byte, err error) string {
 	return events.RejectInvalid
 }
 
-// replyOf returns where the rejection of a submission is answered; nil if it asks for no reply, or for one in a topic that is not allowed.
-func (i *inbox) replyOf(item *input, task string) *events.ReplyTo {
-	if task == "" {
-		task, _ = events.TaskID(item.record.Key, item.env.Subject, "") // "" if they name none, or another one each
-	}
-	r := events.ReplyOf(item.data, task)
-	if r == nil || i.settings().CheckReplyTopic(i.cfg.Namespace, r.To) != nil {
-		return nil
-	}
-	return r
-}
-
-// forbidden rejects a submission whose reply topic is not allowed; then it returns true. A topic that was allowed before the submission was
-// written is allowed: settings are in the topic of the definitions, and are read like these.
-func (i *inbox) forbidden(item *input, sub *events.Submission) (bool, error) {
-	if i.settings().CheckReplyTopic(i.cfg.Namespace, sub.ReplyTo) == nil {
-		return false, nil
-	}
-	c := i.catalog.catalog
-	if c == nil || item.delivery > i.catalog.seen {
-		i.askCatalog()
-		return true, errUndefined
-	}
-	if s, offset := c.Settings(); offset > i.cfg.SettingsOffset {
-		i.cfg.Settings, i.cfg.SettingsOffset = s, offset
-		if err := i.epoch.adopt(); err != nil {
-			return true, err
-		}
-	}
-	if fault := i.settings().CheckReplyTopic(i.cfg.Namespace, sub.ReplyTo); fault != nil {
-		return true, i.reject(item, sub.ID, events.RejectInvalid, fault.Error())
-	}
-	return false, nil
-}
-
 func (i *inbox) accept(item *input, sub *events.Submission, content string) error {
-	if done, err := i.forbidden(item, sub); done || err != nil {
+	if done, err := i.replies.forbidden(item, sub); done || err != nil {
 		return err
 	}
 	v, found, known := i.resolve(item, sub)
