@@ -75,8 +75,6 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 	switch y.kind {
 	case events.EffectForward:
 		body.Input = e.fact.Cause
-	case events.EffectReply:
-		return x.record(&events.Fact{Task: e.fact.Task, Body: body, Cause: events.CauseFact(e.at)}, nil)
 	case events.EffectWork:
 		task = e.fact.Task
 		x.planner.failAttempt(e, body)
