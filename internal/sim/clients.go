@@ -53,6 +53,12 @@ func (c *clients) body(id string, n int) map[string]any {
 		body["deadline"] = "1s"
 		body["workflow"] = "dag"
 	}
+	if n := w.rng.IntN(8); n < 3 {
+		body["reply_to"] = []string{"replies.a", "replies.b", "replies.a"}[n]
+		if n == 2 {
+			body["reply_key"] = "customer"
+		}
+	}
 	if w.chance(w.faults.Oversize) {
 		size, limit := 0, w.cfg.Settings.PayloadBytes
 		if b, err := json.Marshal(input); err == nil && w.rng.IntN(2) == 0 {

@@ -189,6 +189,9 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if slices.Contains(owed, events.EffectDeadLetter) {
 		owed = append(owed, events.EffectAlert) // the alert about a refusal, which no fact owes and which is sent once in an epoch
 	}
+	if _, answered := e.p.answers.owed[id]; answered {
+		owed = append(owed, events.EffectReply)
+	}
 	if !slices.Contains(owed, a.Kind) {
 		e.w.fail("%s/%d sends %s for %s %s", s.node.name, e.p.id, a.Kind, f.Body.Name(), id)
 	}
