@@ -212,10 +212,10 @@ func (c *Config) lethal() bool {
 // rememberFor is how long a task is remembered, and a request held.
 const rememberFor = 5 * time.Second
 
-// replyTopic takes the replies, and replyFor is how long one is tried where destinations are delayed: longer than the clock gets in one step.
+// replyTopic takes the replies, and replyFor is how long one is tried where destinations are delayed: longer than two steps of the clock.
 const (
 	replyTopic = "r"
-	replyFor   = 30 * time.Second
+	replyFor   = 50 * time.Second
 )
 
 // settings are adopted before the world begins.

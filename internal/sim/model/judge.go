@@ -161,7 +161,7 @@ func (j *judge) Unsent(task string) string {
 func (j *judge) settled(s sim.Settled) {
 	for _, d := range j.log.owed {
 		if s.Covers(d.at, d.to) {
-			if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
+			if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact, d.to) {
 				j.w.fail("the watermark passed an effect that nobody sent: %s", j.w.sp.debts[d.id])
 			}
 			j.part.arrived = slices.DeleteFunc(j.part.arrived, func(id int32) bool { return id == d.id })

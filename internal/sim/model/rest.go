@@ -56,7 +56,7 @@ func (w *World) partRest(p int32) string {
 		if refused && strings.HasSuffix(w.sp.debts[d.id], " "+events.EffectDeadLetter) {
 			continue
 		}
-		if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
+		if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact, d.to) {
 			return "lost effect: nobody sent it, and nothing is left to do: " + w.sp.debts[d.id]
 		}
 	}
