@@ -21,8 +21,10 @@ type Submission struct {
 	Input    json.RawMessage   `json:"input,omitempty"`
 	Priority int               `json:"priority,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// Deadline is a duration from acceptance such as "10m", or an instant.
+	// Deadline is a duration such as "10m", from acceptance or from NotBefore, or an instant.
 	Deadline string `json:"deadline,omitempty"`
+	// NotBefore says before when nothing of the task starts: a duration from acceptance, or an instant.
+	NotBefore string `json:"not_before,omitempty"`
 	// ReplyTo is the topic in which the states of the task are answered, and ReplyKey the key of the answers, by default the task's ID.
 	ReplyTo  string `json:"reply_to,omitempty"`
 	ReplyKey string `json:"reply_key,omitempty"`
@@ -42,11 +44,8 @@ const (
 	maxMembers = 64
 )
 
-// The members of a submission, including the ones reserved for later versions.
-var (
-	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "reply_to", "reply_key"}
-	laterMembers      = map[string]bool{"not_before": true}
-)
+// The members of a submission.
+var submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "not_before", "reply_to", "reply_key"}
 
 // MemberError says which member of an object is wrong, by a JSON pointer.
 type MemberError struct {
@@ -100,7 +99,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "")
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -121,10 +120,8 @@ func (s *Submission) check() error {
 			return err
 		}
 	}
-	if s.Deadline != "" {
-		if err := s.checkDeadline(); err != nil {
-			return err
-		}
+	if err := s.checkTimes(); err != nil {
+		return err
 	}
 	return s.checkReply()
 }
@@ -152,6 +149,9 @@ func parseSubmission(data []byte) (*Submission, error) {
 		if err := s.checkReply(); err != nil {
 			faults = append(faults, err)
 		}
+	}
+	if len(faults) == 0 {
+		faults = append(faults, s.checkOrder())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -250,6 +250,11 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
 		}
 		return s.checkDeadline()
+	case "not_before":
+		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {
+			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
+		}
+		return s.checkNotBefore()
 	case "reply_to":
 		if err := json.Unmarshal(m.value, &s.ReplyTo); err != nil || s.ReplyTo == "" {
 			return memberError(at, "is not the name of a topic")
@@ -259,9 +264,6 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a text")
 		}
 	default:
-		if laterMembers[m.name] {
-			return memberError(at, "is known, but not supported by this version")
-		}
 		return memberError(at, "is not a member of a submission; %s", Suggest(Clip(m.name, maxQuotedBytes), submissionMembers))
 	}
 	return nil
@@ -304,27 +306,4 @@ var LabelRule = fmt.Sprintf("a key has 1 to %d bytes without a colon, a value up
 // LabelAllowed says whether a task may have a label with that name and value.
 func LabelAllowed(name, value string) bool {
 	return name != "" && len(name) <= MaxLabelKey && strings.IndexByte(name, ':') < 0 && strings.IndexByte(name, 0) < 0 && len(value) <= MaxLabelValue
-}
-
-func (s *Submission) checkDeadline() error {
-	if i, err := ParseInstant(s.Deadline); err == nil && i > 0 { // zero would mean no deadline
-		return nil
-	}
-	d, err := ParseDuration(s.Deadline)
-	if err != nil || d <= 0 {
-		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", Clip(s.Deadline, maxQuotedBytes))
-	}
-	return nil
-}
-
-// DeadlineFrom returns the absolute deadline of a submission accepted at now, zero if it names none.
-func (s *Submission) DeadlineFrom(now Instant) Instant {
-	if s.Deadline == "" {
-		return 0
-	}
-	if i, err := ParseInstant(s.Deadline); err == nil {
-		return i
-	}
-	d, _ := ParseDuration(s.Deadline)
-	return now.Add(d.Std())
 }

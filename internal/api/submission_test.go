@@ -86,7 +86,6 @@ func TestAnInvalidSubmissionIsAProblemWithItsPlace(t *testing.T) {
 		{name: "not an object", body: `[1]`, status: 422, code: "invalid", message: "is not a JSON object"},
 		{name: "no workflow", body: `{"input":{"item":"x"}}`, status: 422, code: "invalid", pointer: "/workflow", message: "is required"},
 		{name: "unknown member", body: `{"workflow":"order","imput":{}}`, status: 422, code: "invalid", pointer: "/imput", message: `did you mean "input"?`},
-		{name: "a member of a later version", body: `{"workflow":"order","not_before":"x"}`, status: 422, code: "invalid", pointer: "/not_before", message: "not supported"},
 		{name: "a reply topic that is not allowed", body: `{"workflow":"order","input":{"item":"x"},"reply_to":"shop.replies"}`, status: 422, code: "invalid", pointer: "/reply_to", message: "namespace set reply_topics=shop.replies"},
 		{name: "a reply topic of the namespace", body: `{"workflow":"order","input":{"item":"x"},"reply_to":"test.reports"}`, status: 422, code: "invalid", pointer: "/reply_to", message: "belongs to the namespace test"},
 		{name: "a reply key without a topic", body: `{"workflow":"order","input":{"item":"x"},"reply_key":"k"}`, status: 422, code: "invalid", pointer: "/reply_key", message: "has no effect without reply_to"},

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -53,11 +54,19 @@ func (c *clients) body(id string, n int) map[string]any {
 		body["deadline"] = "1s"
 		body["workflow"] = "dag"
 	}
-	if n := w.rng.IntN(8); n < 3 {
-		body["reply_to"] = []string{"replies.a", "replies.b", "replies.a"}[n]
-		if n == 2 {
-			body["reply_key"] = "customer"
-		}
+	switch n % 7 { // not drawn, so that other seeds stay as they are
+	case 1, 4:
+		body["reply_to"] = "replies.a"
+	case 3:
+		body["reply_to"], body["reply_key"] = "replies.b", "customer"
+	}
+	switch n % 9 { // not drawn, so that other seeds stay as they are
+	case 2:
+		body["not_before"] = "1500ms"
+	case 5:
+		body["not_before"] = begin.Add(8 * time.Second).String()
+	case 8:
+		body["not_before"] = "10s"
 	}
 	if w.chance(w.faults.Oversize) {
 		size, limit := 0, w.cfg.Settings.PayloadBytes
