@@ -11,12 +11,12 @@ import (
 // replies that the submissions ask for, in topics that the partition's settings allow.
 
 // asksFor checks the reply topic of an accepted task. sub is its submission.
-func (p *partition) asksFor(f *events.Fact, b *events.Submitted, sub *events.Submission, at Place) {
+func asksFor(p *partition, f *events.Fact, b *events.Submitted, sub *events.Submission, at Place) {
 	if sub.ReplyTo != b.ReplyTo || sub.ReplyKey != b.ReplyKey {
 		p.book.add(Finding{Check: CheckInputs, Kind: "not_its_input", Place: at, Task: f.Task,
 			What: "the task is answered in the topic " + quoted(b.ReplyTo, b.ReplyKey) + ", but its submission " + string(f.Cause) + " names " + quoted(sub.ReplyTo, sub.ReplyKey)})
 	}
-	p.mayAnswer(f, b.ReplyTo, at)
+	mayAnswer(p, f, b.ReplyTo, at)
 }
 
 func quoted(to, key string) string {
@@ -25,11 +25,11 @@ func quoted(to, key string) string {
 }
 
 // rejectedFor checks the reply topic of a rejected input, if its record is there.
-func (p *partition) rejectedFor(f *events.Fact, b *events.InputRejected, at Place, input *events.Record) {
+func rejectedFor(p *partition, f *events.Fact, b *events.InputRejected, at Place, input *events.Record) {
 	if b.Reply == nil {
 		return
 	}
-	p.mayAnswer(f, b.Reply.To, at)
+	mayAnswer(p, f, b.Reply.To, at)
 	in, _, _, ok := f.Cause.Input()
 	asks := struct {
 		To string `json:"reply_to"`
@@ -47,7 +47,7 @@ func (p *partition) rejectedFor(f *events.Fact, b *events.InputRejected, at Plac
 }
 
 // mayAnswer checks that the settings that the partition has adopted allow a reply topic.
-func (p *partition) mayAnswer(f *events.Fact, topic string, at Place) {
+func mayAnswer(p *partition, f *events.Fact, topic string, at Place) {
 	if err := p.settings.adopted.CheckReplyTopic(strings.TrimSuffix(p.topics.Events, ".events"), topic); err != nil {
 		p.book.add(Finding{Check: CheckInputs, Kind: "reply_topic", Place: at, Task: f.Task, What: "a reply may not go there: " + err.Error()})
 	}
