@@ -82,9 +82,12 @@ type State struct {
 	Void int64
 
 	// tasks holds nil for a task that was swept and may still be in the store.
-	tasks       map[string]*Task
-	swept       map[string]sweptTask
-	held        heldRequests
+	tasks  map[string]*Task
+	swept  map[string]sweptTask
+	held   heldRequests
+	limits map[string]*Limit
+	// permitsDue is not later than the first time at which something must be done about a permit.
+	permitsDue  Instant
 	definitions map[string]*Definition
 	load        Loader
 	// absent is the last task that load did not find: an owner asks for the task of a submission before and while it is accepted.
@@ -141,6 +144,7 @@ func NewState(partition int32, load Loader) *State {
 		tasks:       map[string]*Task{},
 		swept:       map[string]sweptTask{},
 		held:        heldRequests{},
+		limits:      map[string]*Limit{},
 		definitions: map[string]*Definition{},
 		load:        load,
 		parts:       map[part]Hash{},

@@ -13,6 +13,7 @@ const (
 	TimerQuiet      TimerKind = "quiet"
 	TimerDeadline   TimerKind = "deadline"
 	TimerReminder   TimerKind = "reminder"
+	TimerPermit     TimerKind = "permit"
 	TimerExpiry     TimerKind = "expiry"
 	TimerHorizon    TimerKind = "horizon"
 )
@@ -54,6 +55,9 @@ func (t *Task) Timers() []Timer {
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.Undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})
+	}
+	if m, ok := t.Permit.timer(); ok {
+		list = append(list, m)
 	}
 	if t.RemindAt != 0 {
 		list = append(list, Timer{Due: t.RemindAt, Kind: TimerReminder})

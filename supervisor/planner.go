@@ -193,8 +193,10 @@ func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
 		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}
 	}
 	if parked, ok := body.(*events.TaskParked); ok && parked.Step == "" && p.noOutput == t.ID {
-		return &events.TaskProcessed{Output: json.RawMessage("null")}
+		body = &events.TaskProcessed{Output: json.RawMessage("null")}
 	}
+	//mutant:end-releases-permit
+	events.Release(t, body)
 	return body
 }
 

@@ -65,6 +65,7 @@ var timerKinds = []timerKind{
 	{kind: events.TimerSleep, decide: (*timers).wake},
 	{kind: events.TimerQuiet},
 	{kind: events.TimerReminder, decide: (*timers).remind},
+	{kind: events.TimerPermit, decide: (*timers).askAgain},
 }
 
 func rowOf(k events.TimerKind) *timerKind {
@@ -86,6 +87,7 @@ var partitionTimers = []partitionTimer{
 	{events.TimerExpiry, everyInput, (*timers).heldDue, (*timers).expireHeld},
 	//mutant:sweep-waits-for-submissions
 	{events.TimerHorizon, everyInput, (*timers).sweepDue, (*timers).sweep},
+	{events.TimerPermit, nil, (*timers).permitsDue, (*timers).firePermits},
 }
 
 // Bounds of one look at the timers; the rest comes with the next batch.
