@@ -2,6 +2,9 @@ package events
 
 import (
 	"cmp"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,12 +166,26 @@ func (l *Limit) Permit(link Link) *Permit {
 	return l.links[link.ID()]
 }
 
+// Permits yields what the limit knows of its links, in no order of meaning.
+func (l *Limit) Permits() iter.Seq[*Permit] {
+	return func(yield func(*Permit) bool) {
+		if l == nil {
+			return
+		}
+		for _, id := range slices.Sorted(maps.Keys(l.links)) {
+			if !yield(l.links[id]) {
+				return
+			}
+		}
+	}
+}
+
 // Free returns how many permits are free.
 func (l *Limit) Free() int { return max(0, l.Max-l.held) }
 
 // Next returns the link that gets the next permit, nil if none waits.
 func (l *Limit) Next() *Permit {
-	if len(l.waiting) == 0 {
+	if l == nil || len(l.waiting) == 0 {
 		return nil
 	}
 	return l.waiting[0]

@@ -2,6 +2,8 @@ package events
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -206,6 +208,17 @@ func (s *State) touchPermit(x *Permit) {
 
 // Limit returns a limit to which some link is known, nil otherwise.
 func (s *State) Limit(name string) *Limit { return s.limits[name] }
+
+// Limits yields the limits to which some link is known, in the order of their names.
+func (s *State) Limits() iter.Seq[*Limit] {
+	return func(yield func(*Limit) bool) {
+		for _, name := range slices.Sorted(maps.Keys(s.limits)) {
+			if !yield(s.limits[name]) {
+				return
+			}
+		}
+	}
+}
 
 // DuePermits returns the permits about which something must be done at that time: a holder is told again, a permit becomes free, or one is free
 // and the first that waits gets it. It looks at all limits only when one may be due.

@@ -155,7 +155,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.moves(t)
 	}
 	for _, kind := range EffectsOf(f) {
-		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind)})
+		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind, p.w.opt.Partitions)})
 	}
 }
 

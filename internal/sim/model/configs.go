@@ -57,6 +57,7 @@ func Configurations() []Bounded {
 	timing(add)
 	others(add)
 	byHand(add)
+	permits(add)
 	return all
 }
 

@@ -88,6 +88,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.requests(f)
 	j.byHand(f)
 	j.waits(f)
+	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
 }
 
 // timesOut checks that the time of a step or of an attempt is over.
@@ -403,6 +404,8 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
+	case e.permit != nil && sim.SaysPermit(f, &e.record, *e.permit, j.Partitions) != "":
+		j.w.fail("%s, sent for %s: %s", e.name, f.Body.Name(), sim.SaysPermit(f, &e.record, *e.permit, j.Partitions))
 	case e.work != nil && f.Epoch != by && by == j.State.Partition.Epoch:
 		j.again(e)
 	}
