@@ -1528,6 +1528,10 @@ func (v *PermitReturned) write(w *jsontext.Writer) {
 	w.Text(`{"limit":`, v.Limit)
 	w.Literal(`,"link":`)
 	v.Link.write(w)
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1540,6 +1544,9 @@ func (v *PermitReturned) read(r *jsontext.Reader) (seen uint64) {
 		case "link":
 			r.Once(&seen, 1<<1)
 			v.Link.read(r)
+		case "quiet_at":
+			r.Once(&seen, 1<<2)
+			v.QuietAt.read(r)
 		default:
 			r.Doubt()
 		}
@@ -1552,6 +1559,9 @@ func (v *PermitReturned) size() int {
 	n := 19
 	n += 2 + len(v.Limit)
 	n += v.Link.size()
+	if v.QuietAt != 0 {
+		n += 12 + 26
+	}
 	return n
 }
 

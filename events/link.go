@@ -67,6 +67,8 @@ type PermitReleased struct {
 type PermitReturned struct {
 	Limit string `json:"limit"`
 	Link  Link   `json:"link"`
+	// QuietAt is as in PermitReleased, if the task is still known.
+	QuietAt Instant `json:"quiet_at,omitzero"`
 }
 
 // PermitsDecided changes the permits of a limit. Its effect is the grant. The members are carried out in their order.

@@ -50,7 +50,7 @@ func PermitMessageOf(f *Fact) (kind string, m PermitMessage, ok bool) {
 	case *PermitAsked:
 		return TypePermitAsk, PermitMessage{Limit: b.Limit, Link: b.Link, Max: b.Max, Version: b.Version, Priority: b.Priority, Repeat: b.Repeat}, true
 	case *PermitReturned:
-		return TypePermitRelease, PermitMessage{Limit: b.Limit, Link: b.Link}, true
+		return TypePermitRelease, PermitMessage{Limit: b.Limit, Link: b.Link, QuietAt: b.QuietAt}, true
 	case *PermitsDecided:
 		if b.Granted == nil {
 			return "", PermitMessage{}, false

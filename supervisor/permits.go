@@ -102,7 +102,11 @@ func (i *inbox) judgeGrant(item *input, m *events.PermitMessage) error {
 	}
 	//mutant:unknown-grant-is-returned
 	if t == nil || !t.HasLink(m.Link) {
-		return i.record(i.caused(item, m.Link.Task, &events.PermitReturned{Limit: m.Limit, Link: m.Link}), nil)
+		back := &events.PermitReturned{Limit: m.Limit, Link: m.Link}
+		if t != nil && t.Incarnation == m.Link.Incarnation {
+			back.QuietAt = t.QuietAt
+		}
+		return i.record(i.caused(item, m.Link.Task, back), nil)
 	}
 	//mutant:grant-counts-once
 	if t.Permit.State == events.PermitStateGranted {

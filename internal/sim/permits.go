@@ -31,7 +31,7 @@ func released(f *events.Fact) *events.PermitReleased {
 	case *events.PermitReleased:
 		return b
 	case *events.PermitReturned:
-		return &events.PermitReleased{Limit: b.Limit, Link: b.Link}
+		return &events.PermitReleased{Limit: b.Limit, Link: b.Link, QuietAt: b.QuietAt}
 	case *events.TaskProcessed:
 		return b.Release
 	case *events.TaskUndone:
