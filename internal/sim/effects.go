@@ -206,6 +206,9 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if a.Kind == events.EffectWork {
 		e.asks(s, f, &a)
 	}
+	if a.Kind == events.EffectPermit {
+		e.speaks(f, &a)
+	}
 	e.w.note("%s/%d sends %s %s", s.node.name, e.p.id, a.Kind, id)
 	return e.key(f.Position(), a.Kind)
 }

@@ -360,6 +360,8 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 	case strings.HasPrefix(a.Topic, "dlq."):
 		w.parts[from].inputs.dead = append(w.parts[from].inputs.dead, deadLetter{events.Input(strings.TrimPrefix(a.Topic, "dlq.")), r})
 	case a.Topic == "alerts":
+	case a.Kind == events.EffectPermit:
+		w.permitLands(&r)
 	default:
 		in, p := events.Input(a.Topic), w.parts[r.Partition]
 		p.inputs.put(in, r, w.parts[from].inputs.forwarded(&r, in))

@@ -27,6 +27,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.planned(f)
 	p.inputs.reported(f)
 	p.sagas.judge(f)
+	p.permits(f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -149,6 +150,8 @@ func (p *partition) after(f *events.Fact, by *producer) {
 			p.w.fail("INV12: a dead letter is given up")
 		}
 		p.effects.arrived[p.effects.key(b.Of, b.Kind)] = true
+		w := p.w
+		w.permitsLost = w.permitsLost || b.Kind == events.EffectPermit
 	}
 	if t != nil {
 		p.sagas.agrees(t)

@@ -83,23 +83,12 @@ func SaysPermit(f *events.Fact, r *events.Record, m events.PermitMessage, partit
 	return ""
 }
 
-// needsPermitFact says why a record about a permit cannot be passed without a fact, or "" if it can.
+// needsPermitFact says why a record about a permit cannot be passed without a fact, or "" if it can. (An ask or a release may have been known
+// already when it was judged, and its link may have changed since; one that is forgotten is found at rest.)
 func (j *Judge) needsPermitFact(x *Permit) string {
-	known := j.State.Limit(x.Limit).Permit(x.Link)
-	switch x.Type {
-	case events.TypePermitAsk:
-		if known == nil || known.GrantedAt != 0 && known.EndsAt == 0 {
-			return "the ask has no answer"
-		}
-	case events.TypePermitRelease:
-		if known != nil && known.EndsAt == 0 {
-			return "the release is not judged"
-		}
-	case events.TypePermitGrant:
-		t, _ := j.State.Task(x.Link.Task)
-		if t == nil || t.Incarnation != x.Link.Incarnation || t.State.Ended() || t.Permit == nil || t.Permit.N != x.Link.N || t.Permit.State != events.PermitStateGranted {
-			return "the grant is neither taken nor returned"
-		}
+	t, _ := j.State.Task(x.Link.Task)
+	if x.Type == events.TypePermitGrant && t != nil && t.Incarnation == x.Link.Incarnation && t.Permit != nil && t.Permit.N == x.Link.N && t.Permit.State == events.PermitStateAsked {
+		return "the grant is not taken"
 	}
 	return ""
 }

@@ -42,6 +42,8 @@ type saga struct {
 	// kept are the signals that no step has taken.
 	kept      []events.SignalReceived
 	completed []string // in order
+	// permit is nil if the task needs none.
+	permit *sagaPermit
 }
 
 // sagas are the tasks of a partition.
@@ -89,7 +91,7 @@ type sagaStep struct {
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
+	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -108,13 +110,16 @@ func (a *sagas) judge(f *events.Fact) {
 	}
 	body := f.Body
 	switch b := body.(type) {
-	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed:
+	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed, *events.PermitReturned:
 		return
 	case *events.Submitted:
 		if a.byTask[f.Task] != nil {
 			a.w.fail("INV1: task %q is accepted twice", f.Task)
 		}
 		a.byTask[f.Task] = newSaga(f, b)
+		if why := a.byTask[f.Task].needsPermit(b); why != "" {
+			a.w.fail("%s (task %q)", why, f.Task)
+		}
 		a.byTask[f.Task].accepted = a.log.end() - 1
 		return
 	case *events.EffectFailed:
@@ -179,6 +184,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		s.undoRuns, s.undone = false, true
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
+	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased:
+		return g.permits(f)
 	case *events.SignalReceived:
 		return g.keeps(a.w, b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
@@ -186,9 +193,12 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.DeadlinePassed:
 		return g.expires(f, b)
 	case *events.TaskProcessed:
+		if why := g.releases(b.Release); why != "" {
+			return why
+		}
 		return g.ends(b)
 	case *events.TaskUndone:
-		if why := g.leftSteps(b); why != "" {
+		if why := g.leftSteps(b) + g.releases(b.Release); why != "" {
 			return why
 		}
 		return g.endsUndone()
@@ -224,6 +234,8 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "a step starts in a task that is undone, is parked or paused, or must be parked"
 	case s.running || s.over() || s.wait != nil:
 		return "INV7: a step that runs or has ended starts"
+	case !g.permit.has():
+		return "a step starts without the permit that its task needs"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
 	case b.Attempt != s.attempt+1:
@@ -473,9 +485,9 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || !g.permit.agrees(t) {
 		plain := *g
-		plain.def, plain.steps, plain.kept = nil, nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept, plain.permit = nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
