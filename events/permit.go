@@ -68,6 +68,26 @@ func (t *Task) OpenPermit() *PermitReleased {
 	return &PermitReleased{Limit: p.Limit, Link: t.PermitLink(p.N), QuietAt: t.QuietAt}
 }
 
+// UnusedPermit returns the release of a permit that the task gives back before it ends, nil if it keeps it: one that was paused before its
+// first step gives it back, and one that is parked, if its workflow says so, and of which no attempt runs. One that is undone waits for none.
+func (t *Task) UnusedPermit() *PermitReleased {
+	p := t.Permit
+	if p == nil || p.State == "" {
+		return nil
+	}
+	running, _ := t.RunningStep()
+	switch {
+	//mutant:paused-before-start-releases
+	case t.Paused != nil && len(t.Steps) == 0,
+		//mutant:undone-waits-for-no-permit
+		p.State == PermitStateAsked && t.State == TaskStateUndoing,
+		//mutant:parked-releases-when-nothing-runs
+		p.Parked == PermitRelease && t.State == TaskStateError && running == nil:
+		return t.OpenPermit()
+	}
+	return nil
+}
+
 // permit takes a fact about the permit of a task.
 func (t *Task) permit(f *Fact) error {
 	p, wrong := t.Permit, fmt.Errorf("%w: %s of task %q", ErrImpossible, f.Body.Name(), t.ID)

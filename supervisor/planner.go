@@ -230,7 +230,11 @@ func (p *planner) park(t *events.Task, reason string) error {
 	if t.State == events.TaskStateError || t.State.Ended() {
 		return nil
 	}
-	return p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
+	err := p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
+	if b := t.UnusedPermit(); b != nil && err == nil {
+		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
+	}
+	return err
 }
 
 // start begins an attempt that was admitted, if it is still due.
