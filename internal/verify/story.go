@@ -33,6 +33,7 @@ type story struct {
 	completed   int
 	requests    map[string]bool // those that were judged
 	kept        []kept
+	permit      *permit // nil if it needs none
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -181,6 +182,8 @@ func (t *telling) tell() {
 		beginWait(t, b)
 	case *events.SignalReceived:
 		signalled(t, b)
+	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased:
+		t.permitted()
 	case *events.StepCompleted:
 		t.finished(b)
 	case *events.StepFailed:
@@ -218,9 +221,11 @@ func (t *telling) tell() {
 	case *events.TaskReopened:
 		t.reopened(b)
 	case *events.TaskProcessed:
+		t.released(b.Release)
 		t.processed()
 	case *events.TaskUndone:
 		t.leaves(b)
+		t.released(b.Release)
 		t.wasUndone()
 	case *events.TimeCorrected:
 		t.corrected(b.To, last)
@@ -285,6 +290,7 @@ func (t *telling) started(b *events.StepStarted) {
 	if st.over() {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
+	t.needsPermit(b.Step)
 	startsWithGiven(t, st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
