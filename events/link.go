@@ -94,7 +94,10 @@ type Concurrency struct {
 }
 
 // ConcurrencyLimit returns the name of the limit of the tasks of a workflow that share a key.
-func ConcurrencyLimit(workflow, key string) string { return "concurrency/" + workflow + "/" + key }
+func ConcurrencyLimit(workflow, key string) string { return ConcurrencyPrefix + workflow + "/" + key }
+
+// ConcurrencyPrefix begins the names of these limits.
+const ConcurrencyPrefix = "concurrency/"
 
 // ParkedPermit says what a parked task does with its permit.
 type ParkedPermit string
@@ -205,7 +208,6 @@ func (l *Limit) FreeWith(a *PermitAsked) int {
 
 // NextWith returns the link that gets the next permit once the ask is known.
 func (l *Limit) NextWith(a *PermitAsked) *Link {
-	//mutant:permits-go-by-priority-and-arrival
 	if l != nil && len(l.waiting) > 0 && l.waiting[0].Priority >= a.Priority {
 		return &l.waiting[0].Link
 	}
@@ -222,7 +224,6 @@ func (l *Limit) FreeWithout(x *Permit) int {
 
 // adopt takes the number of permits from an ask, if no newer version has asked.
 func (l *Limit) adopt(a *PermitAsked) {
-	//mutant:newest-version-says-max
 	if a.Version > l.Version {
 		l.Max, l.Version = a.Max, a.Version
 	}

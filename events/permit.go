@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -77,11 +78,8 @@ func (t *Task) UnusedPermit() *PermitReleased {
 	}
 	running, _ := t.RunningStep()
 	switch {
-	//mutant:paused-before-start-releases
 	case t.Paused != nil && len(t.Steps) == 0,
-		//mutant:undone-waits-for-no-permit
 		p.State == PermitStateAsked && t.State == TaskStateUndoing,
-		//mutant:parked-releases-when-nothing-runs
 		p.Parked == PermitRelease && t.State == TaskStateError && running == nil:
 		return t.OpenPermit()
 	}
@@ -289,6 +287,22 @@ func (l *Limit) drop(x *Permit) {
 // restorePermit adds a link of a snapshot.
 func (s *State) restorePermit(x *Permit) {
 	s.limitOf(x.Limit).put(x)
+}
+
+// ReadLimit returns the limit of a row and of those of its links.
+func ReadLimit(row []byte, permits [][]byte) (*Limit, error) {
+	l := &Limit{links: map[string]*Permit{}}
+	if err := json.Unmarshal(row, l); err != nil {
+		return nil, err
+	}
+	for _, b := range permits {
+		x := new(Permit)
+		if err := json.Unmarshal(b, x); err != nil {
+			return nil, err
+		}
+		l.put(x)
+	}
+	return l, nil
 }
 
 // limitOf returns the limit with that name. Its rows and those of its links come in any order.

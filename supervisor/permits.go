@@ -54,7 +54,6 @@ func judgePermit(i *inbox, item *input) error {
 // more, and returns it then.
 func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
 	if x := l.Permit(m.Link); x != nil {
-		//mutant:known-ask-is-answered-again
 		if !x.Held() || x.EndsAt != 0 {
 			return nil
 		}
@@ -72,7 +71,6 @@ func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
 // attempt in doubt is kept until its quiet time is over.
 func judgeRelease(l *events.Limit, m *events.PermitMessage, now events.Instant) *events.PermitsDecided {
 	x := l.Permit(m.Link)
-	//mutant:release-counts-once
 	if x == nil || x.EndsAt != 0 {
 		return nil
 	}
@@ -86,7 +84,6 @@ func judgeRelease(l *events.Limit, m *events.PermitMessage, now events.Instant) 
 // released removes a link, and gives its permit to the next one.
 func released(l *events.Limit, x *events.Permit) *events.PermitsDecided {
 	body := &events.PermitsDecided{Limit: x.Limit, Released: &x.Link}
-	//mutant:freed-permit-is-given-on
 	if next := l.Next(); x.Held() && next != nil && l.FreeWithout(x) > 0 {
 		body.Granted = &next.Link
 	}
@@ -100,7 +97,6 @@ func (i *inbox) judgeGrant(item *input, m *events.PermitMessage) error {
 	if err != nil {
 		return err
 	}
-	//mutant:unknown-grant-is-returned
 	if t == nil || !t.HasLink(m.Link) {
 		back := &events.PermitReturned{Limit: m.Limit, Link: m.Link}
 		if t != nil && t.Incarnation == m.Link.Incarnation {

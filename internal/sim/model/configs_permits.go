@@ -5,15 +5,16 @@ package model
 // hour, which is more than these worlds last: see the simulation.)
 func permits(add func(Bound, Config)) {
 	near, far := TaskOf(1, 1), TaskOf(0, 1)
-	two := []Client{submit("T1", "keyed"), submit("T2", "keyed")}
+	two := func(workflow string) []Client { return []Client{submit("T1", workflow), submit("T2", workflow)} }
+	one := func(more ...Client) []Client { return append([]Client{submit("T1", "keyed")}, more...) }
 	apart := []Client{submit(far, "keyed"), {Kind: Submit, Task: near, Workflow: "keyed", AtStart: true, Partition: 1}}
-	add(Small, Config{Name: "permits", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two})
-	add(Small, Config{Name: "permits, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two, Budgets: faults{Crashes: 1}})
+	add(Small, Config{Name: "permits", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed")})
+	add(Small, Config{Name: "permits, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(), Budgets: faults{Crashes: 1, LateEffects: 1}})
+	add(Small, Config{Name: "permits, a cancel", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(later(Cancel, "T1", "keyed"))})
+	add(Small, Config{Name: "permits, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(later(Pause, "T1", "keyed"), later(Resume, "T1", "keyed"))})
+	add(Small, Config{Name: "permits, a parked task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed-work"), Budgets: faults{Failures: 1}, Outcomes: []Outcome{FailedForGood}})
 	add(Small, Config{Name: "permits, two partitions", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart})
-	add(CI, Config{Name: "permits, a cancel", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(two[:2:2], later(Cancel, "T2", "keyed"))})
-	add(CI, Config{Name: "permits, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(two[:2:2], later(Pause, "T2", "keyed"), later(Resume, "T2", "keyed"))})
-	add(CI, Config{Name: "permits, a parked task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "keyed-work"), submit("T2", "keyed-work")}, Budgets: faults{Failures: 1}, Outcomes: []Outcome{FailedForGood}})
-	add(CI, Config{Name: "permits, in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "keyed-doubt"), submit("T2", "keyed-doubt")}, Budgets: faults{Passes: 3}})
-	add(CI, Config{Name: "permits, two partitions, a crash", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart, Budgets: faults{Crashes: 1, LateEffects: 1}})
+	add(CI, Config{Name: "permits, in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed-doubt"), Budgets: faults{Passes: 2, Failures: 1}, Outcomes: []Outcome{FailedInDoubt}, Calm: true})
+	add(CI, Config{Name: "permits, two partitions, a crash", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart, Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "permits, two partitions, a hand-over", Full: 2, InFlight: 1, BatchFacts: 8, Clients: apart, Budgets: faults{Reassigns: 1, LateAppends: 1, LateEffects: 1}})
 }
