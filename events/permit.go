@@ -42,7 +42,6 @@ func (t *Task) PermitLink(n int) Link {
 
 // HasLink says whether the task has the link for its permit, whether it waits for it or has got it.
 func (t *Task) HasLink(l Link) bool {
-	//mutant:grant-names-its-link
 	return !t.State.Ended() && t.Permit != nil && t.Permit.State != "" && l == t.PermitLink(t.Permit.N)
 }
 

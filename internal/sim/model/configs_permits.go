@@ -11,7 +11,7 @@ func permits(add func(Bound, Config)) {
 	add(Small, Config{Name: "permits", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed")})
 	add(Small, Config{Name: "permits, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(), Budgets: faults{Crashes: 1, LateEffects: 1}})
 	add(Small, Config{Name: "permits, a cancel", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(later(Cancel, "T1", "keyed"))})
-	add(Small, Config{Name: "permits, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(later(Pause, "T1", "keyed"), later(Resume, "T1", "keyed"))})
+	add(Large, Config{Name: "permits, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(later(Pause, "T1", "keyed"), later(Resume, "T1", "keyed"))})
 	add(Small, Config{Name: "permits, a parked task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed-work"), Budgets: faults{Failures: 1}, Outcomes: []Outcome{FailedForGood}})
 	add(Small, Config{Name: "permits, two partitions", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart})
 	add(CI, Config{Name: "permits, in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed-doubt"), Budgets: faults{Passes: 2, Failures: 1}, Outcomes: []Outcome{FailedInDoubt}, Calm: true})

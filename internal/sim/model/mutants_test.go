@@ -247,8 +247,6 @@ var mutants = []mutant{
 		swap("lasting(w.Until, started, to)", "min(w.Until, to)"), "^a wrong clock, a step that sleeps$", "is over before its time"},
 	{"step-needs-permit", "no step starts before its task has a permit",
 		swap("t.Permit.State == PermitStateGranted", "true"), "^permits, a parked task$", "without a permit"},
-	{"grant-names-its-link", "a task takes no grant but that of what it asked for last",
-		swap(" && l == t.PermitLink(t.Permit.N)", ""), "^permits, a pause$", "INV|stuck|kept|impossible"},
 	{"permit-is-numbered", "each ask has a number of its own",
 		swap("!b.Repeat", "false"), "^permits$", "INV|stuck|livelock|impossible"},
 	{"release-says-until-when", "a release says until when requests of the task may land",
