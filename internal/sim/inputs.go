@@ -128,7 +128,7 @@ func (q *inputs) WasHeld(task, request string) bool { return q.held[task+"\x00"+
 // Unsent implements Witness.
 func (q *inputs) Unsent(task string) string {
 	for _, d := range q.p.effects.owed {
-		if _, delayed := q.p.state.Partition.Delayed[d.to]; d.fact.Task == task && !delayed && !q.p.effects.arrived[d.key] {
+		if _, delayed := q.p.state.Partition.Delayed[d.to]; d.fact.Task == task && !delayed && !q.p.effects.arrived[d.key] && StillOwed(q.p.state, d.fact) {
 			return d.key
 		}
 	}
