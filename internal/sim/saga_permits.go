@@ -65,7 +65,7 @@ func (g *saga) permits(f *events.Fact) string {
 		switch {
 		case p.granted || b.Repeat != p.asked || b.Limit != p.limit || b.Max != g.def.Concurrency.Max:
 			return "a task asks for a permit that it has, or for another one"
-		case !b.Repeat && (g.undoing || g.parked || g.paused || g.parkDue):
+		case !b.Repeat && (g.undoing || g.parked || g.paused || g.parkDue || g.early.until != 0):
 			return "a task that does not go on asks for a permit"
 		case !b.Repeat:
 			p.n++

@@ -192,14 +192,16 @@ func (r *rig) produce(topic string, partition int32, records ...events.Record) [
 }
 
 func submission(id string, n int) events.Record {
-	workflow := "order"
-	if strings.HasPrefix(id, "sig-") {
-		workflow = "approval"
+	body := map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}}
+	switch {
+	case strings.HasPrefix(id, "sig-"):
+		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "key-"):
+		body["workflow"] = "keyed"
+	case strings.HasPrefix(id, "ok-") && n%2 == 0:
+		body["not_before"] = "30ms"
 	}
-	if strings.HasPrefix(id, "key-") {
-		workflow = "keyed"
-	}
-	b, _ := json.Marshal(map[string]any{"id": id, "workflow": workflow, "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}})
+	b, _ := json.Marshal(body)
 	return events.Record{Key: []byte(id), Value: b}
 }
 
