@@ -292,7 +292,7 @@ func (s *State) fold(f *Fact) error {
 		}
 		return correctTime(s, b)
 	case *PermitsDecided:
-		return s.permitsDecided(f, b)
+		return permitsDecided(s, f, b)
 	case *InputForwarded, *StateHash, *PermitReturned:
 	case *Unreadable:
 		return b.Err

@@ -56,7 +56,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskPaused, *TaskResumed:
 		return t.pausing(f)
 	case *PermitAsked, *PermitGranted, *PermitReleased:
-		return t.permit(f)
+		return permitFact(t, f)
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
@@ -84,7 +84,7 @@ func cancelled(t *Task, b *CancelRequested) {
 
 // ended ends the task.
 func (t *Task) ended(f *Fact) error {
-	if err := t.release(f, releaseOf(f.Body)); err != nil {
+	if err := releasePermit(t, f, releaseOf(f.Body)); err != nil {
 		return err
 	}
 	if b, ok := f.Body.(*TaskTerminated); ok {
@@ -195,7 +195,7 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 }
 
 func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
-	if !t.Starts() || t.State == TaskStateUndoing || !t.Permitted() {
+	if !t.Starts() || t.State == TaskStateUndoing || !Permitted(t) {
 		return fmt.Errorf("%w: step %q starts while the task is %s", ErrImpossible, b.Step, t.State)
 	}
 	s, err := t.open(b.Step, b.Name())

@@ -205,11 +205,11 @@ func (s *State) part(p part) any {
 			return d
 		}
 	case KindLimit:
-		if l := s.limits[p.id]; l != nil {
+		if l := s.Limits.byName[p.id]; l != nil {
 			return l
 		}
 	case KindPermit:
-		if x := s.permitOf(p.id); x != nil {
+		if x := s.Limits.permit(p.id); x != nil {
 			return x
 		}
 	}
@@ -251,13 +251,13 @@ func (s *State) restore(row PartRow) error {
 		s.held.put(h)
 		return nil
 	case KindLimit:
-		return json.Unmarshal(row.Encoding, s.limitOf(row.ID))
+		return json.Unmarshal(row.Encoding, s.Limits.of(row.ID))
 	case KindPermit:
 		x := new(Permit)
 		if err := json.Unmarshal(row.Encoding, x); err != nil {
 			return err
 		}
-		s.restorePermit(x)
+		s.Limits.restore(x)
 		return nil
 	case KindDefinition:
 		d := new(Definition)

@@ -80,7 +80,7 @@ type PermitsDecided struct {
 	Ending *PermitReleased `json:"ending,omitempty"`
 	// Released is a link that leaves the limit.
 	Released *Link `json:"released,omitempty"`
-	// Granted is a link that gets a permit, or that has one and is told again.
+	// Granted is a link that gets a permit, or that has one and hears of it again.
 	Granted *Link `json:"granted,omitempty"`
 }
 
@@ -127,7 +127,7 @@ type Permit struct {
 	Priority int    `json:"priority,omitzero"`
 	// Asked is the position of the fact by which it came.
 	Asked Position `json:"asked"`
-	// GrantedAt is when the permit was given, or when its holder was told so for the last time; zero while the link waits.
+	// GrantedAt is when the permit was given, or when its holder last heard of it; zero while the link waits.
 	GrantedAt Instant `json:"granted_at,omitzero"`
 	// EndsAt is when a permit that was released is free.
 	EndsAt Instant `json:"ends_at,omitzero"`

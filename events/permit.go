@@ -30,23 +30,23 @@ const (
 )
 
 // Permitted says whether the task needs no permit, or has it. Otherwise no step starts. Undos need none: they free what others wait for.
-func (t *Task) Permitted() bool {
+func Permitted(t *Task) bool {
 	//mutant:step-needs-permit
 	return t.Permit == nil || t.Permit.State == PermitStateGranted
 }
 
 // PermitLink returns the link with the given number of the task's own permit.
-func (t *Task) PermitLink(n int) Link {
+func PermitLink(t *Task, n int) Link {
 	return Link{Task: t.ID, Incarnation: t.Incarnation, Run: t.Run, N: n}
 }
 
 // HasLink says whether the task has the link for its permit, whether it waits for it or has got it.
-func (t *Task) HasLink(l Link) bool {
-	return !t.State.Ended() && t.Permit != nil && t.Permit.State != "" && l == t.PermitLink(t.Permit.N)
+func HasLink(t *Task, l Link) bool {
+	return !t.State.Ended() && t.Permit != nil && t.Permit.State != "" && l == PermitLink(t, t.Permit.N)
 }
 
 // AskPermit returns the fact by which the task asks for its permit, again if it has asked before.
-func (t *Task) AskPermit() *PermitAsked {
+func AskPermit(t *Task) *PermitAsked {
 	p := t.Permit
 	b := &PermitAsked{Limit: p.Limit, Max: p.Max, Version: t.Version, Priority: t.Priority, Repeat: p.State == PermitStateAsked}
 	n := p.N
@@ -54,23 +54,23 @@ func (t *Task) AskPermit() *PermitAsked {
 	if !b.Repeat {
 		n++
 	}
-	b.Link = t.PermitLink(n)
+	b.Link = PermitLink(t, n)
 	return b
 }
 
-// OpenPermit returns the release of the permit that the task has or waits for, nil if there is none.
-func (t *Task) OpenPermit() *PermitReleased {
+// OpenPermit returns the release of the permit that the task has or waits for, nil without one.
+func OpenPermit(t *Task) *PermitReleased {
 	p := t.Permit
 	if p == nil || p.State == "" {
 		return nil
 	}
 	//mutant:release-says-until-when
-	return &PermitReleased{Limit: p.Limit, Link: t.PermitLink(p.N), QuietAt: t.QuietAt}
+	return &PermitReleased{Limit: p.Limit, Link: PermitLink(t, p.N), QuietAt: t.QuietAt}
 }
 
 // UnusedPermit returns the release of a permit that the task gives back before it ends, nil if it keeps it: one that was paused before its
 // first step gives it back, and one that is parked, if its workflow says so, and of which no attempt runs. One that is undone waits for none.
-func (t *Task) UnusedPermit() *PermitReleased {
+func UnusedPermit(t *Task) *PermitReleased {
 	p := t.Permit
 	if p == nil || p.State == "" {
 		return nil
@@ -80,13 +80,13 @@ func (t *Task) UnusedPermit() *PermitReleased {
 	case t.Paused != nil && len(t.Steps) == 0,
 		p.State == PermitStateAsked && t.State == TaskStateUndoing,
 		p.Parked == PermitRelease && t.State == TaskStateError && running == nil:
-		return t.OpenPermit()
+		return OpenPermit(t)
 	}
 	return nil
 }
 
 // permit takes a fact about the permit of a task.
-func (t *Task) permit(f *Fact) error {
+func permitFact(t *Task, f *Fact) error {
 	p, wrong := t.Permit, fmt.Errorf("%w: %s of task %q", ErrImpossible, f.Body.Name(), t.ID)
 	if p == nil {
 		return wrong
@@ -97,24 +97,24 @@ func (t *Task) permit(f *Fact) error {
 		if p.State == "" {
 			n++
 		}
-		if b.Repeat != (p.State == PermitStateAsked) || p.State == PermitStateGranted || b.Link != t.PermitLink(n) || !b.Repeat && !t.Starts() {
+		if b.Repeat != (p.State == PermitStateAsked) || p.State == PermitStateGranted || b.Link != PermitLink(t, n) || !b.Repeat && !t.Starts() {
 			return wrong
 		}
 		p.N, p.State, p.At = n, PermitStateAsked, f.Time
 	case *PermitGranted:
-		if p.State != PermitStateAsked || !t.HasLink(b.Link) {
+		if p.State != PermitStateAsked || !HasLink(t, b.Link) {
 			return wrong
 		}
 		p.State, p.At = PermitStateGranted, f.Time
 	case *PermitReleased:
-		return t.release(f, b)
+		return releasePermit(t, f, b)
 	}
 	return nil
 }
 
 // release takes the release of the task's permit, which the facts that end the task have as a member.
-func (t *Task) release(f *Fact, b *PermitReleased) error {
-	switch open := t.OpenPermit(); {
+func releasePermit(t *Task, f *Fact, b *PermitReleased) error {
+	switch open := OpenPermit(t); {
 	case open == nil && b == nil:
 	case open == nil || b == nil || *open != *b:
 		return fmt.Errorf("%w: %s of task %q does not release its permit, or another", ErrImpossible, f.Body.Name(), t.ID)
@@ -128,9 +128,9 @@ func (t *Task) release(f *Fact, b *PermitReleased) error {
 func Release(t *Task, b Body) {
 	switch b := b.(type) {
 	case *TaskProcessed:
-		b.Release = t.OpenPermit()
+		b.Release = OpenPermit(t)
 	case *TaskUndone:
-		b.Release = t.OpenPermit()
+		b.Release = OpenPermit(t)
 	}
 }
 
@@ -155,9 +155,16 @@ func (p *TaskPermit) timer() (m Timer, ok bool) {
 	return Timer{Due: p.At.Add(RepeatAfter), Kind: TimerPermit}, true
 }
 
+// Limits are the limits of a partition to which some link is known.
+type Limits struct {
+	byName map[string]*Limit
+	// due is not later than the first time at which something must be done about a permit.
+	due Instant
+}
+
 // permitsDecided takes a fact about the permits of a limit.
-func (s *State) permitsDecided(f *Fact, b *PermitsDecided) error {
-	l := s.limits[b.Limit]
+func permitsDecided(s *State, f *Fact, b *PermitsDecided) error {
+	l := s.Limits.byName[b.Limit]
 	if a := b.Asked; a != nil {
 		if l == nil {
 			l = &Limit{Name: b.Limit, links: map[string]*Permit{}}
@@ -166,14 +173,14 @@ func (s *State) permitsDecided(f *Fact, b *PermitsDecided) error {
 			return fmt.Errorf("%w: the limit %q is asked for a link that it knows, or for another limit", ErrImpossible, b.Limit)
 		}
 		l.adopt(a)
-		s.limits[b.Limit] = l
+		s.Limits.byName[b.Limit] = l
 		l.put(&Permit{Limit: b.Limit, Link: a.Link, Priority: a.Priority, Asked: Position{s.Partition.Epoch, f.Sequence}})
-		s.touchPermit(l.Permit(a.Link))
+		touchPermit(s, l.Permit(a.Link))
 	}
 	if l == nil {
 		return fmt.Errorf("%w: the limit %q knows no link", ErrImpossible, b.Limit)
 	}
-	if err := s.releases(f, l, b); err != nil {
+	if err := releases(s, f, l, b); err != nil {
 		return err
 	}
 	if b.Granted != nil {
@@ -184,26 +191,26 @@ func (s *State) permitsDecided(f *Fact, b *PermitsDecided) error {
 		l.drop(x)
 		x.GrantedAt = f.Time
 		l.put(x)
-		s.touchPermit(x)
+		touchPermit(s, x)
 	}
 	if l.Free() > 0 && l.Next() != nil {
-		s.permitsDue = 0
+		s.Limits.due = 0
 	}
 	s.touchPart(KindLimit, b.Limit)
 	if len(l.links) == 0 {
-		delete(s.limits, b.Limit)
+		delete(s.Limits.byName, b.Limit)
 	}
 	return nil
 }
 
-func (s *State) releases(f *Fact, l *Limit, b *PermitsDecided) error {
+func releases(s *State, f *Fact, l *Limit, b *PermitsDecided) error {
 	if e := b.Ending; e != nil {
 		x := l.Permit(e.Link)
 		if x == nil || !x.Held() || x.EndsAt != 0 {
 			return fmt.Errorf("%w: the limit %q ends a permit that nobody has", ErrImpossible, b.Limit)
 		}
 		x.GrantedAt, x.EndsAt = f.Time, e.QuietAt
-		s.touchPermit(x)
+		touchPermit(s, x)
 	}
 	if b.Released != nil {
 		x := l.Permit(*b.Released)
@@ -216,41 +223,41 @@ func (s *State) releases(f *Fact, l *Limit, b *PermitsDecided) error {
 	return nil
 }
 
-func (s *State) touchPermit(x *Permit) {
+func touchPermit(s *State, x *Permit) {
 	s.touchPart(KindPermit, x.id())
 	if due := x.due(); due != 0 {
-		s.permitsDue = min(s.permitsDue, due)
+		s.Limits.due = min(s.Limits.due, due)
 	}
 }
 
-// Limit returns a limit to which some link is known, nil otherwise.
-func (s *State) Limit(name string) *Limit { return s.limits[name] }
+// Get returns a limit to which some link is known, nil otherwise.
+func (l *Limits) Get(name string) *Limit { return l.byName[name] }
 
-// Limits yields the limits to which some link is known, in the order of their names.
-func (s *State) Limits() iter.Seq[*Limit] {
+// All yields the limits to which some link is known, in the order of their names.
+func (all *Limits) All() iter.Seq[*Limit] {
 	return func(yield func(*Limit) bool) {
-		for _, name := range slices.Sorted(maps.Keys(s.limits)) {
-			if !yield(s.limits[name]) {
+		for _, name := range slices.Sorted(maps.Keys(all.byName)) {
+			if !yield(all.byName[name]) {
 				return
 			}
 		}
 	}
 }
 
-// DuePermits returns the permits about which something must be done at that time: a holder is told again, a permit becomes free, or one is free
+// Due returns the permits about which something must be done at that time: a holder hears of it again, a permit becomes free, or one is free
 // and the first that waits gets it. It looks at all limits only when one may be due.
-func (s *State) DuePermits(at Instant) (list []*Permit) {
-	if len(s.limits) == 0 || at < s.permitsDue {
+func (all *Limits) Due(at Instant) (list []*Permit) {
+	if len(all.byName) == 0 || at < all.due {
 		return nil
 	}
-	s.permitsDue = lastInstant
-	for _, l := range s.limits {
+	all.due = lastInstant
+	for _, l := range all.byName {
 		if x := l.Next(); x != nil && l.Free() > 0 {
-			list, s.permitsDue = append(list, x), 0
+			list, all.due = append(list, x), 0
 		}
 		for _, x := range l.links {
 			if due := x.due(); due != 0 {
-				if s.permitsDue = min(s.permitsDue, due); due <= at {
+				if all.due = min(all.due, due); due <= at {
 					list = append(list, x)
 				}
 			}
@@ -283,10 +290,8 @@ func (l *Limit) drop(x *Permit) {
 	}
 }
 
-// restorePermit adds a link of a snapshot.
-func (s *State) restorePermit(x *Permit) {
-	s.limitOf(x.Limit).put(x)
-}
+// restore adds a link of a snapshot.
+func (all *Limits) restore(x *Permit) { all.of(x.Limit).put(x) }
 
 // ReadLimit returns the limit of a row and of those of its links.
 func ReadLimit(row []byte, permits [][]byte) (*Limit, error) {
@@ -304,29 +309,29 @@ func ReadLimit(row []byte, permits [][]byte) (*Limit, error) {
 	return l, nil
 }
 
-// limitOf returns the limit with that name. Its rows and those of its links come in any order.
-func (s *State) limitOf(name string) *Limit {
-	l := s.limits[name]
+// of returns the limit with that name. Its rows and those of its links come in any order.
+func (all *Limits) of(name string) *Limit {
+	l := all.byName[name]
 	if l == nil {
 		l = &Limit{Name: name, links: map[string]*Permit{}}
-		s.limits[name] = l
+		all.byName[name] = l
 	}
 	return l
 }
 
-// permitOf returns the entity with that ID.
-func (s *State) permitOf(id string) *Permit {
+// permit returns the entity with that ID.
+func (all *Limits) permit(id string) *Permit {
 	limit, link, _ := strings.Cut(id, "\x00") // no name of a limit has a NUL
-	if l := s.limits[limit]; l != nil {
+	if l := all.byName[limit]; l != nil {
 		return l.links[link]
 	}
 	return nil
 }
 
 // correctPermits takes a correction of the time.
-func (s *State) correctPermits(to Instant) {
-	s.permitsDue = 0
-	for _, l := range s.limits {
+func correctPermits(s *State, to Instant) {
+	s.Limits.due = 0
+	for _, l := range s.Limits.byName {
 		for _, x := range l.links {
 			if x.GrantedAt > to || x.EndsAt > to {
 				x.EndsAt = lasting(x.EndsAt, x.GrantedAt, to)

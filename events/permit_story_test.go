@@ -16,11 +16,11 @@ func (w *scribe) permits() {
 	w.asks(second, false)
 	w.asks(third, false)
 	w.write(first, &events.PermitGranted{Limit: limit, Link: w.link(first)})
-	w.write(second, w.task(second).AskPermit(), cause(events.CauseTimer(second, 1, "", 0, events.TimerPermit)))
+	w.write(second, events.AskPermit(w.task(second)), cause(events.CauseTimer(second, 1, "", 0, events.TimerPermit)))
 	w.start(first, "account", 1)
 	w.fail(first, "account", 1, park("attempts used up"))
 	w.write(first, &events.TaskParked{Step: "account", Reason: "attempts used up"})
-	w.write(first, w.task(first).OpenPermit())
+	w.write(first, events.OpenPermit(w.task(first)))
 	one, two, three := events.Link{Task: first, Incarnation: w.task(first).Incarnation, Run: 1, N: 1}, w.link(second), w.link(third)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &one, Granted: &two})
 	w.write(second, &events.PermitGranted{Limit: limit, Link: two})
@@ -28,12 +28,12 @@ func (w *scribe) permits() {
 	w.asks(first, false)
 	w.start(second, "account", 1)
 	w.write(second, &events.Timeout{Step: "account", Operation: events.Do, Attempt: 1, CompleteBy: w.now, QuietAt: w.now.Add(9e9), Verdict: undo("attempts used up")})
-	w.write(second, &events.TaskTerminated{Request: "k2", Release: w.task(second).OpenPermit()})
+	w.write(second, &events.TaskTerminated{Request: "k2", Release: events.OpenPermit(w.task(second))})
 	w.write("", &events.PermitsDecided{Limit: limit, Ending: &events.PermitReleased{Limit: limit, Link: two, QuietAt: w.now.Add(9e9)}})
 	w.now = w.now.Add(10e9)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &two, Granted: &three}, cause(events.CauseTimer(second, 1, "", 1, events.TimerPermit)))
 	w.write(third, &events.CancelRequested{Request: "k3"})
-	w.write(third, &events.TaskUndone{Reason: "cancelled", Release: w.task(third).OpenPermit()})
+	w.write(third, &events.TaskUndone{Reason: "cancelled", Release: events.OpenPermit(w.task(third))})
 	w.write(third, &events.PermitReturned{Limit: limit, Link: three})
 	again := w.link(first)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &three, Granted: &again})
@@ -41,15 +41,18 @@ func (w *scribe) permits() {
 	w.hash1()
 	w.start(first, "account", 2)
 	w.complete(first, "account", 2)
-	w.write(first, &events.TaskProcessed{Release: w.task(first).OpenPermit()})
+	w.write(first, &events.TaskProcessed{Release: events.OpenPermit(w.task(first))})
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &again})
 }
 
-func (w *scribe) link(id string) events.Link { t := w.task(id); return t.PermitLink(t.Permit.N) }
+func (w *scribe) link(id string) events.Link {
+	t := w.task(id)
+	return events.PermitLink(t, t.Permit.N)
+}
 
 // asks writes that the task asks for its permit, and that the limit takes the ask.
 func (w *scribe) asks(id string, granted bool) {
-	ask := w.task(id).AskPermit()
+	ask := events.AskPermit(w.task(id))
 	w.write(id, ask)
 	b := &events.PermitsDecided{Limit: ask.Limit, Asked: ask}
 	if granted {

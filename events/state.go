@@ -81,13 +81,13 @@ type State struct {
 	// Void counts the records that the fold skipped since the state was opened.
 	Void int64
 
+	// Limits are those that live here.
+	Limits Limits
+
 	// tasks holds nil for a task that was swept and may still be in the store.
-	tasks  map[string]*Task
-	swept  map[string]sweptTask
-	held   heldRequests
-	limits map[string]*Limit
-	// permitsDue is not later than the first time at which something must be done about a permit.
-	permitsDue  Instant
+	tasks       map[string]*Task
+	swept       map[string]sweptTask
+	held        heldRequests
 	definitions map[string]*Definition
 	load        Loader
 	// absent is the last task that load did not find: an owner asks for the task of a submission before and while it is accepted.
@@ -144,7 +144,7 @@ func NewState(partition int32, load Loader) *State {
 		tasks:       map[string]*Task{},
 		swept:       map[string]sweptTask{},
 		held:        heldRequests{},
-		limits:      map[string]*Limit{},
+		Limits:      Limits{byName: map[string]*Limit{}},
 		definitions: map[string]*Definition{},
 		load:        load,
 		parts:       map[part]Hash{},

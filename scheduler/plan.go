@@ -82,7 +82,7 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.State == events.TaskStateUndoing {
 		return s.planUndo(t)
 	}
-	if !t.Permitted() {
+	if !events.Permitted(t) {
 		return events.Plan{}, nil
 	}
 	p, err := s.prepared(t)
@@ -150,7 +150,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 		}
 		return 0, false, err
 	}
-	if !t.Permitted() {
+	if !events.Permitted(t) {
 		return 0, false, nil
 	}
 	p, err := s.prepared(t)

@@ -35,13 +35,13 @@ func judgePermit(i *inbox, item *input) error {
 		return err
 	}
 	var body *events.PermitsDecided
-	switch l := i.state.Limit(m.Limit); kind {
+	switch l := i.state.Limits.Get(m.Limit); kind {
 	case events.TypePermitAsk:
 		body = judgeAsk(l, &m)
 	case events.TypePermitRelease:
 		body = judgeRelease(l, &m, i.stamp())
 	default:
-		return i.judgeGrant(item, &m)
+		return judgeGrant(i, item, &m)
 	}
 	if body == nil {
 		return nil
@@ -91,13 +91,13 @@ func released(l *events.Limit, x *events.Permit) *events.PermitsDecided {
 }
 
 // judgeGrant takes a grant. If the task does not have the link, the permit goes back: the task has ended or is forgotten, or needs
-// none any more. A task that has the permit already is told again, and that is all.
-func (i *inbox) judgeGrant(item *input, m *events.PermitMessage) error {
+// none any more. A task that has the permit already takes nothing from it.
+func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 	t, err := i.state.Task(m.Link.Task)
 	if err != nil {
 		return err
 	}
-	if t == nil || !t.HasLink(m.Link) {
+	if t == nil || !events.HasLink(t, m.Link) {
 		back := &events.PermitReturned{Limit: m.Limit, Link: m.Link}
 		if t != nil && t.Incarnation == m.Link.Incarnation {
 			back.QuietAt = t.QuietAt
@@ -121,16 +121,16 @@ func permitDue(l *events.Limit, x *events.Permit) *events.PermitsDecided {
 	return &events.PermitsDecided{Limit: x.Limit, Granted: &x.Link}
 }
 
-func (t *timers) permitsDue() (bool, error) { return len(t.state.DuePermits(t.now)) > 0, nil }
+func (t *timers) permitsDue() (bool, error) { return len(t.state.Limits.Due(t.now)) > 0, nil }
 
 // firePermits decides about the permits that are due. Nothing that anybody could report contradicts it: a holder that has ended says so when it
-// is told again.
+// hears of its permit again.
 func (t *timers) firePermits(at events.Instant) error {
-	for _, x := range t.state.DuePermits(at) {
+	for _, x := range t.state.Limits.Due(at) {
 		if t.full() {
 			return nil
 		}
-		l := t.state.Limit(x.Limit)
+		l := t.state.Limits.Get(x.Limit)
 		if l.Permit(x.Link) != x || !x.Held() && (l.Free() == 0 || l.Next() != x) { // an earlier one in the list has changed it
 			continue
 		}
@@ -147,11 +147,11 @@ func (*timers) askAgain(task *events.Task, _ events.Timer) events.Body {
 	if task.Permit.State != events.PermitStateAsked {
 		return nil
 	}
-	return task.AskPermit()
+	return events.AskPermit(task)
 }
 
-// permit is the effect of a fact about a permit: a record for the entity that it is about.
-func (x *outbox) permit(f *events.Fact) []*effect {
+// permitEffects is the effect of a fact about a permit: a record for the entity that it is about.
+func permitEffects(x *outbox, f *events.Fact) []*effect {
 	kind, m, ok := events.PermitMessageOf(f)
 	if !ok {
 		return nil

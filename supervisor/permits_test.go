@@ -82,7 +82,7 @@ func TestOneTaskWithTheKeyRunsAtATime(t *testing.T) {
 	}
 	a.speak()
 	s, _, _ := b.read()
-	for l := range s.Limits() {
+	for l := range s.Limits.All() {
 		require.Fail(t, "a limit that nobody needs leaves the state", l.Name)
 	}
 	sameEverywhere(t, b, a.candidate)
@@ -122,7 +122,7 @@ func TestAPermitOutlivesTheOwnerOfItsLimit(t *testing.T) {
 	c.speak()
 	c.pass(time.Second)
 	s, _, _ := b.read()
-	require.Equal(t, 0, s.Limit("concurrency/pay/c-17").Free())
+	require.Equal(t, 0, s.Limits.Get("concurrency/pay/c-17").Free())
 	require.Equal(t, events.PermitStateAsked, b.task("t2").Permit.State)
 	require.True(t, last[*events.PermitAsked](b).Repeat, "it asks again")
 	b.request(events.RequestTerminate, "q", "t1")

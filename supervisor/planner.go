@@ -231,7 +231,7 @@ func (p *planner) park(t *events.Task, reason string) error {
 		return nil
 	}
 	err := p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
-	if b := t.UnusedPermit(); b != nil && err == nil {
+	if b := events.UnusedPermit(t); b != nil && err == nil {
 		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
 	}
 	return err

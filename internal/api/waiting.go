@@ -57,12 +57,9 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		return list, nil
 	}
 	now := events.At(time.Now())
-	if p := t.Permit; p != nil && p.State == events.PermitStateAsked {
-		who, err := s.holders(ctx, p.Limit, now)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, WaitingDocument{Kind: events.WaitingConcurrency, For: who, Since: p.At})
+	list, err := s.withPermit(ctx, list, t, now)
+	if err != nil {
+		return nil, err
 	}
 	if undoWaits(t, now) {
 		list = append(list, WaitingDocument{Kind: events.WaitingQuiet, Until: t.QuietAt})

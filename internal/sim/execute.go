@@ -361,7 +361,7 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 		w.parts[from].inputs.dead = append(w.parts[from].inputs.dead, deadLetter{events.Input(strings.TrimPrefix(a.Topic, "dlq.")), r})
 	case a.Topic == "alerts":
 	case a.Kind == events.EffectPermit:
-		w.permitLands(&r)
+		permitLands(w, &r)
 	default:
 		in, p := events.Input(a.Topic), w.parts[r.Partition]
 		p.inputs.put(in, r, w.parts[from].inputs.forwarded(&r, in))

@@ -149,7 +149,7 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 	case !ok && (b.Asked != nil || b.Ending != nil):
 		j.Fail("the limit %s takes an ask or a release that nobody sent", b.Limit)
 	case !ok && b.Released != nil:
-		if x := j.State.Limit(b.Limit).Permit(*b.Released); x == nil || x.EndsAt == 0 || f.Time < x.EndsAt {
+		if x := j.State.Limits.Get(b.Limit).Permit(*b.Released); x == nil || x.EndsAt == 0 || f.Time < x.EndsAt {
 			j.Fail("the limit %s frees a permit before its time", b.Limit)
 		}
 	case ok:
@@ -161,7 +161,7 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 		if x.Kind != InputPermit || x.Permit.Limit != b.Limit ||
 			b.Asked != nil && (x.Permit.Type != events.TypePermitAsk || b.Asked.Link != link) ||
 			b.Ending != nil && (x.Permit.Type != events.TypePermitRelease || b.Ending.Link != link || b.Ending.QuietAt != x.Permit.QuietAt) ||
-			b.Released != nil && (x.Permit.Type != events.TypePermitRelease || *b.Released != link || x.Permit.QuietAt > f.Time && j.State.Limit(b.Limit).Permit(link).Held()) {
+			b.Released != nil && (x.Permit.Type != events.TypePermitRelease || *b.Released != link || x.Permit.QuietAt > f.Time && j.State.Limits.Get(b.Limit).Permit(link).Held()) {
 			j.Fail("what the limit %s decides does not follow from %s", b.Limit, f.Cause)
 		}
 	}
@@ -172,10 +172,10 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 
 // fair checks that a permit goes to the link with the highest priority that has waited longest.
 func (j *Judge) fair(b *events.PermitsDecided) {
-	l := j.State.Limit(b.Limit)
+	l := j.State.Limits.Get(b.Limit)
 	own := l.Permit(*b.Granted)
 	if own != nil && own.Held() {
-		return // it is told again
+		return // it hears of it again
 	}
 	priority := 0
 	switch {
@@ -198,13 +198,13 @@ func PermitRest(states []*events.State, now events.Instant) string {
 		return t
 	}
 	for _, s := range states {
-		for l := range s.Limits() {
+		for l := range s.Limits.All() {
 			if l.Free() > 0 && l.Next() != nil {
 				return fmt.Sprintf("stuck task: %s waits for %s, of which a permit is free", l.Next().Link.Task, l.Name)
 			}
 			for x := range l.Permits() {
 				needs, has := false, false
-				if t := task(x.Link.Task); t != nil && t.HasLink(x.Link) {
+				if t := task(x.Link.Task); t != nil && events.HasLink(t, x.Link) {
 					needs, has = true, t.Permit.State == events.PermitStateGranted
 				}
 				switch {
@@ -221,7 +221,7 @@ func PermitRest(states []*events.State, now events.Instant) string {
 		}
 		lost := ""
 		s.Loaded(func(t *events.Task) bool {
-			if p := t.Permit; p != nil && p.State != "" && !t.State.Ended() && states[events.Home(p.Limit, int32(len(states)))].Limit(p.Limit).Permit(t.PermitLink(p.N)) == nil {
+			if p := t.Permit; p != nil && p.State != "" && !t.State.Ended() && states[events.Home(p.Limit, int32(len(states)))].Limits.Get(p.Limit).Permit(events.PermitLink(t, p.N)) == nil {
 				lost = fmt.Sprintf("stuck task: %s does not know the permit of %s", p.Limit, t.ID)
 			}
 			return lost == ""

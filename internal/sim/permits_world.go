@@ -11,8 +11,8 @@ import (
 // lastly is later than every time of a permit.
 const lastly events.Instant = math.MaxInt64
 
-// states returns the folds of all partitions.
-func (w *World) states() (all []*events.State) {
+// statesOf returns the folds of all partitions.
+func statesOf(w *World) (all []*events.State) {
 	for _, p := range w.parts {
 		all = append(all, p.state)
 	}
@@ -20,7 +20,7 @@ func (w *World) states() (all []*events.State) {
 }
 
 // permitLands lands a record about a permit.
-func (w *World) permitLands(r *events.Record) {
+func permitLands(w *World, r *events.Record) {
 	var m events.PermitMessage
 	if err := json.Unmarshal(r.Value, &m); err != nil {
 		w.fail("a record about a permit cannot be read: %v", err)
@@ -48,9 +48,13 @@ func (p *partition) permits(f *events.Fact) {
 	if !p.w.clocks.hold() {
 		right = func(events.Instant) events.Instant { return 0 } // which of two times is later says nothing
 	}
-	p.rules.Permits(f, p.w.states(), right)
+	p.rules.Permits(f, statesOf(p.w), right)
 	w := p.w
 	switch b := f.Body.(type) {
+	case *events.Submitted:
+		if why := p.sagas.byTask[f.Task].needsPermit(b); why != "" {
+			w.fail("%s (task %q)", why, f.Task)
+		}
 	case *events.PermitAsked:
 		if b.Repeat {
 			w.saw(sawPermitRepeated)

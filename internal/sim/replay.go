@@ -40,7 +40,7 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 	for _, h := range s.Held() {
 		add(events.KindHeld, h.Request.Task+"\x00"+h.Request.ID, h)
 	}
-	for l := range s.Limits() {
+	for l := range s.Limits.All() {
 		add(events.KindLimit, l.Name, l)
 		for x := range l.Permits() {
 			add(events.KindPermit, l.Name+"\x00"+strings.Join([]string{x.Link.Task, x.Link.Incarnation, strconv.Itoa(x.Link.Run), strconv.Itoa(x.Link.N), string(x.Link.Operation), x.Link.Path}, "\x00"), x)

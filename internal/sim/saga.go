@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -118,9 +119,6 @@ func (a *sagas) judge(f *events.Fact) {
 			a.w.fail("INV1: task %q is accepted twice", f.Task)
 		}
 		a.byTask[f.Task] = newSaga(f, b)
-		if why := a.byTask[f.Task].needsPermit(b); why != "" {
-			a.w.fail("%s (task %q)", why, f.Task)
-		}
 		a.byTask[f.Task].accepted = a.log.end() - 1
 		return
 	case *events.EffectFailed:
@@ -194,15 +192,9 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.NotBeforePassed, *events.DeadlinePassed:
 		return a.passes(g, f)
 	case *events.TaskProcessed:
-		if why := g.releases(b.Release); why != "" {
-			return why
-		}
-		return g.ends(b)
+		return cmp.Or(g.releases(b.Release), g.ends(b))
 	case *events.TaskUndone:
-		if why := g.leftSteps(b) + g.releases(b.Release); why != "" {
-			return why
-		}
-		return g.endsUndone()
+		return cmp.Or(g.leftSteps(b), g.releases(b.Release), g.endsUndone())
 	case *events.TaskParked:
 		if why := g.parks(f, b); why != "" {
 			return why

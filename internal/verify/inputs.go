@@ -277,7 +277,7 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		return
 	}
 	if isPermit(env.Type) {
-		p.silentPermit(j, env.Type, data, wrong)
+		silentPermit(p, j, env.Type, data, wrong)
 		return
 	}
 	id, err := events.TaskID(r.Key, env.Subject, q.Task)

@@ -210,11 +210,11 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
 	case *events.PermitReturned:
-		p.permitInput(f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 	case *events.PermitsDecided:
-		p.decided(f, b, at, input)
+		decided(p, f, b, at, input)
 	case *events.PermitGranted:
-		p.permitInput(f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 		p.tell(f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)

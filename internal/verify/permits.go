@@ -32,14 +32,14 @@ func (p *permit) next(s *story) mover {
 	return mover{kind: "due", since: s.time}
 }
 
-func (t *telling) needsPermit(step string) {
+func needsPermit(t *telling, step string) {
 	if !t.permit.has() {
 		t.wrong(CheckAttempts, "no_permit", step, "it starts although the task has no permit of %s", t.permit.Limit)
 	}
 }
 
 // permitted takes a fact about the task's permit.
-func (t *telling) permitted() {
+func permitted(t *telling) {
 	p := t.permit
 	if p == nil {
 		t.wrong(CheckAttempts, "permit", "", "%s of a task whose workflow has no concurrency", t.fact.Body.Name())
@@ -50,12 +50,12 @@ func (t *telling) permitted() {
 		if !b.Repeat {
 			p.n++
 		}
-		if p.granted || b.Repeat != p.asked || b.Link != t.link() || b.Limit != p.Limit || b.Max != p.Max || !b.Repeat && (t.back || t.parked || t.paused) {
+		if p.granted || b.Repeat != p.asked || b.Link != linkOf(t) || b.Limit != p.Limit || b.Max != p.Max || !b.Repeat && (t.back || t.parked || t.paused) {
 			t.wrong(CheckAttempts, "permit", "", "it asks for permit %d of %s, but it is %s, has asked: %t, and has a permit: %t", b.Link.N, b.Limit, t.state(), p.asked, p.granted)
 		}
 		p.asked = true
 	case *events.PermitGranted:
-		if !p.asked || b.Link != t.link() {
+		if !p.asked || b.Link != linkOf(t) {
 			t.wrong(CheckAttempts, "permit", "", "it gets permit %d of %s, for which it has not asked", b.Link.N, b.Limit)
 		}
 		p.asked, p.granted = false, true
@@ -63,23 +63,23 @@ func (t *telling) permitted() {
 		if st, op := t.running(); st != nil {
 			t.wrong(CheckAttempts, "permit", st.id, "it gives its permit back while an attempt of the %s runs", op)
 		}
-		t.released(b)
+		released(t, b)
 	}
 }
 
-func (t *telling) link() events.Link {
+func linkOf(t *telling) events.Link {
 	return events.Link{Task: t.story.id, Incarnation: t.incarnation, Run: 1, N: t.permit.n}
 }
 
 // released checks that the task gives back what it has or waits for, and nothing else.
-func (t *telling) released(b *events.PermitReleased) {
+func released(t *telling, b *events.PermitReleased) {
 	p := t.permit
 	switch open := p != nil && (p.asked || p.granted); {
 	case open && b == nil:
 		t.wrong(CheckAttempts, "permit_kept", "", "%s does not give back the permit of %s, which nobody else gets then", t.fact.Body.Name(), p.Limit)
 	case !open && b != nil:
 		t.wrong(CheckAttempts, "permit", "", "%s gives back a permit of %s that the task does not have", t.fact.Body.Name(), b.Limit)
-	case open && (b.Limit != p.Limit || b.Link != t.link() || b.QuietAt != t.quiet):
+	case open && (b.Limit != p.Limit || b.Link != linkOf(t) || b.QuietAt != t.quiet):
 		t.wrong(CheckAttempts, "permit", "", "it gives back permit %d of %s, to be kept until %q; it has permit %d of %s, and requests may land until %q", b.Link.N, b.Limit, b.QuietAt.String(), p.n, p.Limit, t.quiet.String())
 	}
 	if p != nil {
@@ -106,7 +106,7 @@ func (l *limit) held() (n int) {
 }
 
 // decided takes a fact about the permits of a limit.
-func (p *partition) decided(f *events.Fact, b *events.PermitsDecided, at Place, input *events.Record) {
+func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, input *events.Record) {
 	wrong := func(format string, args ...any) {
 		p.book.add(Finding{Check: CheckAttempts, Kind: "limit", Place: at, What: fmt.Sprintf("the limit %s ", b.Limit) + fmt.Sprintf(format, args...)})
 	}
@@ -119,7 +119,7 @@ func (p *partition) decided(f *events.Fact, b *events.PermitsDecided, at Place, 
 		p.limits[b.Limit] = l
 	}
 	if a := b.Asked; a != nil {
-		p.permitInput(f, at, input, events.TypePermitAsk, b.Limit, a.Link)
+		permitInput(p, f, at, input, events.TypePermitAsk, b.Limit, a.Link)
 		if _, known := l.links[a.Link]; known {
 			wrong("takes an ask of %s that it knows", a.Link.Task)
 		}
@@ -129,7 +129,7 @@ func (p *partition) decided(f *events.Fact, b *events.PermitsDecided, at Place, 
 		}
 	}
 	if e := b.Ending; e != nil {
-		p.permitInput(f, at, input, events.TypePermitRelease, b.Limit, e.Link)
+		permitInput(p, f, at, input, events.TypePermitRelease, b.Limit, e.Link)
 		if !l.links[e.Link] {
 			wrong("takes back a permit that %s does not have", e.Link.Task)
 		}
@@ -165,7 +165,7 @@ func isPermit(kind string) bool {
 }
 
 // permitInput checks that a fact follows from a record of that type about the link.
-func (p *partition) permitInput(f *events.Fact, at Place, input *events.Record, kind, limit string, link events.Link) {
+func permitInput(p *partition, f *events.Fact, at Place, input *events.Record, kind, limit string, link events.Link) {
 	if input == nil {
 		if _, _, _, ok := f.Cause.Input(); !ok {
 			p.book.add(Finding{Check: CheckInputs, Kind: "not_its_input", Place: at, Task: f.Task, What: fmt.Sprintf("the fact follows from %q, and not from a record about the permit", f.Cause)})
@@ -183,7 +183,7 @@ func (p *partition) permitInput(f *events.Fact, at Place, input *events.Record, 
 }
 
 // silentPermit checks that a record about a permit needed no fact.
-func (p *partition) silentPermit(j *join, kind string, data []byte, wrong func(task, format string, args ...any)) {
+func silentPermit(p *partition, j *join, kind string, data []byte, wrong func(task, format string, args ...any)) {
 	var m events.PermitMessage
 	if err := json.Unmarshal(data, &m); err != nil {
 		wrong("", "the record cannot be read (%v)", err)

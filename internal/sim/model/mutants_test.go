@@ -247,7 +247,7 @@ var mutants = []mutant{
 		swap("lasting(w.Until, started, to)", "min(w.Until, to)"), "^a wrong clock, a step that sleeps$", "is over before its time"},
 	{"step-needs-permit", "no step starts before its task has a permit",
 		swap("t.Permit.State == PermitStateGranted", "true"), "^permits, a parked task$", "without a permit"},
-	{"permit-is-numbered", "each ask has a number of its own",
+	{"permit-is-numbered", "each ask has another number",
 		swap("!b.Repeat", "false"), "^permits$", "does not fit|INV12"},
 	{"release-says-until-when", "a release says until when requests of the task may land",
 		swap("t.QuietAt", "0"), "^permits, in doubt$", "are inside the limit"},
