@@ -71,7 +71,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.StepFailed:
 		j.failed(f, b)
 	case *events.EffectFailed:
-		j.effectFailed(f, b)
+		effectFailed(j, f, b)
 	case *events.TaskParked:
 		if strings.HasPrefix(b.Reason, "internal") {
 			j.w.fail("a task is parked as internal: %s", b.Reason)
@@ -86,7 +86,7 @@ func (j *judge) before(f *events.Fact, source string) {
 }
 
 // effectFailed checks an effect that is given up.
-func (j *judge) effectFailed(f *events.Fact, b *events.EffectFailed) {
+func effectFailed(j *judge, f *events.Fact, b *events.EffectFailed) {
 	if b.Kind == events.EffectDeadLetter {
 		j.w.fail("INV12: a dead letter is given up")
 	}
