@@ -291,6 +291,18 @@ func (s *State) fold(f *Fact) error {
 			return s.foldTask(f)
 		}
 		return correctTime(s, b)
+	case *ScheduleAdopted:
+		return s.foldSchedule(f, b.Schedule)
+	case *ScheduleFired:
+		return s.foldSchedule(f, b.Schedule)
+	case *SchedulePassed:
+		return s.foldSchedule(f, b.Schedule)
+	case *ScheduleTaskEnded:
+		return s.foldSchedule(f, b.Schedule)
+	case *SchedulePaused:
+		return s.foldSchedule(f, b.Schedule)
+	case *ScheduleResumed:
+		return s.foldSchedule(f, b.Schedule)
 	case *InputForwarded, *StateHash:
 	case *Unreadable:
 		return b.Err
@@ -325,7 +337,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, Facts: 1, Traceparent: f.Traceparent,
-		Last: at,
+		Last: at, Schedule: b.Schedule,
 	}
 	for _, h := range s.HeldFor(f.Task) {
 		// The request is kept in the task, so that Plan derives the facts from the state and not from memory: see
@@ -378,6 +390,8 @@ func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
 		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.Failed})
 	case b.CompensationFailed != nil:
 		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.CompensationFailed})
+	case b.ScheduleEnded != nil:
+		return s.foldSchedule(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Body: b.ScheduleEnded}, b.ScheduleEnded.Schedule)
 	}
 	return nil
 }

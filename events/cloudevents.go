@@ -19,6 +19,8 @@ const (
 	TypeSettings   = "sagalog.settings"
 	TypeLoss       = "sagalog.loss"
 	TypeAgentPause = "sagalog.agent.pause"
+	TypeSchedule   = "sagalog.schedule"
+	TypeTaskEnd    = "sagalog.task.end"
 	TypePresence   = "sagalog.presence"
 	TypeAlert      = "sagalog.alert"
 )

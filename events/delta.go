@@ -204,6 +204,10 @@ func (s *State) part(p part) any {
 		if d := s.definitions[p.id]; d != nil {
 			return d
 		}
+	case KindSchedule:
+		if x := s.schedules[p.id]; x != nil {
+			return x
+		}
 	}
 	return nil
 }
@@ -248,6 +252,10 @@ func (s *State) restore(row PartRow) error {
 		err := json.Unmarshal(row.Encoding, d)
 		s.EvictDefinition(row.ID)
 		return err
+	case KindSchedule:
+		x := new(Schedule)
+		s.schedules[row.ID] = x
+		return json.Unmarshal(row.Encoding, x)
 	default:
 		return fmt.Errorf("%w: entity kind %q", ErrUnknownFact, row.Kind)
 	}

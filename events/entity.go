@@ -12,7 +12,7 @@ import (
 // Kind is a kind of entity in the state.
 type Kind string
 
-// The kinds of entities. Later versions add schedules, limits and jobs.
+// The kinds of entities. Later versions add limits and jobs.
 const (
 	KindPartition  Kind = "partition"
 	KindDefinition Kind = "definition"
@@ -23,6 +23,8 @@ const (
 	KindOutput  Kind = "output"
 	KindStep    Kind = "step"
 	KindRequest Kind = "request"
+	// KindSchedule is a schedule, in the partition that is its home.
+	KindSchedule Kind = "schedule"
 )
 
 // hashEntity returns the first 128 bits of SHA-256 over kind, ID and encoding, separated by NUL.
@@ -82,6 +84,8 @@ func (e *entityWriter) value(v any) (err error) {
 	case *HeldRequest:
 		v.write(&e.Writer)
 	case *Definition:
+		v.write(&e.Writer)
+	case *Schedule:
 		v.write(&e.Writer)
 	}
 	if e.Odd {

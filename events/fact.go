@@ -50,6 +50,12 @@ const (
 	NameEffectFailed        Name = "EffectFailed"
 	NameEffectsDelayed      Name = "EffectsDelayed"
 	NameEffectsCaughtUp     Name = "EffectsCaughtUp"
+	NameScheduleAdopted     Name = "ScheduleAdopted"
+	NameScheduleFired       Name = "ScheduleFired"
+	NameSchedulePassed      Name = "SchedulePassed"
+	NameScheduleTaskEnded   Name = "ScheduleTaskEnded"
+	NameSchedulePaused      Name = "SchedulePaused"
+	NameScheduleResumed     Name = "ScheduleResumed"
 	NameTimeCorrected       Name = "TimeCorrected"
 	NameStateHash           Name = "StateHash"
 
@@ -136,6 +142,8 @@ type Submitted struct {
 	Deadline Instant `json:"deadline,omitzero"`
 	// Content is the content hash that distinguishes a repeat from a conflict.
 	Content string `json:"content"`
+	// Schedule is the schedule that the task belongs to. The end of the task is reported to it.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -393,6 +401,9 @@ type InputRejected struct {
 	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be decompressed. The
 	// cause is the first of them.
 	Last int64 `json:"last,omitempty"`
+	// Schedule and Submission say which task is rejected, if the input is the submission of a schedule. The rejection is reported to it.
+	Schedule   string `json:"schedule,omitempty"`
+	Submission string `json:"submission,omitempty"`
 }
 
 // The reasons of a rejection.
@@ -458,6 +469,8 @@ type EffectFailed struct {
 	// Input names the input, if the effect was to forward it. The input then becomes a dead letter, as another effect of this
 	// fact.
 	Input Cause `json:"input,omitempty"`
+	// ScheduleEnded is set if the effect was to submit the task of a schedule: the task will never run.
+	ScheduleEnded *ScheduleTaskEnded `json:"schedule_ended,omitempty"`
 }
 
 // The kinds of effects.
@@ -466,6 +479,9 @@ const (
 	EffectDeadLetter = "dead_letter"
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
+	// EffectStart is the submission of a task that another entity starts, and EffectEnd tells that entity how the task ended.
+	EffectStart = "start"
+	EffectEnd   = "end"
 )
 
 // EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.

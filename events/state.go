@@ -40,6 +40,8 @@ type PartitionState struct {
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
 	// Reader is the barrier: the lowest format version that may continue reading and may claim.
 	Reader int `json:"reader,omitzero"`
+	// SchedulesOffset is the highest Offset of a ScheduleAdopted.
+	SchedulesOffset int64 `json:"schedules_offset,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
 }
@@ -86,6 +88,7 @@ type State struct {
 	swept       map[string]sweptTask
 	held        heldRequests
 	definitions map[string]*Definition
+	schedules   map[string]*Schedule
 	load        Loader
 	// absent is the last task that load did not find: an owner asks for the task of a submission before and while it is accepted.
 	absent string
@@ -142,6 +145,7 @@ func NewState(partition int32, load Loader) *State {
 		swept:       map[string]sweptTask{},
 		held:        heldRequests{},
 		definitions: map[string]*Definition{},
+		schedules:   map[string]*Schedule{},
 		load:        load,
 		parts:       map[part]Hash{},
 		dirtyOthers: map[string]bool{},

@@ -23,6 +23,9 @@ type Submission struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	// Deadline is a duration from acceptance such as "10m", or an instant.
 	Deadline string `json:"deadline,omitempty"`
+	// Schedule is set by the engine, for the tasks that a schedule starts. It is part of the content, so a task that somebody else submits
+	// with the ID of a due time is a conflict, of which the schedule learns.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -41,7 +44,7 @@ const (
 
 // The members of a submission, including the ones reserved for later versions.
 var (
-	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline"}
+	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "schedule"}
 	laterMembers      = map[string]bool{"not_before": true, "reply_to": true}
 )
 
@@ -97,7 +100,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.Schedule != "")
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -117,6 +120,9 @@ func (s *Submission) check() error {
 		if err := CheckTaskID(s.ID); err != nil {
 			return err
 		}
+	}
+	if s.Schedule != "" && CheckTaskID(s.Schedule) != nil {
+		return memberError("/schedule", "is not the name of a schedule")
 	}
 	if s.Deadline != "" {
 		return s.checkDeadline()
@@ -240,6 +246,10 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
 		}
 		return s.checkDeadline()
+	case "schedule":
+		if err := json.Unmarshal(m.value, &s.Schedule); err != nil || CheckTaskID(s.Schedule) != nil {
+			return memberError(at, "is not the name of a schedule")
+		}
 	default:
 		if laterMembers[m.name] {
 			return memberError(at, "is known, but not supported by this version")

@@ -108,6 +108,9 @@ type Task struct {
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
+	// Schedule is the schedule that the task belongs to, and that is told its end.
+	Schedule string `json:"schedule,omitempty"`
+
 	Traceparent string `json:"traceparent,omitempty"`
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
 	Last Position `json:"last,omitzero"`

@@ -7,14 +7,16 @@ type TimerKind string
 const (
 	TimerCompleteBy TimerKind = "complete_by"
 	TimerRetry      TimerKind = "retry"
-	TimerStartBy    TimerKind = "start_by"
-	TimerSleep      TimerKind = "sleep"
-	TimerSignal     TimerKind = "signal"
-	TimerQuiet      TimerKind = "quiet"
-	TimerDeadline   TimerKind = "deadline"
-	TimerReminder   TimerKind = "reminder"
-	TimerExpiry     TimerKind = "expiry"
-	TimerHorizon    TimerKind = "horizon"
+	// TimerDue is the due time of a schedule, whose key stands for the task.
+	TimerDue      TimerKind = "due"
+	TimerStartBy  TimerKind = "start_by"
+	TimerSleep    TimerKind = "sleep"
+	TimerSignal   TimerKind = "signal"
+	TimerQuiet    TimerKind = "quiet"
+	TimerDeadline TimerKind = "deadline"
+	TimerReminder TimerKind = "reminder"
+	TimerExpiry   TimerKind = "expiry"
+	TimerHorizon  TimerKind = "horizon"
 )
 
 // Timer is something that a task must do at some time.
