@@ -124,6 +124,11 @@ func (s *Schedule) HasFired(due Instant) bool {
 	return slices.ContainsFunc(s.Fires, is) || slices.ContainsFunc(s.Running, is)
 }
 
+// Runs says whether a task of the schedule has not ended.
+func (s *Schedule) Runs(task string) bool {
+	return slices.ContainsFunc(s.Running, func(f ScheduleFire) bool { return f.Task == task })
+}
+
 // EndRejected is the State of a TaskEnd whose task was never accepted.
 const EndRejected = "rejected"
 
@@ -334,6 +339,9 @@ func (s *Schedule) fired(f *Fact, b *ScheduleFired) error {
 
 func (s *Schedule) passed(f *Fact, b *SchedulePassed) {
 	s.Next, s.NextAt, s.InRow = b.Next, f.Time, b.InRow
+	if s.Queued == b.Due {
+		s.Queued = 0
+	}
 	switch b.Why {
 	case PassedOverlap:
 		s.Skipped += int64(b.Count)
@@ -343,9 +351,6 @@ func (s *Schedule) passed(f *Fact, b *SchedulePassed) {
 		s.Missed += int64(b.Count)
 	case PassedFailed:
 		s.Failed += int64(b.Count)
-		if s.Queued == b.Due {
-			s.Queued = 0
-		}
 	}
 }
 
@@ -359,4 +364,26 @@ func (s *Schedule) taskEnded(b *ScheduleTaskEnded) error {
 		s.Fires[i].State, s.Fires[i].Reason = b.State, b.Reason
 	}
 	return nil
+}
+
+// SubmissionRecord returns the record of a submission of the engine itself, for the task's home partition of <ns>.submissions.
+func SubmissionRecord(task string, submission []byte, s Subject) Record {
+	w := newRecordWriter(len(submission)+attributeBytes(s, task), attributeCount(s, task))
+	w.B = append(w.B, submission...)
+	value := len(w.B)
+	w.Literal(s.ID)
+	w.attributes(s, []byte(TypeSubmission), task)
+	return w.record(task, value)
+}
+
+// EncodeTaskEnd returns the record that tells what started a task how it ended, for the home partition of its key in <ns>.reports.
+func EncodeTaskEnd(e TaskEnd, s Subject) (Record, error) {
+	key := ScheduleKey(e.Schedule)
+	return encode(e, key, TypeTaskEnd, key, s)
+}
+
+// EncodeScheduleRequest returns the record of a request about a schedule, of one of the types of these, for <ns>.reports.
+func EncodeScheduleRequest(q ScheduleRequest, kind string, s Subject) (Record, error) {
+	key := ScheduleKey(q.Schedule)
+	return encode(q, key, kind, key, s)
 }

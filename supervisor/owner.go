@@ -31,6 +31,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.waking, c.delays = &waking{core: c}, &delays{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
+	c.schedules = &schedules{core: c}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
 	return &Owner{core: c}, nil
@@ -86,6 +87,7 @@ func (o *Owner) fill() error {
 	}
 	for _, step := range [...]func() error{
 		o.epoch.adopt,
+		o.schedules.adopt,
 		o.inbox.giveUp,
 		o.planner.parkPoisoned,
 		o.outbox.recordFailed,
@@ -93,6 +95,7 @@ func (o *Owner) fill() error {
 		func() error { return o.inbox.judge(firstShares) },
 		o.planner.planUnplanned,
 		o.timers.fire,
+		o.schedules.fire,
 		o.dispatch.admit,
 		func() error { return o.inbox.judge(secondShares) },
 	} {

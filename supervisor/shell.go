@@ -199,6 +199,11 @@ func (s *Shell) SetOffers(offers map[string]Offer) {
 	s.post(func(now events.Instant) { s.owner.SetOffers(now, offers) })
 }
 
+// SetSchedules tells the owner the schedules of its partition: see Owner.SetSchedules.
+func (s *Shell) SetSchedules(list []ScheduleRecord) {
+	s.post(func(now events.Instant) { s.owner.SetSchedules(now, list) })
+}
+
 // SetSettings tells the owner the settings of the namespace: see Owner.SetSettings.
 func (s *Shell) SetSettings(settings events.Settings, offset int64, level int) {
 	s.post(func(now events.Instant) { s.owner.SetSettings(now, settings, offset, level) })

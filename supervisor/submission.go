@@ -156,7 +156,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	f := i.caused(item, sub.ID, &events.Submitted{
 		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: accepted.Priority,
-		Labels: accepted.Labels, Deadline: deadline, Content: content,
+		Labels: accepted.Labels, Deadline: deadline, Content: content, Schedule: sub.Schedule,
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)
