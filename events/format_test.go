@@ -60,7 +60,7 @@ func documentedFacts(t *testing.T) map[events.Name]bool {
 			facts[events.Name(name)] = true
 		}
 	}
-	require.Len(t, facts, 40)
+	require.Len(t, facts, 46)
 	return facts
 }
 
@@ -145,6 +145,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) }, "definition": func() any { return new(events.Definition) },
+		"schedule": func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {
@@ -214,7 +215,7 @@ func TestTheHomesInTheDocumentAreRight(t *testing.T) {
 func TestNamesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, names := document(t), 0
-	for _, file := range []string{"cloudevents.go", "fact.go", "work.go", "position.go", "timers.go", "task.go"} {
+	for _, file := range []string{"cloudevents.go", "fact.go", "schedule.go", "work.go", "position.go", "timers.go", "task.go"} {
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^\t\w+(?: +\w+)? += "([^"]+)"`).FindAllStringSubmatch(string(source), -1) {
@@ -227,7 +228,7 @@ func TestNamesAreDocumented(t *testing.T) {
 	for _, member := range membersOf(reflect.TypeFor[events.Settings]()) {
 		require.Contains(t, page, "`"+member+"`")
 	}
-	for _, kind := range []reflect.Type{reflect.TypeFor[events.Task](), reflect.TypeFor[events.Step](), reflect.TypeFor[events.UndoState](), reflect.TypeFor[events.PartitionState]()} {
+	for _, kind := range []reflect.Type{reflect.TypeFor[events.Task](), reflect.TypeFor[events.Step](), reflect.TypeFor[events.UndoState](), reflect.TypeFor[events.PartitionState](), reflect.TypeFor[events.Schedule]()} {
 		for _, member := range membersOf(kind) {
 			require.Contains(t, page, "`"+member+"`", kind.Name())
 		}

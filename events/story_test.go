@@ -41,6 +41,7 @@ func story(t tester) *scribe {
 	w.progress()
 	w.waits()
 	w.signals()
+	w.schedules()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
