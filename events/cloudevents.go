@@ -10,19 +10,22 @@ import (
 
 // The CloudEvents types of the records that are not facts. A fact's type is TypePrefix and the fact's name.
 const (
-	TypePrefix     = "sagalog."
-	TypeSubmission = "sagalog.submission"
-	TypeWork       = "sagalog.work"
-	TypeStop       = "sagalog.work.stop"
-	TypeReport     = "sagalog.report"
-	TypeDefinition = "sagalog.definition"
-	TypeSettings   = "sagalog.settings"
-	TypeLoss       = "sagalog.loss"
-	TypeAgentPause = "sagalog.agent.pause"
-	TypeSchedule   = "sagalog.schedule"
-	TypeTaskEnd    = "sagalog.task.end"
-	TypePresence   = "sagalog.presence"
-	TypeAlert      = "sagalog.alert"
+	TypePrefix      = "sagalog."
+	TypeSubmission  = "sagalog.submission"
+	TypeWork        = "sagalog.work"
+	TypeStop        = "sagalog.work.stop"
+	TypeReport      = "sagalog.report"
+	TypeDefinition  = "sagalog.definition"
+	TypeSettings    = "sagalog.settings"
+	TypeLoss        = "sagalog.loss"
+	TypeAgentPause  = "sagalog.agent.pause"
+	TypeJob         = "sagalog.job"
+	TypeJobProgress = "sagalog.job.progress"
+	TypeJobStop     = "sagalog.job.stop"
+	TypeSchedule    = "sagalog.schedule"
+	TypeTaskEnd     = "sagalog.task.end"
+	TypePresence    = "sagalog.presence"
+	TypeAlert       = "sagalog.alert"
 )
 
 // The headers of the Kafka binding of CloudEvents 1.0 and of our documented extensions.

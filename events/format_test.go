@@ -144,7 +144,9 @@ func TestExamplesAreReal(t *testing.T) {
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
-		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) }, "definition": func() any { return new(events.Definition) },
+		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
+		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
+		"definition": func() any { return new(events.Definition) },
 		"schedule": func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },
 	}
 	seen := map[string]bool{}

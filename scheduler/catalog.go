@@ -78,6 +78,7 @@ type catalogState struct {
 	// schedules are the schedules and those that were deleted, and scheduled counts the former.
 	schedules map[string]ScheduleRecord
 	scheduled int
+	jobs      map[string]JobRecord
 }
 
 type workflowVersions struct {
@@ -123,6 +124,12 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applySchedule(rec, e, data)
 	case events.TypeLoss:
 		err = c.applyLoss(rec.Offset, data)
+	case events.TypeJob:
+		err = c.applyJob(e, data)
+	case events.TypeJobProgress:
+		err = c.applyJobProgress(e, data)
+	case events.TypeJobStop:
+		err = c.applyJobStop(data)
 	default:
 		err = fmt.Errorf("unknown type %q", e.Type)
 	}

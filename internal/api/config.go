@@ -44,6 +44,7 @@ type Config struct {
 	Settings    Settings
 	Losses      Losses
 	Pauses      AgentPauses
+	Jobs        Jobs
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -127,6 +128,7 @@ func (c *Config) validate() error {
 	required(c.Settings != nil, "Settings")
 	required(c.Losses != nil, "Losses")
 	required(c.Pauses != nil, "Pauses")
+	required(c.Jobs != nil, "Jobs")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

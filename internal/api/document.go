@@ -37,6 +37,8 @@ type TaskDocument struct {
 
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; only in the answer for a single task"`
 
+	Request *RequestOutcome `json:"request,omitempty" doc:"What became of the request that the parameter request of a list names"`
+
 	// only lists the members that are written; nil means all.
 	only []string
 }

@@ -209,8 +209,14 @@ func (x exchange) readRequest(verb events.Verb) (events.Request, error) {
 	if err := x.acceptsJSON(); err != nil {
 		return q, err
 	}
+	return x.requestMembers(verb, append([]string{"reason"}, verb.Members()...), data)
+}
+
+// requestMembers reads these members of a request.
+func (x exchange) requestMembers(verb events.Verb, known []string, data []byte) (events.Request, error) {
+	q := events.Request{Kind: verb}
 	var faults []ProblemPlace
-	err = x.readMembers(data, append([]string{"reason"}, verb.Members()...), func(name string, raw json.RawMessage) {
+	err := x.readMembers(data, known, func(name string, raw json.RawMessage) {
 		member, err := json.Marshal(map[string]json.RawMessage{name: raw})
 		if err == nil {
 			err = json.Unmarshal(member, &q)

@@ -108,6 +108,7 @@ func (s *Server) parts() []part {
 		workflows,
 		&settings{settings: c.Settings, namespace: c.Namespace, log: s.log},
 		&losses{losses: c.Losses, partitions: c.Partitions, log: s.log},
+		&jobs{jobs: c.Jobs, lists: lists, now: c.Now, log: s.log},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},

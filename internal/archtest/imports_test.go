@@ -48,7 +48,7 @@ var star = map[string][]string{
 	"internal/ui":    nil,
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
-	"internal/node": {"events", "internal/api", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "projector", "scheduler", "supervisor"},
+	"internal/node": {"events", "internal/api", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "projector", "scheduler", "supervisor"},
 	"internal/cli":  {"events", "internal/api", "internal/dronedelivery", "internal/pause", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.

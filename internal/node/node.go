@@ -109,6 +109,7 @@ type Node struct {
 	topics    *workTopics
 	settings  *settings
 	tasks     *tasks
+	jobRuns   *jobRuns
 	// api is nil for a node that serves no API.
 	api *api.Server
 }
@@ -208,12 +209,15 @@ func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
+	if n.jobRuns, err = newJobRuns(n); err != nil {
+		return err
+	}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
 	cfg := api.Config{
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
-		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer},
+		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer},
 		Tasks: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
@@ -252,6 +256,7 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
+		g.Go(func() error { return n.jobRuns.Run(ctx) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })

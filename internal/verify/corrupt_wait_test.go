@@ -1,6 +1,9 @@
 package verify_test
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/verify"
 )
@@ -32,6 +35,44 @@ var waitCorruptions = []corruption{
 		f, into := late(h, events.NameStepCompleted, "park", "")
 		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step")}).place()
 	}},
+	{"a step takes a signal that came later", verify.CheckAttempts, "signal", false, func(h *harmed) string {
+		f := h.taking("first")
+		f.alter("signal", strings.Replace(f.text("signal"), "-no", "-yes", 1))
+		return f.place()
+	}},
+	{"a step takes a signal that it took", verify.CheckAttempts, "signal", false, func(h *harmed) string {
+		f := h.taking("second")
+		f.alter("signal", strings.Replace(f.text("signal"), "-yes", "-no", 1))
+		return f.place()
+	}},
+	{"the output is not the signal", verify.CheckAttempts, "signal_output", false, func(h *harmed) string {
+		f := h.taking("first")
+		f.alter("output.payload.by", "nobody")
+		return f.place()
+	}},
+	{"a step waits for other signals", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameWaitStarted, "sig-")
+		f.alter("signals", []string{"yes"})
+		return f.place()
+	}},
+	{"a wait is over before its time", verify.CheckAttempts, "timeout_early", false, func(h *harmed) string {
+		w := h.fact(events.NameWaitStarted, "sig-", step("second"), func(f found) bool { return slices.Contains([]string{"sig-3", "sig-4"}, string(f.Key)) })
+		w.alter("within", "8760h0m0s")
+		w.alter("until", longAfter(w))
+		return h.of(events.NameTimeout, string(w.Key), "second").place()
+	}},
+	{"a step takes a signal that was not kept", verify.CheckAttempts, "signal", false, func(h *harmed) string {
+		f := h.taking("first")
+		h.nothing(h.fact(events.NameSignalReceived, string(f.Key), func(x found) bool { return x.text("request") == f.text("signal") }).Record)
+		return f.place()
+	}},
+}
+
+// taking picks the completion of a step by a signal, of a task that had two of them.
+func (h *harmed) taking(name string) found {
+	return h.one(topicEvents, func(f found) bool {
+		return nameOf(*f.Record) == events.NameStepCompleted && f.text("step") == name && slices.Contains([]string{"sig-1", "sig-2"}, string(f.Key)) && h.accepted(f)
+	})
 }
 
 // longAfter is a year after the fact.
