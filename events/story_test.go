@@ -41,8 +41,8 @@ func story(t tester) *scribe {
 	w.progress()
 	w.waits()
 	w.signals()
-	w.schedules()
 	w.inputs()
+	w.schedules()
 	w.brokenEpoch()
 	w.wrongClock()
 	return w

@@ -44,7 +44,7 @@ const (
 
 // The members of a submission, including the ones reserved for later versions.
 var (
-	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "schedule"}
+	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline"}
 	laterMembers      = map[string]bool{"not_before": true, "reply_to": true}
 )
 
