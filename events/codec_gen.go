@@ -1798,6 +1798,9 @@ func (v *ScheduleFire) write(w *jsontext.Writer) {
 	w.Text(`,"task":`, v.Task)
 	w.Literal(`,"at":`)
 	v.At.write(w)
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
 	if v.State != "" {
 		w.Text(`,"state":`, v.State)
 	}
@@ -1819,11 +1822,14 @@ func (v *ScheduleFire) read(r *jsontext.Reader) (seen uint64) {
 		case "at":
 			r.Once(&seen, 1<<2)
 			v.At.read(r)
-		case "state":
+		case "request":
 			r.Once(&seen, 1<<3)
+			r.Text(&v.Request)
+		case "state":
+			r.Once(&seen, 1<<4)
 			r.Text(&v.State)
 		case "reason":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			r.Text(&v.Reason)
 		default:
 			r.Doubt()

@@ -21,6 +21,9 @@ const (
 	OverlapAllow Overlap = "allow"
 )
 
+// Overlaps returns the values of Overlap.
+func Overlaps() []Overlap { return []Overlap{OverlapSkip, OverlapQueueOne, OverlapAllow} }
+
 // ScheduleDefinition is the object of a schedule as it was applied, with every default filled in. Exactly one of Cron and Every is set.
 type ScheduleDefinition struct {
 	Schedule string   `json:"schedule"`
@@ -104,6 +107,8 @@ type ScheduleFire struct {
 	Due  Instant `json:"due"`
 	Task string  `json:"task"`
 	At   Instant `json:"at"`
+	// Request is the request that triggered it.
+	Request string `json:"request,omitempty"`
 	// State is how the task ended, or EndRejected; empty while it has not.
 	State  string `json:"state,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -122,6 +127,16 @@ func (s *Schedule) Definition() (*ScheduleDefinition, error) {
 func (s *Schedule) HasFired(due Instant) bool {
 	is := func(f ScheduleFire) bool { return f.Due == due }
 	return slices.ContainsFunc(s.Fires, is) || slices.ContainsFunc(s.Running, is)
+}
+
+// Granted says whether the schedule remembers a due time that the request triggered.
+func (s *Schedule) Granted(request string) bool {
+	return slices.ContainsFunc(s.Fires, func(f ScheduleFire) bool { return f.Request == request })
+}
+
+// Forgets says whether a due time is so early that it may have led to a task which the schedule does not remember.
+func (s *Schedule) Forgets(due Instant) bool {
+	return len(s.Fires) == MaxScheduleFires && !slices.ContainsFunc(s.Fires, func(f ScheduleFire) bool { return f.Due <= due })
 }
 
 // Runs says whether a task of the schedule has not ended.
@@ -147,9 +162,11 @@ type ScheduleRequest struct {
 	ID       string `json:"id"`
 	Schedule string `json:"schedule"`
 	// Due is the due time of a trigger.
-	Due    Instant `json:"due,omitzero"`
-	Reason string  `json:"reason,omitempty"`
-	By     string  `json:"by,omitempty"`
+	Due Instant `json:"due,omitzero"`
+	// Overlap of a trigger counts instead of that of the schedule.
+	Overlap Overlap `json:"overlap,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	By      string  `json:"by,omitempty"`
 }
 
 // The types of the requests about schedules.
@@ -323,7 +340,7 @@ func (s *Schedule) fired(f *Fact, b *ScheduleFired) error {
 	if s.HasFired(b.Due) || s.Paused != nil && b.Request == "" {
 		return fmt.Errorf("%w: the due time %s leads to a task again, or while the schedule is paused", ErrImpossible, b.Due)
 	}
-	fire := ScheduleFire{Due: b.Due, Task: b.Task, At: f.Time}
+	fire := ScheduleFire{Due: b.Due, Task: b.Task, At: f.Time, Request: b.Request}
 	s.Running = append(s.Running, fire)
 	if s.Fires = append(s.Fires, fire); len(s.Fires) > MaxScheduleFires {
 		s.Fires = s.Fires[len(s.Fires)-MaxScheduleFires:]

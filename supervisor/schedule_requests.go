@@ -3,6 +3,7 @@ package supervisor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
@@ -48,6 +49,9 @@ func (i *inbox) judgeScheduleRequest(item *input) error {
 	if string(item.record.Key) != key || q.ID == "" || !utf8.ValidString(q.ID+q.Reason+q.By) || max(len(q.ID), len(q.By)) > events.MaxTaskID || len(q.Reason) > maxDetail {
 		return i.reject(item, "", events.RejectInvalid, "the request is invalid: the record's key must be schedule/<name>, id must be UTF-8, id and by may have up to 255 bytes, and reason up to 4096")
 	}
+	if q.Overlap != "" && !slices.Contains(events.Overlaps(), q.Overlap) {
+		return i.reject(item, "", events.RejectInvalid, "overlap is none of skip, queue_one, allow")
+	}
 	if done, err := i.elsewhere(item, key); done || err != nil {
 		return err
 	}
@@ -92,15 +96,22 @@ func (s *schedules) judge(x *events.Schedule, q *events.ScheduleRequest, kind st
 
 // trigger fires a schedule now. A request that comes twice has the same due time.
 func (s *schedules) trigger(x *events.Schedule, d *events.ScheduleDefinition, q *events.ScheduleRequest) (events.Body, string) {
+	if q.Overlap != "" {
+		own := *d
+		own.Overlap = q.Overlap
+		d = &own
+	}
 	switch {
 	case q.Due <= 0:
 		return nil, "the request has no due time"
-	case x.HasFired(q.Due) || x.Queued == q.Due:
+	case x.HasFired(q.Due) || x.Queued == q.Due || x.Granted(q.ID):
 		return nil, ""
+	case x.Forgets(q.Due):
+		return nil, fmt.Sprintf("the schedule remembers the last %d due times that led to a task, and this one is earlier", events.MaxScheduleFires)
 	case s.blocked(x, d) && d.Overlap == events.OverlapQueueOne && x.Queued == 0:
 		return &events.SchedulePassed{Schedule: x.Name, Due: q.Due, Count: 1, Why: events.PassedQueued, Next: x.Next, InRow: x.InRow, Request: q.ID}, ""
 	case s.blocked(x, d):
-		return nil, fmt.Sprintf("task %q has not ended, and overlap is %s", x.Running[0].Task, d.Overlap)
+		return nil, blockedBy(x, d)
 	}
 	fired, ok := s.occur(x, d, q.Due, x.Next).(*events.ScheduleFired)
 	if !ok {
@@ -108,6 +119,14 @@ func (s *schedules) trigger(x *events.Schedule, d *events.ScheduleDefinition, q 
 	}
 	fired.Request, fired.Reason, fired.By = q.ID, q.Reason, q.By
 	return fired, ""
+}
+
+// blockedBy says why no task can start now.
+func blockedBy(x *events.Schedule, d *events.ScheduleDefinition) string {
+	if d.Overlap == events.OverlapAllow {
+		return fmt.Sprintf("%d tasks have not ended, as many as a schedule can have; the first is %q", len(x.Running), x.Running[0].Task)
+	}
+	return fmt.Sprintf("task %q has not ended, and overlap is %s", x.Running[0].Task, d.Overlap)
 }
 
 // scheduleOf returns the schedule and the ID of a submission that cannot be used, if it is one of a schedule: that is told the rejection.

@@ -196,7 +196,7 @@ class Schedule(Entity):
     def fire(self, body, time):
         assert not self.remembers(body["due"]) and ("paused" not in self or "request" in body)
         for name in "running", "fires":
-            self[name].append(Fire(due=body["due"], task=body["task"], at=time))
+            self[name].append(Fire(due=body["due"], task=body["task"], at=time, request=body.get("request", "0")))
         self["fires"] = self["fires"][-100:]
         if self["queued"] == body["due"]:
             self.clear_of("queued")
@@ -223,7 +223,7 @@ class Schedule(Entity):
 
 
 class Fire(Entity):
-    order = "due! task! at! state reason"
+    order = "due! task! at! request state reason"
 
 
 class Task(Entity):
