@@ -15,7 +15,7 @@ import (
 const reportSteps = `
 workflow: report
 steps:
-  make: {agent: alpha}
+  make: {agent: alpha, complete_within: 12h}
 `
 
 // hourlyReport is due at each full hour in UTC.
