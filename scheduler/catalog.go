@@ -78,6 +78,8 @@ type catalogState struct {
 	// schedules are the schedules and those that were deleted, and scheduled counts the former.
 	schedules map[string]ScheduleRecord
 	scheduled int
+	// scheduledUpTo is the offset of the latest of these records.
+	scheduledUpTo int64
 	jobs      map[string]JobRecord
 }
 

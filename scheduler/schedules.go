@@ -26,6 +26,15 @@ type ScheduleRecord struct {
 // Schedules returns the schedules of the namespace by name, and those that were deleted. The map is read-only.
 func (c *Catalog) Schedules() map[string]ScheduleRecord { return c.now.Load().schedules }
 
+// ScheduledUpTo returns the offset of the latest record that applied or deleted a schedule, -1 if there is none.
+func (c *Catalog) ScheduledUpTo() int64 {
+	s := c.now.Load()
+	if s.schedules == nil {
+		return -1
+	}
+	return s.scheduledUpTo
+}
+
 // applySchedule folds the record of a schedule, or its tombstone.
 func (c *Catalog) applySchedule(rec *events.Record, e events.Envelope, data []byte) error {
 	name := events.ScheduleOfKey(string(rec.Key))
@@ -58,7 +67,7 @@ func (c *Catalog) applySchedule(rec *events.Record, e events.Envelope, data []by
 	if s.schedules = maps.Clone(s.schedules); s.schedules == nil {
 		s.schedules = map[string]ScheduleRecord{}
 	}
-	s.schedules[name] = r
+	s.schedules[name], s.scheduledUpTo = r, rec.Offset
 	c.now.Store(&s)
 	return nil
 }
@@ -90,3 +99,11 @@ func EncodeSchedule(d *events.ScheduleDefinition, s events.Subject) (events.Reco
 	}
 	return events.Record{Key: []byte(events.ScheduleKey(d.Schedule)), Value: b, Headers: headers(s, events.TypeSchedule, "")}, nil
 }
+
+// EncodeScheduleDeletion returns the record that deletes a schedule.
+func EncodeScheduleDeletion(name string, s events.Subject) events.Record {
+	return events.Record{Key: []byte(events.ScheduleKey(name)), Headers: headers(s, events.TypeSchedule, "")}
+}
+
+// ScheduleCount returns how many schedules there are.
+func (c *Catalog) ScheduleCount() int { return c.now.Load().scheduled }
