@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,10 +107,14 @@ func (s *schedules) find(ctx context.Context, name string) (Schedule, error) {
 		return Schedule{}, s.failed(ctx, "list schedules", err)
 	}
 	known, ok := all[name]
-	if !ok {
-		return known, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no schedule %q; %s", events.Clip(name, maxReason), events.Suggest(name, slices.Sorted(maps.Keys(all)))))
+	if ok {
+		return known, nil
 	}
-	return known, nil
+	text := fmt.Sprintf("There is no schedule %q", events.Clip(name, maxReason))
+	if len(all) > 0 {
+		text += "; " + events.Suggest(name, slices.Sorted(maps.Keys(all)))
+	}
+	return known, problem(http.StatusNotFound, codeNotFound, text)
 }
 
 // document returns a schedule and what this node knows of its state.
@@ -226,6 +231,7 @@ func (s *schedules) fires(ctx context.Context, in *FiresQuery) (*FiresAnswer, er
 			out.Body.Fires = append(out.Body.Fires, fireDocument(f))
 		}
 	}
+	slices.SortFunc(out.Body.Fires, func(a, b ScheduleFire) int { return cmp.Compare(a.Due, b.Due) })
 	next, err := s.upcoming(ctx, &known, x, until, limit)
 	for _, due := range next {
 		out.Body.Fires = append(out.Body.Fires, ScheduleFire{Due: due, Task: events.ScheduleTask(in.Name, due)})
