@@ -40,20 +40,22 @@ func contentOf(hash string) uint64 {
 // partition reads and checks one partition.
 type partition struct {
 	*check
-	number   int32
-	owners   *ownership
-	fold     *folding
-	inputs   map[events.Input]*join
-	dead     map[events.Input]*deadLetters
-	known    map[digest]accepted
-	live     map[string]*story
-	swept    map[digest]uint64                // forgotten after a submission was judged
-	held     map[string]map[string]inputPrint // by task and request
-	defs     map[string]*definition
-	accepted int
-	next     int64
-	settled  settled
-	settings settings
+	number int32
+	owners *ownership
+	fold   *folding
+	inputs map[events.Input]*join
+	dead   map[events.Input]*deadLetters
+	known  map[digest]accepted
+	live   map[string]*story
+	swept  map[digest]uint64                // forgotten after a submission was judged
+	held   map[string]map[string]inputPrint // by task and request
+	defs   map[string]*definition
+	// timetables are the schedules whose home is the partition.
+	timetables map[string]*timetable
+	accepted   int
+	next       int64
+	settled    settled
+	settings   settings
 	// time is the time of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
 	time, jumpedAt events.Instant
 	// correcting is To of a TimeCorrected that is not settled.
@@ -66,7 +68,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	p := &partition{
 		check: c, number: number, owners: newOwnership(), inputs: map[events.Input]*join{}, dead: map[events.Input]*deadLetters{},
 		known: map[digest]accepted{}, live: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
-		defs: map[string]*definition{}, next: b.Start,
+		defs: map[string]*definition{}, timetables: map[string]*timetable{}, next: b.Start,
 	}
 	if b.Start > 0 {
 		c.unread = true
@@ -208,6 +210,8 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.sweep(b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
+	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:
+		p.timetabled(f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
 		p.tell(f, at)
