@@ -292,17 +292,17 @@ func (s *State) fold(f *Fact) error {
 		}
 		return correctTime(s, b)
 	case *ScheduleAdopted:
-		return s.foldSchedule(f, b.Schedule)
+		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleFired:
-		return s.foldSchedule(f, b.Schedule)
+		return foldSchedule(s, f, b.Schedule)
 	case *SchedulePassed:
-		return s.foldSchedule(f, b.Schedule)
+		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleTaskEnded:
-		return s.foldSchedule(f, b.Schedule)
+		return foldSchedule(s, f, b.Schedule)
 	case *SchedulePaused:
-		return s.foldSchedule(f, b.Schedule)
+		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleResumed:
-		return s.foldSchedule(f, b.Schedule)
+		return foldSchedule(s, f, b.Schedule)
 	case *InputForwarded, *StateHash:
 	case *Unreadable:
 		return b.Err
@@ -391,7 +391,7 @@ func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
 	case b.CompensationFailed != nil:
 		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.CompensationFailed})
 	case b.ScheduleEnded != nil:
-		return s.foldSchedule(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Body: b.ScheduleEnded}, b.ScheduleEnded.Schedule)
+		return foldSchedule(s, &Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Body: b.ScheduleEnded}, b.ScheduleEnded.Schedule)
 	}
 	return nil
 }

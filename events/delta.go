@@ -205,7 +205,7 @@ func (s *State) part(p part) any {
 			return d
 		}
 	case KindSchedule:
-		if x := s.schedules[p.id]; x != nil {
+		if x := s.Schedules[p.id]; x != nil {
 			return x
 		}
 	}
@@ -254,7 +254,7 @@ func (s *State) restore(row PartRow) error {
 		return err
 	case KindSchedule:
 		x := new(Schedule)
-		s.schedules[row.ID] = x
+		s.Schedules[row.ID] = x
 		return json.Unmarshal(row.Encoding, x)
 	default:
 		return fmt.Errorf("%w: entity kind %q", ErrUnknownFact, row.Kind)

@@ -147,7 +147,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
 		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
 		"definition": func() any { return new(events.Definition) },
-		"schedule": func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },
+		"schedule":   func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {

@@ -83,7 +83,7 @@ type Schedule struct {
 	// Offset is that of the record of the definitions that Body is from.
 	Offset int64           `json:"offset"`
 	Body   json.RawMessage `json:"body"`
-	// Next is the next due time, zero if there is none; it was found at NextAt.
+	// Next is the next due time, zero if none exists; it was found at NextAt.
 	Next   Instant `json:"next,omitzero"`
 	NextAt Instant `json:"next_at,omitzero"`
 	// Previous is the latest due time that led to a task.
@@ -252,24 +252,24 @@ type ScheduleResumed struct {
 	By       string  `json:"by,omitempty"`
 }
 
-// Schedule returns a schedule of the partition, nil if it has none of that name. The caller must not change it.
-func (s *State) Schedule(name string) *Schedule { return s.schedules[name] }
+// Schedules are the schedules of a partition by name. Only the fold changes them.
+type Schedules map[string]*Schedule
 
-// Schedules returns the schedules of the partition by name.
-func (s *State) Schedules() []*Schedule {
-	list := make([]*Schedule, 0, len(s.schedules))
-	for _, name := range slices.Sorted(maps.Keys(s.schedules)) {
-		list = append(list, s.schedules[name])
+// Sorted returns them by name.
+func (s Schedules) Sorted() []*Schedule {
+	list := make([]*Schedule, 0, len(s))
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		list = append(list, s[name])
 	}
 	return list
 }
 
 // foldSchedule takes a fact about a schedule.
-func (s *State) foldSchedule(f *Fact, name string) error {
+func foldSchedule(s *State, f *Fact, name string) error {
 	if b, ok := f.Body.(*ScheduleAdopted); ok {
-		return s.adoptSchedule(f, b)
+		return adoptSchedule(s, f, b)
 	}
-	known := s.schedules[name]
+	known := s.Schedules[name]
 	if known == nil {
 		return fmt.Errorf("%w: %s of schedule %q, which is not known", ErrImpossible, f.Body.Name(), name)
 	}
@@ -277,12 +277,12 @@ func (s *State) foldSchedule(f *Fact, name string) error {
 	if err := next.fold(f); err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
 	}
-	s.putSchedule(next)
+	putSchedule(s, next)
 	return nil
 }
 
-func (s *State) putSchedule(x *Schedule) {
-	s.schedules[x.Name] = x
+func putSchedule(s *State, x *Schedule) {
+	s.Schedules[x.Name] = x
 	s.touchPart(KindSchedule, x.Name)
 }
 
@@ -293,15 +293,15 @@ func (s *Schedule) clone() *Schedule {
 	return &c
 }
 
-func (s *State) adoptSchedule(f *Fact, b *ScheduleAdopted) error {
-	known := s.schedules[b.Schedule]
+func adoptSchedule(s *State, f *Fact, b *ScheduleAdopted) error {
+	known := s.Schedules[b.Schedule]
 	again := known != nil && known.Offset == b.Offset
 	if b.Offset <= s.Partition.SchedulesOffset && !again || known == nil && len(b.Body) == 0 {
 		return fmt.Errorf("%w: schedule %q is adopted from offset %d after offset %d", ErrImpossible, b.Schedule, b.Offset, s.Partition.SchedulesOffset)
 	}
 	s.Partition.SchedulesOffset = max(s.Partition.SchedulesOffset, b.Offset)
 	if len(b.Body) == 0 {
-		delete(s.schedules, b.Schedule)
+		delete(s.Schedules, b.Schedule)
 		s.touchPart(KindSchedule, b.Schedule)
 		return nil
 	}
@@ -310,7 +310,7 @@ func (s *State) adoptSchedule(f *Fact, b *ScheduleAdopted) error {
 		next = known.clone()
 	}
 	next.Offset, next.Body, next.Next, next.NextAt = b.Offset, b.Body, b.Next, f.Time
-	s.putSchedule(next)
+	putSchedule(s, next)
 	return nil
 }
 

@@ -77,6 +77,8 @@ type sweptTask struct {
 //
 // Invariant (INV2): two states that folded the same records have the same hash, whatever was in memory in between.
 type State struct {
+	// Schedules are those whose home is the partition.
+	Schedules Schedules
 	Partition PartitionState
 	// Next is the offset of the record to be folded next.
 	Next int64
@@ -88,7 +90,6 @@ type State struct {
 	swept       map[string]sweptTask
 	held        heldRequests
 	definitions map[string]*Definition
-	schedules   map[string]*Schedule
 	load        Loader
 	// absent is the last task that load did not find: an owner asks for the task of a submission before and while it is accepted.
 	absent string
@@ -145,7 +146,7 @@ func NewState(partition int32, load Loader) *State {
 		swept:       map[string]sweptTask{},
 		held:        heldRequests{},
 		definitions: map[string]*Definition{},
-		schedules:   map[string]*Schedule{},
+		Schedules:   Schedules{},
 		load:        load,
 		parts:       map[part]Hash{},
 		dirtyOthers: map[string]bool{},

@@ -108,7 +108,7 @@ type Task struct {
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
-	// Schedule is the schedule that the task belongs to, and that is told its end.
+	// Schedule is the schedule that the task belongs to, and that learns its end.
 	Schedule string `json:"schedule,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`

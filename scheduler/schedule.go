@@ -178,7 +178,7 @@ func zoneOf(d *events.ScheduleDefinition) (*time.Location, error) {
 	return zone, nil
 }
 
-// NextDue returns the first due time of a schedule after an instant, zero if there is none. Those of every are its multiples since 1970
+// NextDue returns the first due time of a schedule after an instant, zero if none exists. Those of every are its multiples since 1970
 // began in UTC, so that neither an apply nor a takeover moves them.
 func NextDue(d *events.ScheduleDefinition, after events.Instant) (events.Instant, error) {
 	if d.Cron == "" {
@@ -215,7 +215,7 @@ func FireAt(d *events.ScheduleDefinition, due events.Instant) events.Instant {
 	return due + events.Instant(h.Sum64()%most)
 }
 
-// Occurrence returns the submission of a due time. previous is the due time before it that led to a task, zero if there is none.
+// Occurrence returns the submission of a due time. previous is the due time before it that led to a task, zero if none exists.
 func Occurrence(d *events.ScheduleDefinition, due, previous events.Instant) (*events.Submission, error) {
 	s := &events.Submission{
 		ID: events.ScheduleTask(d.Schedule, due), Workflow: d.Workflow, Version: d.Version, Priority: d.Priority,

@@ -26,7 +26,7 @@ type ScheduleRecord struct {
 // Schedules returns the schedules of the namespace by name, and those that were deleted. The map is read-only.
 func (c *Catalog) Schedules() map[string]ScheduleRecord { return c.now.Load().schedules }
 
-// ScheduledUpTo returns the offset of the latest record that applied or deleted a schedule, -1 if there is none.
+// ScheduledUpTo returns the offset of the latest record that applied or deleted a schedule, -1 if none exists.
 func (c *Catalog) ScheduledUpTo() int64 {
 	s := c.now.Load()
 	if s.schedules == nil {

@@ -58,9 +58,9 @@ func reportJudgements() map[string]judgement {
 	for _, v := range events.Verbs() {
 		all[v.Type()] = (*inbox).judgeRequest
 	}
-	all[events.TypeTaskEnd] = (*inbox).judgeTaskEnd
+	all[events.TypeTaskEnd] = judgeTaskEnd
 	for _, kind := range []string{events.TypeSchedulePause, events.TypeScheduleResume, events.TypeScheduleTrigger} {
-		all[kind] = (*inbox).judgeScheduleRequest
+		all[kind] = judgeScheduleRequest
 	}
 	return all
 }

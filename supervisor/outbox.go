@@ -142,7 +142,7 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 			cause = b.HeldAt
 		}
 		letter := x.inputEffect(f, events.EffectDeadLetter, cause)
-		return append(letter, x.end(f, events.TaskEnd{Schedule: b.Schedule, Task: b.Submission, State: events.EndRejected, Reason: b.Reason + ": " + b.Detail})...)
+		return append(letter, x.schedules.end(f, events.TaskEnd{Schedule: b.Schedule, Task: b.Submission, State: events.EndRejected, Reason: b.Reason + ": " + b.Detail})...)
 	case *events.InputForwarded:
 		return x.inputEffect(f, events.EffectForward, f.Cause)
 	case *events.EffectFailed:
@@ -152,13 +152,13 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	case *events.TaskReminded:
 		return x.alert(t, f, Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since})
 	case *events.TaskUndone:
-		return append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), x.endOf(t, f)...)
+		return append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), x.schedules.endOf(t, f)...)
 	case *events.TaskProcessed, *events.TaskTerminated:
-		return x.endOf(t, f)
+		return x.schedules.endOf(t, f)
 	case *events.ScheduleFired:
-		return x.start(f, b.Task, b.Submission)
+		return x.schedules.start(f, b.Task, b.Submission)
 	case *events.SchedulePassed:
-		return x.passed(f, b)
+		return x.schedules.passed(f, b)
 	case *events.DeadlinePassed:
 		return x.alert(t, f, Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action})
 	case *events.StepFailed:

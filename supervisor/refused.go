@@ -75,7 +75,7 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 	case events.EffectForward:
 		body.Input = e.fact.Cause
 	case events.EffectStart:
-		body.ScheduleEnded = x.unstarted(e.fact, y.failed)
+		body.ScheduleEnded = x.schedules.unstarted(e.fact, y.failed)
 	case events.EffectWork:
 		task = e.fact.Task
 		x.planner.failAttempt(e, body)
@@ -114,16 +114,4 @@ func (p *planner) failAttempt(e *entry, body *events.EffectFailed) {
 	case *events.CompensationFailed:
 		body.CompensationFailed = b
 	}
-}
-
-// unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it.
-func (x *outbox) unstarted(f *events.Fact, why string) *events.ScheduleTaskEnded {
-	b, ok := f.Body.(*events.ScheduleFired)
-	if !ok {
-		return nil
-	}
-	if s := x.state.Schedule(b.Schedule); s == nil || !s.Runs(b.Task) {
-		return nil
-	}
-	return &events.ScheduleTaskEnded{Schedule: b.Schedule, Task: b.Task, State: events.EndRejected, Reason: events.Clip(why, maxDetail)}
 }

@@ -11,7 +11,7 @@ import (
 
 // judgeTaskEnd takes the end of a task that a schedule started. If the schedule does not wait for it, the report is passed: it is a repeat,
 // or the schedule was deleted.
-func (i *inbox) judgeTaskEnd(item *input) error {
+func judgeTaskEnd(i *inbox, item *input) error {
 	var end events.TaskEnd
 	if err := json.Unmarshal(item.data, &end); err != nil {
 		return i.reject(item, "", events.RejectUnreadable, err.Error())
@@ -26,7 +26,7 @@ func (i *inbox) judgeTaskEnd(item *input) error {
 	if done, err := i.elsewhere(item, key); done || err != nil {
 		return err
 	}
-	x := i.state.Schedule(end.Schedule)
+	x := i.state.Schedules[end.Schedule]
 	//mutant:only-awaited-ends-count
 	if x == nil || !x.Runs(end.Task) {
 		return nil
@@ -37,7 +37,7 @@ func (i *inbox) judgeTaskEnd(item *input) error {
 }
 
 // judgeScheduleRequest judges an operator's request about a schedule. One that would change nothing is passed.
-func (i *inbox) judgeScheduleRequest(item *input) error {
+func judgeScheduleRequest(i *inbox, item *input) error {
 	var q events.ScheduleRequest
 	if err := json.Unmarshal(item.data, &q); err != nil {
 		return i.reject(item, "", events.RejectUnreadable, err.Error())
@@ -50,12 +50,12 @@ func (i *inbox) judgeScheduleRequest(item *input) error {
 		return i.reject(item, "", events.RejectInvalid, "the request is invalid: the record's key must be schedule/<name>, id must be UTF-8, id and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if q.Overlap != "" && !slices.Contains(events.Overlaps(), q.Overlap) {
-		return i.reject(item, "", events.RejectInvalid, "overlap is none of skip, queue_one, allow")
+		return i.reject(item, "", events.RejectInvalid, "overlap is not one of skip, queue_one, allow")
 	}
 	if done, err := i.elsewhere(item, key); done || err != nil {
 		return err
 	}
-	x := i.state.Schedule(q.Schedule)
+	x := i.state.Schedules[q.Schedule]
 	if x == nil {
 		return i.reject(item, "", events.RejectRefused, fmt.Sprintf("there is no schedule %q; if it was applied a moment ago, ask again", q.Schedule))
 	}
@@ -129,7 +129,7 @@ func blockedBy(x *events.Schedule, d *events.ScheduleDefinition) string {
 	return fmt.Sprintf("task %q has not ended, and overlap is %s", x.Running[0].Task, d.Overlap)
 }
 
-// scheduleOf returns the schedule and the ID of a submission that cannot be used, if it is one of a schedule: that is told the rejection.
+// scheduleOf returns the schedule and the ID of a submission that cannot be used, if it is one of a schedule, which learns of the rejection.
 func scheduleOf(item *input) (schedule, task string) {
 	if item.in != events.Submissions || item.data == nil {
 		return "", ""

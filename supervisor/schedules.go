@@ -49,7 +49,7 @@ func (o *Owner) SetSchedules(now events.Instant, list []ScheduleRecord) {
 func (s *schedules) adopt() error {
 	for _, r := range s.known {
 		//mutant:only-newer-schedules-are-adopted
-		if r.Offset <= s.state.Partition.SchedulesOffset || len(r.Body) == 0 && s.state.Schedule(r.Schedule) == nil {
+		if r.Offset <= s.state.Partition.SchedulesOffset || len(r.Body) == 0 && s.state.Schedules[r.Schedule] == nil {
 			continue
 		}
 		if s.full() {
@@ -76,7 +76,7 @@ func (s *schedules) nextOf(r ScheduleRecord) (events.Instant, error) {
 	if err != nil {
 		return 0, err
 	}
-	if known := s.state.Schedule(r.Schedule); known != nil {
+	if known := s.state.Schedules[r.Schedule]; known != nil {
 		was, err := known.Definition()
 		if err == nil && was.Cron == d.Cron && was.Every == d.Every && was.TimeZone == d.TimeZone && known.Next != 0 {
 			return known.Next, nil
@@ -103,7 +103,7 @@ func (s *schedules) definition(x *events.Schedule) (*events.ScheduleDefinition, 
 
 // fire decides about the due times that have come.
 func (s *schedules) fire() error {
-	for _, x := range s.state.Schedules() {
+	for _, x := range s.state.Schedules.Sorted() {
 		for range firedAtOnce {
 			if s.full() {
 				return nil
@@ -133,7 +133,7 @@ func (s *schedules) decide(name string, body events.Body) error {
 
 // next returns the next fact about a schedule, nil if nothing is due.
 func (s *schedules) next(name string) (events.Body, error) {
-	x, now := s.state.Schedule(name), s.stamp()
+	x, now := s.state.Schedules[name], s.stamp()
 	d, err := s.definition(x)
 	if err != nil || x.Paused != nil {
 		return nil, nil // it was checked when it was adopted

@@ -74,7 +74,7 @@ func (b *timetable) ask(c *candidate, kind string, q events.ScheduleRequest) {
 
 func (b *timetable) hourly() *events.Schedule {
 	s, _, _ := b.read()
-	return s.Schedule("hourly")
+	return s.Schedules["hourly"]
 }
 
 // scheduled returns the names of the facts about schedules.

@@ -13,7 +13,7 @@ type Schedules interface {
 	Schedules(ctx context.Context) (map[string]Schedule, error)
 	// ApplySchedule validates a draft and records it. If it is recorded already, nothing is written, and changed is false.
 	ApplySchedule(ctx context.Context, d Draft) (now Schedule, changed bool, faults []Fault, err error)
-	// DeleteSchedule records that a schedule is deleted; false if there is none of that name.
+	// DeleteSchedule records that a schedule is deleted; false if it does not exist.
 	DeleteSchedule(ctx context.Context, name string) (bool, error)
 	// ScheduleState returns a schedule as of the latest commit of its home partition, nil if it is not known there. It is the caller's.
 	ScheduleState(ctx context.Context, name string) (*events.Schedule, error)

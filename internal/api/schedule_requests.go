@@ -276,7 +276,7 @@ func (x exchange) readSchedule(backfill bool) (body BackfillBody, err error) {
 		case name == "since" && json.Unmarshal(raw, &body.Since) != nil, name == "until" && json.Unmarshal(raw, &body.Until) != nil:
 			fault(name, "is not an instant such as 2026-12-01T00:00:00Z")
 		case name == "overlap" && (json.Unmarshal(raw, &body.Overlap) != nil || !slices.Contains(events.Overlaps(), body.Overlap)):
-			fault(name, "is none of skip, queue_one, allow")
+			fault(name, "is not one of skip, queue_one, allow")
 		}
 	})
 	if err == nil && backfill && len(faults) == 0 {

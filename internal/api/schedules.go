@@ -100,7 +100,7 @@ func (s *schedules) failed(ctx context.Context, act string, err error) error {
 	return s.log.internal(ctx, act, err)
 }
 
-// find returns a schedule as it was applied, or the problem that there is none.
+// find returns a schedule as it was applied, or the problem that it does not exist.
 func (s *schedules) find(ctx context.Context, name string) (Schedule, error) {
 	all, err := s.schedules.Schedules(ctx)
 	if err != nil {

@@ -12,13 +12,14 @@ var star = map[string][]string{
 
 	"projector":  {"events"},
 	"supervisor": {"events", "internal/pause"},
-	"scheduler":  {"events", "internal/exprlang", "internal/yamltree"}, // exprlang: conditions and mappings are planned where the DAG is
+	"scheduler":  {"events", "internal/cron", "internal/exprlang", "internal/yamltree"}, // exprlang: conditions and mappings are planned where the DAG is
 	"agent":      {"events", "agent/transport", "agent/internal/offsets", "internal/pause", "internal/repeats", "internal/traceparent"},
 
 	"agent/transport":        {"events"},                                                    // the interfaces between an agent and the broker
 	"agent/internal/offsets": {"agent/transport"},                                           // computes the positions that agents commit
 	"agent/httpagent":        {"agent", "events", "internal/exprlang", "internal/yamltree"}, // the path, headers and body of an HTTP request are expressions
 
+	"internal/cron":       nil,                             // says when something is due, and reads no clock
 	"internal/exprlang":   {"events", "internal/jsontext"}, // the numbers and instants of expressions are those of the wire
 	"internal/jsontext":   nil,                             // JSON text, whatever its meaning
 	"internal/yamltree":   nil,                             // YAML as JSON values with their places

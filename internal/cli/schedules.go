@@ -30,7 +30,7 @@ func scheduleCommand() *cobra.Command {
 		output(&cobra.Command{
 			Use: "list", Aliases: []string{"ls"}, Short: "List schedules", Args: cobra.NoArgs,
 			RunE: client(func(s *session, _ []string) error {
-				return s.whole("/v1/schedules", "schedules", row{"SCHEDULE", "WORKFLOW", "DUE", "STATE", "NEXT", "LAST", "FIRED", "SKIPPED", "MISSED"}, rowOf(scheduleRow))
+				return s.whole("/v1/schedules", "schedules", row{"SCHEDULE", "WORKFLOW", "DUE", "STATE", "UPCOMING", "LAST", "FIRED", "SKIPPED", "MISSED"}, rowOf(scheduleRow))
 			}),
 		}),
 		output(&cobra.Command{
@@ -152,7 +152,7 @@ func (s scheduleCaller) apply(files []string) error {
 	}
 	var docs []json.RawMessage
 	list := func() error {
-		return s.list(docs, row{"SCHEDULE", "CHANGED", "WORKFLOW", "DUE", "NEXT"}, rowOf(func(d api.ScheduleDocument) row {
+		return s.list(docs, row{"SCHEDULE", "CHANGED", "WORKFLOW", "DUE", "UPCOMING"}, rowOf(func(d api.ScheduleDocument) row {
 			changed := "no"
 			if d.Changed {
 				changed = "yes"
@@ -316,7 +316,7 @@ func showSchedule(w io.Writer, d *api.ScheduleDocument) error {
 		all = append(all, row{"PAUSED", instant(d.Paused.Since) + " " + d.Paused.By + " " + d.Paused.Reason})
 	}
 	for _, due := range d.Next {
-		all = append(all, row{"NEXT", instant(due)})
+		all = append(all, row{"UPCOMING", instant(due)})
 	}
 	for _, f := range d.Running {
 		all = append(all, row{"RUNNING", f.Task})

@@ -104,7 +104,7 @@ func (f field) value(text string) (int, error) {
 // yearsAhead bounds the search: a 29 February that must be a certain day of the week comes again within it.
 const yearsAhead = 41
 
-// Next returns the first instant after the given one at which the expression is due in the time zone, or the zero time if there is none.
+// Next returns the first instant after the given one at which the expression is due in the time zone, or the zero time if none exists.
 func (e Expression) Next(after time.Time, zone *time.Location) time.Time {
 	year, month, day := after.In(zone).Date()
 	last := year + yearsAhead
@@ -136,7 +136,7 @@ func (e Expression) matchesDay(year int, month time.Month, day int) bool {
 	return weekday && has(e.days, day)
 }
 
-// resolve returns the instant of a time of the day: the first one if there are two, and the next that exists if there is none.
+// resolve returns the instant of a time of the day: the first one if there are two, and the next that exists if none exists.
 func resolve(year int, month time.Month, day, hour, minute int, zone *time.Location) time.Time {
 	wall := time.Date(year, month, day, hour, minute, 0, 0, time.UTC).Unix()
 	start, end := time.Date(year, month, day, hour, minute, 0, 0, zone).ZoneBounds()

@@ -90,7 +90,7 @@ func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Plac
 		}
 	case events.EffectStart:
 		if e := b.ScheduleEnded; e != nil {
-			p.timetabled(&events.Fact{Body: e}, at)
+			timetabled(p, &events.Fact{Body: e}, at)
 		}
 	case events.EffectForward:
 		in, number, offset, ok := b.Input.Input()

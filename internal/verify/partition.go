@@ -51,7 +51,7 @@ type partition struct {
 	held   map[string]map[string]inputPrint // by task and request
 	defs   map[string]*definition
 	// timetables are the schedules whose home is the partition.
-	timetables map[string]*timetable
+	timetables timetables
 	accepted   int
 	next       int64
 	settled    settled
@@ -68,7 +68,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	p := &partition{
 		check: c, number: number, owners: newOwnership(), inputs: map[events.Input]*join{}, dead: map[events.Input]*deadLetters{},
 		known: map[digest]accepted{}, live: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
-		defs: map[string]*definition{}, timetables: map[string]*timetable{}, next: b.Start,
+		defs: map[string]*definition{}, timetables: timetables{}, next: b.Start,
 	}
 	if b.Start > 0 {
 		c.unread = true
@@ -211,7 +211,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
 	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:
-		p.timetabled(f, at)
+		timetabled(p, f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
 		p.tell(f, at)

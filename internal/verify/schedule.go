@@ -15,9 +15,12 @@ type timetable struct {
 	running map[string]bool
 }
 
+// timetables are schedules by name.
+type timetables map[string]*timetable
+
 // timetabled checks a fact about a schedule: each due time leads to one task, none does while the schedule is paused or a task blocks it, and
 // only a task that runs ends.
-func (p *partition) timetabled(f *events.Fact, at Place) {
+func timetabled(p *partition, f *events.Fact, at Place) {
 	name := scheduleOf(f.Body)
 	wrong := func(kind, format string, args ...any) {
 		p.wrong(CheckAttempts, kind, at, "schedule "+name+": "+format, args...)
@@ -27,7 +30,7 @@ func (p *partition) timetabled(f *events.Fact, at Place) {
 	}
 	x := p.timetables[name]
 	if b, ok := f.Body.(*events.ScheduleAdopted); ok {
-		p.adoptTimetable(x, b, wrong)
+		p.timetables.adopt(x, b, wrong)
 		return
 	}
 	if x == nil {
@@ -64,9 +67,9 @@ func scheduleOf(b events.Body) string {
 	return ""
 }
 
-func (p *partition) adoptTimetable(x *timetable, b *events.ScheduleAdopted, wrong func(kind, format string, args ...any)) {
+func (t timetables) adopt(x *timetable, b *events.ScheduleAdopted, wrong func(kind, format string, args ...any)) {
 	if b.Body == nil {
-		delete(p.timetables, b.Schedule)
+		delete(t, b.Schedule)
 		return
 	}
 	var d struct {
@@ -78,7 +81,7 @@ func (p *partition) adoptTimetable(x *timetable, b *events.ScheduleAdopted, wron
 	}
 	if x == nil {
 		x = &timetable{fired: map[events.Instant]bool{}, running: map[string]bool{}}
-		p.timetables[b.Schedule] = x
+		t[b.Schedule] = x
 	}
 	x.overlap = d.Overlap
 }
