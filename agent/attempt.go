@@ -22,6 +22,9 @@ type Attempt struct {
 	Try int
 	// Repeated says, of an undo, that another instance may have carried it out before, so there may be nothing left to undo.
 	Repeated bool
+	// Again says that another call for the attempt may still be carried out when this one is over: another instance may have received the
+	// request, or an earlier try is in doubt.
+	Again bool
 	// CompleteBy is when the engine stops waiting. The context ends then (a little earlier for a retry inside the
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
@@ -66,6 +69,15 @@ func InDoubt(ctx context.Context) {
 	}
 }
 
+// Accepted says that the attempt that ctx belongs to goes on elsewhere after the function has returned without an error, and that whoever
+// carries it out reports how it ends. Nothing is reported here, and the attempt takes no room here any more. For the engine it runs until that
+// report comes or its complete-by time is over.
+func Accepted(ctx context.Context) {
+	if q, ok := ctx.Value(attemptKey{}).(*request); ok {
+		q.accepted.Store(true)
+	}
+}
+
 func attemptOf(q *request) Attempt {
 	w := &q.work
 	by := w.CompleteBy.Time()
@@ -74,8 +86,9 @@ func attemptOf(q *request) Attempt {
 	}
 	return Attempt{
 		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
-		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.repeated, CompleteBy: by,
-		Heartbeat: w.Heartbeat.Std(), LastProgress: w.Progress,
+		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.shared && w.Operation == events.Undo, Again: q.shared || q.doubt.Load(),
+		CompleteBy: by,
+		Heartbeat:  w.Heartbeat.Std(), LastProgress: w.Progress,
 		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.traceparent,
 	}
 }

@@ -140,6 +140,7 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 	q, _ := ctx.Value(attemptKey{}).(*request)
 	if q != nil {
 		q.tries.Add(1)
+		q.accepted.Store(false)
 	}
 	began := time.Now()
 	tryCtx := ctx
@@ -161,6 +162,9 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 		return try{output: out, doubt: q != nil && q.doubt.Load()}
 	}
 	f := failureOf(err)
+	if q != nil && f.Effect == events.EffectInDoubt {
+		q.doubt.Store(true)
+	}
 	if q != nil && q.unwanted.Load() { // the service is not to blame
 		x.gate.record(unclear)
 	} else {

@@ -68,6 +68,9 @@ func (r *Registry) add(name string, do RawFunc, options []Option) {
 // Option changes how an agent runs.
 type Option func(*agent) error
 
+// Invalid makes the registration a mistake. It is for packages that register agents from files.
+func Invalid(err error) Option { return func(*agent) error { return err } }
+
 // Concurrency bounds the attempts of the agent that run at once in this process.
 func Concurrency(n int) Option {
 	return func(a *agent) error {

@@ -8,15 +8,16 @@ const (
 	TimerCompleteBy TimerKind = "complete_by"
 	TimerRetry      TimerKind = "retry"
 	// TimerDue is the due time of a schedule, whose key stands for the task.
-	TimerDue      TimerKind = "due"
-	TimerStartBy  TimerKind = "start_by"
-	TimerSleep    TimerKind = "sleep"
-	TimerSignal   TimerKind = "signal"
-	TimerQuiet    TimerKind = "quiet"
-	TimerDeadline TimerKind = "deadline"
-	TimerReminder TimerKind = "reminder"
-	TimerExpiry   TimerKind = "expiry"
-	TimerHorizon  TimerKind = "horizon"
+	TimerDue       TimerKind = "due"
+	TimerStartBy   TimerKind = "start_by"
+	TimerSleep     TimerKind = "sleep"
+	TimerSignal    TimerKind = "signal"
+	TimerQuiet     TimerKind = "quiet"
+	TimerNotBefore TimerKind = "not_before"
+	TimerDeadline  TimerKind = "deadline"
+	TimerReminder  TimerKind = "reminder"
+	TimerExpiry    TimerKind = "expiry"
+	TimerHorizon   TimerKind = "horizon"
 )
 
 // Timer is something that a task must do at some time.
@@ -53,6 +54,11 @@ func (t *Task) Timers() []Timer {
 	}
 	if t.State == TaskStateUndoing && t.Paused == nil && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
+	}
+	//mutant:task-starts-at-its-time
+	if t.NotBefore != 0 && !t.Halted() {
+		//mutant:not-before-ends-at-its-time
+		list = append(list, Timer{Due: t.NotBefore, Kind: TimerNotBefore})
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.Undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})

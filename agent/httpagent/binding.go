@@ -16,6 +16,7 @@ import (
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
+	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
 // Binding binds an agent to an HTTP service without code. It belongs to the agent's process and not to a workflow, so that
@@ -47,6 +48,10 @@ type Binding struct {
 	env     json.RawMessage
 	secrets *secrets
 	client  *http.Client
+	// single makes the calls that the service may accept.
+	single *http.Client
+	// callback is nil if the service cannot report later.
+	callback Callback
 }
 
 // call is the request that an operation makes.
@@ -60,6 +65,9 @@ type call struct {
 	query *exprlang.Template
 	// success holds statuses that complete besides 2xx, and retryOn those that are retryable, 2xx or not.
 	success, retryOn []int
+	// accepted holds statuses after which the service reports the outcome by the callback, and acceptedAt is their place in the file.
+	accepted   []int
+	acceptedAt yamltree.Place
 	// output makes the output of an answer; nil takes the body.
 	output *exprlang.Template
 	// gone says that an undo that finds nothing has succeeded, whatever the do reported.
@@ -141,6 +149,9 @@ func Load(dir fs.FS, env func(string) (string, bool)) ([]*Binding, error) {
 // Register adds the bound agent to a registry. Extra options come after those of the file.
 func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {
 	own := []agent.Option{agent.Concurrency(b.concurrency), agent.WithRetry(b.retry), agent.WithBreaker(b.breaker)}
+	if fault, accepting := b.Accepting(); accepting && b.callback == nil {
+		own = append(own, agent.Invalid(fault))
+	}
 	if b.fixed {
 		own = append(own, agent.FixedLimit())
 	}
@@ -151,4 +162,7 @@ func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {
 }
 
 // Close closes the idle connections. It is called after the runner has ended.
-func (b *Binding) Close() { b.client.CloseIdleConnections() }
+func (b *Binding) Close() {
+	b.client.CloseIdleConnections()
+	b.single.CloseIdleConnections()
+}

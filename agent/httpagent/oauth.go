@@ -59,13 +59,15 @@ func (p *parser) oauth(n *yaml.Node, b *Binding) {
 	b.tokens = t
 }
 
-// grant is what authorized one request.
+// grant is what authorized one request, and what it authorizes the service to do.
 type grant struct {
 	token string
 	// hidden replaces the token in what a service answers; nil replaces nothing.
 	hidden *secrets
 	// kept says that the token was got for an earlier request, so it may have been revoked.
 	kept bool
+	// ticket is that of the callback, empty without one.
+	ticket string
 }
 
 // authorize sets the Authorization of a request. A token that cannot be had is a retryable failure without effect: the request was

@@ -123,7 +123,7 @@ func (p *parser) finish(n *yaml.Node, b *Binding) {
 		}
 	}
 	b.secrets = newSecrets(p.hidden)
-	b.client = newClient(b)
+	b.client, b.single = newClient(b), newSingleClient(b)
 	if b.tokens != nil {
 		b.tokens.client = b.client
 		p.soleAuthorization(n, b)
@@ -231,6 +231,7 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 		"retry_on": func(n *yaml.Node) {
 			c.retryOn = p.statuses(n)
 		},
+		"accepted": func(n *yaml.Node) { p.accepted(n, c) },
 		"output": func(n *yaml.Node) {
 			if slices.Contains(vars, "output") {
 				p.fault(n, "output belongs to do: nothing reads the output of an undo")
@@ -249,6 +250,11 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 	for _, code := range c.success {
 		if slices.Contains(c.retryOn, code) {
 			p.fault(n, "status %d is both in success and in retry_on", code)
+		}
+	}
+	for _, code := range c.accepted {
+		if slices.Contains(c.retryOn, code) || slices.Contains(c.success, code) {
+			p.fault(n, "status %d is both in accepted and in success or retry_on", code)
 		}
 	}
 	return c
@@ -316,7 +322,7 @@ func (p *parser) path(n *yaml.Node, vars []string) *exprlang.Text {
 
 // reserved are the headers that the agent sets itself, and the hop-by-hop headers.
 var reserved = []string{
-	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerUndoes, headerTrace,
+	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerUndoes, headerTrace, headerCallback,
 	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Trailer", "Te",
 }
 

@@ -37,6 +37,8 @@ func JSONSchema() []byte {
 			"query":    object{"type": "object", "description": "Parameters that are added to the path. A value of null leaves one out, and a list repeats it.", "examples": []object{{"limit": 10}}},
 			"success":  statuses("Statuses that mean success, besides 2xx."),
 			"retry_on": statuses("Statuses after which the call may be repeated."),
+			"accepted": object{"type": "array", "minItems": 1, "items": object{"type": "integer", "minimum": 200, "maximum": 299}, "examples": [][]int{{202}},
+				"description": "Statuses that say that the service took the work. It reports the outcome later, by a POST to the URL in the header Sagalog-Callback of the call."},
 		}, "method", "path")
 	}
 	do := call("The request that does the step.")

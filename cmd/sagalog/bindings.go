@@ -17,6 +17,10 @@ import (
 type bindings struct {
 	registry *agent.Registry
 	bound    []*httpagent.Binding
+	// reports is nil if this process has no key of callbacks.
+	reports *reports
+	// accepts is an agent whose service may report later; "" if none has one.
+	accepts string
 }
 
 func newBindings() *bindings { return &bindings{registry: agent.NewRegistry()} }
@@ -50,8 +54,21 @@ func (b *bindings) files(files fs.FS, env func(string) (string, bool)) error {
 	if err != nil {
 		return err
 	}
+	var faults httpagent.Faults
 	for _, one := range all {
+		if fault, accepts := one.Accepting(); accepts {
+			if b.reports == nil {
+				fault.Message += ": start this process and those with the role api with the same --callback-key-file"
+				faults = append(faults, fault)
+				continue
+			}
+			b.accepts = one.Agent
+			one.SetCallback(b.reports.callback)
+		}
 		one.Register(b.registry)
+	}
+	if len(faults) > 0 {
+		return faults
 	}
 	b.bound = append(b.bound, all...)
 	return b.registry.Err()

@@ -67,6 +67,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9
 // member holds the flags that identify this process and its place.
 type member struct {
 	connection
+	callbacks
 	namespace, data, http, advertise, node, agents string
 	roleNames                                      []string
 
@@ -75,6 +76,7 @@ type member struct {
 
 func (m *member) flags(f *pflag.FlagSet) {
 	m.connection.flags(f)
+	m.callbacks.flags(f)
 	f.StringVar(&m.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names; each engine has its own")
 	f.StringVar(&m.data, "data", "./sagalog-data", "directory of this process's state; not shared with any other")
 	f.StringVar(&m.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
@@ -172,6 +174,9 @@ func (m *member) validate() (err error) {
 	}
 	if m.agents != "" && !m.roles.agent {
 		return usage("--agents needs the role agent, but --roles is %s", m.roles)
+	}
+	if err := m.callbacks.validate(); err != nil {
+		return err
 	}
 	return m.validateAddress()
 }

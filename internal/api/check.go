@@ -100,6 +100,9 @@ func parseSubmission(data []byte) (*events.Submission, error) {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", ProblemPlace{Pointer: "/schedule", Message: "is set by the engine: trigger the schedule instead"})
 	}
 	if err == nil {
+		_, err = sub.TimesFrom(events.At(time.Now()), 0)
+	}
+	if err == nil {
 		return sub, nil
 	}
 	if p := syntaxProblem(data); p != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/callback"
 )
 
 // Config says what the API serves and which parts of the engine it calls. A field without a default is required.
@@ -50,6 +51,8 @@ type Config struct {
 	Cluster     Cluster
 	Offers      Offers
 	DeadLetters DeadLetters
+	// Callbacks check the tickets of callbacks; nil refuses all of them.
+	Callbacks *callback.Keys
 	// Demo is nil unless the example runs.
 	Demo Demo
 	// Ready returns nil when the partitions owned here have caught up, otherwise an error that says what is missing.

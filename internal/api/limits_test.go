@@ -338,6 +338,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
+		"report":   `{"output":1}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
 		"backfill-schedule": `{"since":"2026-11-20T00:00:00Z","until":"2026-11-20T01:00:00Z"}`,
@@ -355,7 +356,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 			require.True(t, ok, op.OperationID)
 			limit := op.RequestBody.Bytes
 			require.Positive(t, limit, op.OperationID)
-			target := strings.NewReplacer("{id}", "known", "{name}", "w").Replace(at)
+			target := strings.NewReplacer("{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
 			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
 			if r.status != 409 { // a refused request was understood, and its task may have been terminated
 				require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)

@@ -104,6 +104,10 @@ func (s *Server) parts() []part {
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
+		&reports{
+			keys: c.Callbacks, producer: producer, topic: c.inputTopic("reports"), source: source, partitions: c.Partitions, now: c.Now, log: s.log,
+			often: logger{repeats.Limited(c.Logger)},
+		},
 		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},
 		workflows,
 		&settings{settings: c.Settings, namespace: c.Namespace, log: s.log},

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
@@ -55,9 +56,11 @@ type Config struct {
 	// it. Nil tries once.
 	Patience *kafka.Patience
 	// Now is the owners' clock; tests replace it.
-	Now     func() time.Time
-	Demo    api.Demo
-	Version string
+	Now  func() time.Time
+	Demo api.Demo
+	// Callbacks check what services report of calls that they accepted; nil refuses all.
+	Callbacks *callback.Keys
+	Version   string
 	// maxLevel is the highest level that this build understands; only tests set it.
 	maxLevel int
 	Logger   *slog.Logger
@@ -220,7 +223,7 @@ func (n *Node) openAPI() (err error) {
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store},
 		Tasks: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
-		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
+		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
 		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
