@@ -80,7 +80,7 @@ type catalogState struct {
 	scheduled int
 	// scheduledUpTo is the offset of the latest of these records.
 	scheduledUpTo int64
-	jobs      map[string]JobRecord
+	jobs          map[string]JobRecord
 }
 
 type workflowVersions struct {

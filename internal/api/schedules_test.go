@@ -57,10 +57,10 @@ func TestABackfillAsksForEachDueTime(t *testing.T) {
 	require.Equal(t, "schedule/hourly", string(asked[0].Key))
 	for body, want := range map[string]string{
 		`{}`: "no since or no until", `{"since":"2026-11-20T01:00:00Z","until":"2026-11-19T01:00:00Z"}`: "is before since",
-		`{"since":"2026-11-20T01:00:00Z","until":"2096-11-19T01:00:00Z"}`:                                "is in the future",
-		`{"since":"2026-10-20T01:00:00Z","until":"2026-11-19T01:00:00Z"}`:                                "More than 100 due times",
-		`{"since":"x","until":"2026-11-19T01:00:00Z"}`:                                                   "is not an instant",
-		`{"since":"2026-11-20T01:00:00Z","until":"2026-11-20T03:00:00Z","overlap":"never"}`:             "is not one of skip",
+		`{"since":"2026-11-20T01:00:00Z","until":"2096-11-19T01:00:00Z"}`:                   "is in the future",
+		`{"since":"2026-10-20T01:00:00Z","until":"2026-11-19T01:00:00Z"}`:                   "More than 100 due times",
+		`{"since":"x","until":"2026-11-19T01:00:00Z"}`:                                      "is not an instant",
+		`{"since":"2026-11-20T01:00:00Z","until":"2026-11-20T03:00:00Z","overlap":"never"}`: "is not one of skip",
 	} {
 		r := w.do("POST", "/v1/schedules/hourly/backfill", body)
 		require.GreaterOrEqual(t, r.status, 400)
