@@ -12,6 +12,7 @@ type Alert struct {
 	Task     string `json:"task,omitempty"`
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
+	Schedule string `json:"schedule,omitempty"`
 	// Agent and Operation are set for AlertMissing: the operation that is missing.
 	Agent     string           `json:"agent,omitempty"`
 	Operation events.Operation `json:"operation,omitempty"`
@@ -32,6 +33,10 @@ const (
 	AlertDeadline  = "deadline_passed"
 	AlertEffect    = "effect_failed"
 	AlertMissing   = "agent_missing"
+	// Of schedules: due times are too old, no task can be submitted for one, and several in a row were passed over.
+	AlertScheduleMissed  = "schedule_missed"
+	AlertScheduleFailed  = "schedule_failed"
+	AlertScheduleBlocked = "schedule_blocked"
 )
 
 // The headers of a dead letter. The names are those of KIP-1191, which reserves their prefix.
