@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -184,6 +185,9 @@ func (x exchange) readReport() (e events.Report, err error) {
 	}
 	if p := syntaxProblem(data); p != nil {
 		return e, p
+	}
+	if !utf8.Valid(data) {
+		return e, reportProblem(ProblemPlace{Message: "is not UTF-8 text"})
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil || members == nil {
