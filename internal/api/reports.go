@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -186,15 +185,17 @@ func (x exchange) readReport() (e events.Report, err error) {
 	if p := syntaxProblem(data); p != nil {
 		return e, p
 	}
-	if !utf8.Valid(data) {
-		return e, reportProblem(ProblemPlace{Message: "is not UTF-8 text"})
-	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil || members == nil {
 		return e, reportProblem(ProblemPlace{Message: "is not an object"})
 	}
 	var f reportFaults
 	f.unknown("", members, reportMembers)
+	for name, raw := range members { // a fact could not hold it
+		if _, err := events.Compact(raw); err != nil {
+			f.add("/"+name, "cannot be used: "+err.Error())
+		}
+	}
 	var kinds []events.Result
 	for name, kind := range map[string]events.Result{"output": events.ResultCompleted, "error": events.ResultFailed, "progress": events.ResultProgress} {
 		if _, has := members[name]; has {
