@@ -41,6 +41,7 @@ func story(t tester) *scribe {
 	w.progress()
 	w.waits()
 	w.signals()
+	w.permits()
 	w.notYet()
 	w.inputs()
 	w.replies()
