@@ -101,7 +101,7 @@ func TestFaultACustomersPaymentsRunOneAtATime(t *testing.T) {
 			require.Equal(t, events.TaskStateProcessed, w.watch.state(id, events.TaskStateProcessed).State)
 		}
 		t.Logf("%d payments of %d customers, %d calls, %d kills", len(all), customers, ledger.calls, kills)
-		require.Empty(t, ledger.twice)
+		require.Empty(t, ledger.twice[:min(len(ledger.twice), 5)])
 		require.Positive(t, kills)
 		require.NoError(t, n.stop())
 		w.watch.verify()
