@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
@@ -140,7 +141,20 @@ func (r *Reader) kind(n *yaml.Node, kinds []Kind) *Kind {
 		for i, k := range kinds {
 			keys[i] = k.Key
 		}
-		r.Fault(n, "one of the keys %s is missing: it says to what the agent is bound", strings.Join(keys, ", "))
+		r.noKind(n, keys)
 	}
 	return found
+}
+
+// noKind notes that a document has the key of no kind, at a key that may be a misspelt one.
+func (r *Reader) noKind(n *yaml.Node, keys []string) {
+	known := append([]string{"agent", "do", "undo"}, keys...)
+	members := Resolve(n).Content
+	for i := 0; i+1 < len(members); i += 2 {
+		if name := members[i].Value; !slices.Contains(known, name) {
+			r.Fault(members[i], "unknown key %q, %s", name, events.Suggest(name, known))
+			return
+		}
+	}
+	r.Fault(n, "one of the keys %s is missing: it says to what the agent is bound", strings.Join(keys, ", "))
 }
