@@ -231,7 +231,7 @@ func touchPermit(s *State, x *Permit) {
 }
 
 // Get returns a limit to which some link is known, nil otherwise.
-func (l *Limits) Get(name string) *Limit { return l.byName[name] }
+func (all *Limits) Get(name string) *Limit { return all.byName[name] }
 
 // All yields the limits to which some link is known, in the order of their names.
 func (all *Limits) All() iter.Seq[*Limit] {

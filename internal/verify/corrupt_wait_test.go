@@ -23,7 +23,7 @@ var waitCorruptions = []corruption{
 		return f.place()
 	}},
 	{"a sleep begins twice", verify.CheckAttempts, "start_again", false, func(h *harmed) string {
-		f, into := late(h, events.NameWaitStarted, "", "")
+		f, into := late(h, events.NameWaitStarted, "park", "")
 		return h.again(f, into).place()
 	}},
 	{"a step sleeps that has an agent", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
@@ -37,7 +37,7 @@ var waitCorruptions = []corruption{
 		return f.place()
 	}},
 	{"the time of a task comes twice", verify.CheckAttempts, "not_before", false, func(h *harmed) string {
-		f, into := late(h, events.NameNotBeforePassed, "", "")
+		f, into := late(h, events.NameNotBeforePassed, "park", "")
 		return h.again(f, into).place()
 	}},
 	{"a task begins before its time", verify.CheckAttempts, "start_not_forward", false, func(h *harmed) string {

@@ -198,7 +198,7 @@ func submission(id string, n int) events.Record {
 		body["workflow"] = "approval"
 	case strings.HasPrefix(id, "key-"):
 		body["workflow"] = "keyed"
-	case strings.HasPrefix(id, "ok-") && n%2 == 0:
+	case (strings.HasPrefix(id, "ok-") || strings.HasPrefix(id, "park-")) && n%2 == 0:
 		body["not_before"] = "30ms"
 	}
 	b, _ := json.Marshal(body)
