@@ -50,6 +50,17 @@ func (k *ReadyKey) Call() Call { return Call{k.Agent, k.Function, k.Operation} }
 // Call returns what steps wait for.
 func (m *Missing) Call() Call { return Call{m.Agent, m.Function, m.Operation} }
 
+// Call returns what the attempt asks of its agent.
+func (w *Work) Call() Call { return Call{w.Agent, w.Function, w.Operation} }
+
+// Call returns what the latest attempt to do the step, or to undo it, asks of its agent.
+func (s *Step) Call(op Operation) Call {
+	if op == Undo && s.Undo != nil {
+		return Call{s.Undo.Agent, s.Undo.Function, op}
+	}
+	return Call{s.Agent, s.Function, op}
+}
+
 // Queue names the queue in which a store keeps what waits for an operation of an agent: the agent or, for an operation with a name,
 // agent/operation. A name holds no slash.
 func (k *ReadyKey) Queue() string {

@@ -284,7 +284,7 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 			}
 		}
 	}
-	require.Equal(t, waiting, mapOf(v.Agents()))
+	require.Equal(t, waiting, mapOf(v.Queues()))
 	m.compareDue(t, p, v, limit)
 	live := p.sorted(func(x *modelTask) bool { return !x.row.Keys.State.Ended() })
 	for after := ""; ; {

@@ -46,5 +46,5 @@ func TestAStepNamesTheOperationsThatItCalls(t *testing.T) {
 	t.Parallel()
 	step, ok := program(t, packing).Step("pack")
 	require.True(t, ok)
-	require.Equal(t, []scheduler.Call{{Agent: "packer", Operation: events.Do}, {Agent: "unpacker", Operation: events.Undo}}, step.Calls())
+	require.Equal(t, []events.Call{{Agent: "packer", Operation: events.Do}, {Agent: "unpacker", Operation: events.Undo}}, step.Calls())
 }
