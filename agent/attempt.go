@@ -16,12 +16,17 @@ type Attempt struct {
 	Version   int
 	Step      string
 	Agent     string
+	// Function is the operation of the agent, if it has a name.
+	Function  string
 	Operation events.Operation
 	Attempt   int
 	// Try counts the tries of this attempt inside the agent, from 1. It is always 1 without WithRetry.
 	Try int
 	// Repeated says, of an undo, that another instance may have carried it out before, so there may be nothing left to undo.
 	Repeated bool
+	// Again says that another call for the attempt may still be carried out when this one is over: another instance may have received the
+	// request, or an earlier try is in doubt.
+	Again bool
 	// CompleteBy is when the engine stops waiting. The context ends then (a little earlier for a retry inside the
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
@@ -66,6 +71,15 @@ func InDoubt(ctx context.Context) {
 	}
 }
 
+// Accepted says that the attempt that ctx belongs to goes on elsewhere after the function has returned without an error, and that whoever
+// carries it out reports how it ends. Nothing is reported here, and the attempt takes no room here any more. For the engine it runs until that
+// report comes or its complete-by time is over.
+func Accepted(ctx context.Context) {
+	if q, ok := ctx.Value(attemptKey{}).(*request); ok {
+		q.accepted.Store(true)
+	}
+}
+
 func attemptOf(q *request) Attempt {
 	w := &q.work
 	by := w.CompleteBy.Time()
@@ -73,9 +87,10 @@ func attemptOf(q *request) Attempt {
 		by = q.beats.cap
 	}
 	return Attempt{
-		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
-		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.repeated, CompleteBy: by,
-		Heartbeat: w.Heartbeat.Std(), LastProgress: w.Progress,
+		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent, Function: w.Function,
+		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.shared && w.Operation == events.Undo, Again: q.shared || q.doubt.Load(),
+		CompleteBy: by,
+		Heartbeat:  w.Heartbeat.Std(), LastProgress: w.Progress,
 		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.traceparent,
 	}
 }

@@ -28,6 +28,7 @@
 //	           +-------+
 //	           |
 //	           +-- function returned, or no more tries ------> reported ---> finished ---> committed
+//	           +-- function returned after Accepted ---------> finished: reported by somebody else
 //	           +-- the complete-by time passed --------------> late: nothing is reported, finished
 //	           +-- stop, and the grace is over --------------> abandoned: delivered again
 //

@@ -16,6 +16,7 @@ const (
 	resultCompleted  = "completed"
 	resultLate       = "late"
 	resultAbandoned  = "abandoned"
+	resultAccepted   = "accepted"
 	resultUnreported = "unreported"
 
 	dropExpired   = "expired"
@@ -40,7 +41,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sagalog_agent_attempts_total",
-			Help: "Attempts by how they ended: completed, a class of failure, late (nothing reported), abandoned (stopped), unreported.",
+			Help: "Attempts by how they ended: completed, a class of failure, late (nothing reported), accepted (reported by a callback), abandoned (stopped), unreported.",
 		}, labels),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sagalog_agent_attempt_seconds",

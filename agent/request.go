@@ -28,10 +28,12 @@ type request struct {
 	progress atomic.Int32
 	// tries counts the calls of the function.
 	tries atomic.Int32
-	// repeated says that another instance may have received the request of an undo before. Set before the function is called.
-	repeated bool
+	// shared says that another instance may have received the request too. Set before the function is called.
+	shared bool
 	// doubt says that something of the attempt may still be under way although the function has returned.
 	doubt atomic.Bool
+	// accepted says that the attempt goes on elsewhere, and is reported from there.
+	accepted atomic.Bool
 	// beats is nil unless the attempt has a heartbeat.
 	beats *beats
 	// unwanted says that a stop has come. begun says that attempt is set.

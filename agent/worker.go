@@ -64,7 +64,7 @@ func (c *consumer) attempt(work context.Context, q *request) {
 		q.attempt.parent, q.attempt.by = b.begin(work, c.sending(q)), b.cap
 	}
 	q.begin()
-	q.repeated = q.work.Operation == events.Undo && !c.exclusive(q)
+	q.shared = !c.exclusive(q)
 	began := time.Now()
 	t := c.exec.execute(&q.attempt, &q.work)
 	now := time.Now()
@@ -81,6 +81,9 @@ func (c *consumer) attempt(work context.Context, q *request) {
 		// The stop cut it off, so the outcome of the attempt is unknown.
 		c.metrics.attempt(q.work.Operation, resultAbandoned, now.Sub(began))
 		c.pool.abandon(q)
+	case t.failure == nil && q.accepted.Load():
+		c.metrics.attempt(q.work.Operation, resultAccepted, now.Sub(began))
+		c.pool.finish(q)
 	default:
 		c.metrics.attempt(q.work.Operation, t.result(), now.Sub(began))
 		c.report(report{request: q, try: c.withProvenEffect(work, q, t), began: began, ended: now})

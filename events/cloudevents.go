@@ -10,17 +10,20 @@ import (
 
 // The CloudEvents types of the records that are not facts. A fact's type is TypePrefix and the fact's name.
 const (
-	TypePrefix     = "sagalog."
-	TypeSubmission = "sagalog.submission"
-	TypeWork       = "sagalog.work"
-	TypeStop       = "sagalog.work.stop"
-	TypeReport     = "sagalog.report"
-	TypeDefinition = "sagalog.definition"
-	TypeSettings   = "sagalog.settings"
-	TypeLoss       = "sagalog.loss"
-	TypeAgentPause = "sagalog.agent.pause"
-	TypePresence   = "sagalog.presence"
-	TypeAlert      = "sagalog.alert"
+	TypePrefix      = "sagalog."
+	TypeSubmission  = "sagalog.submission"
+	TypeWork        = "sagalog.work"
+	TypeStop        = "sagalog.work.stop"
+	TypeReport      = "sagalog.report"
+	TypeDefinition  = "sagalog.definition"
+	TypeSettings    = "sagalog.settings"
+	TypeLoss        = "sagalog.loss"
+	TypeAgentPause  = "sagalog.agent.pause"
+	TypeJob         = "sagalog.job"
+	TypeJobProgress = "sagalog.job.progress"
+	TypeJobStop     = "sagalog.job.stop"
+	TypePresence    = "sagalog.presence"
+	TypeAlert       = "sagalog.alert"
 )
 
 // The headers of the Kafka binding of CloudEvents 1.0 and of our documented extensions.

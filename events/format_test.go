@@ -60,7 +60,7 @@ func documentedFacts(t *testing.T) map[events.Name]bool {
 			facts[events.Name(name)] = true
 		}
 	}
-	require.Len(t, facts, 40)
+	require.Len(t, facts, 41)
 	return facts
 }
 
@@ -144,7 +144,9 @@ func TestExamplesAreReal(t *testing.T) {
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
-		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) }, "definition": func() any { return new(events.Definition) },
+		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
+		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
+		"definition": func() any { return new(events.Definition) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {

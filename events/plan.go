@@ -106,3 +106,12 @@ type Start struct {
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }
+
+// StepTraits are what an operator's request needs to know of a step as it is defined.
+type StepTraits struct {
+	// Known says that the definition has the step.
+	Known bool
+	Pivot bool
+	// Calls says that the step calls an agent. One that waits or sleeps calls nobody, and has no input.
+	Calls bool
+}

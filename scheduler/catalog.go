@@ -75,6 +75,7 @@ type catalogState struct {
 	losses   map[lossOf]LossRecord
 	// paused are the agents that are paused now.
 	paused map[string]PauseRecord
+	jobs   map[string]JobRecord
 }
 
 type workflowVersions struct {
@@ -114,6 +115,12 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applyAgentPause(rec.Offset, e, data)
 	case events.TypeLoss:
 		err = c.applyLoss(rec.Offset, data)
+	case events.TypeJob:
+		err = c.applyJob(e, data)
+	case events.TypeJobProgress:
+		err = c.applyJobProgress(e, data)
+	case events.TypeJobStop:
+		err = c.applyJobStop(data)
 	default:
 		err = fmt.Errorf("unknown type %q", e.Type)
 	}

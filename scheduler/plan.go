@@ -306,14 +306,14 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	return c.kind.start(t, path, op)
 }
 
-// Defined says whether the task's definition has the step, and whether it is the pivot.
-func (s *Scheduler) Defined(t *events.Task, path string) (known, pivot bool) {
+// Defined returns what the task's definition says about the step; zero if it has none of this name.
+func (s *Scheduler) Defined(t *events.Task, path string) events.StepTraits {
 	if p := s.Program(t.Definition); p != nil {
 		if c := p.compiled(path); c != nil {
-			return true, c.step.Pivot
+			return events.StepTraits{Known: true, Pivot: c.step.Pivot, Calls: len(c.kind.calls()) > 0}
 		}
 	}
-	return false, false
+	return events.StepTraits{}
 }
 
 // Policy returns the definition's policy for failures of the step's operation.

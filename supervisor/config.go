@@ -150,8 +150,8 @@ type Scheduler interface {
 	// Offers says whether a plan still offers an attempt, and from when. The task was quiet when the plan was made.
 	Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error)
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
-	// Defined says whether the task's definition has the step, and whether it is the pivot.
-	Defined(t *events.Task, path string) (known, pivot bool)
+	// Defined returns what the task's definition says about the step; zero if it has none of this name.
+	Defined(t *events.Task, path string) events.StepTraits
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
 	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
 	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int)

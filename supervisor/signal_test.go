@@ -201,3 +201,20 @@ func TestATaskKeepsAThousandSignals(t *testing.T) {
 	require.Equal(t, "s0", last[*events.StepCompleted](b).Signal)
 	sameEverywhere(t, b, a)
 }
+
+// A step that waits has no input, so none can be given to it. Without one it waits once more, with all its time.
+func TestAWaitIsRetriedWithoutAnInput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoWaits)
+	a := b.candidate("A").own()
+	after(submitted("waits"), func(_ *bench, a *candidate) { a.pass(time.Hour) })(b, a)
+	b.decide(a, events.Request{ID: "q1", Kind: events.RequestRetry, Step: "approve", With: json.RawMessage(`{"decision":"yes"}`)})
+	require.Equal(t, `step "approve" waits or sleeps, and has no input: leave with out, or skip the step, with the output that later steps are to see`, last[*events.RequestRefused](b).Reason)
+	b.decide(a, events.Request{ID: "q2", Kind: events.RequestRetry, Step: "approve"})
+	require.Equal(t, b.now.Add(time.Hour), last[*events.WaitStarted](b).Until)
+	require.Equal(t, events.TaskStateProcessing, b.task("t1").State)
+	b.signal(events.Reports, "s1", "approval", `{}`)
+	a.run()
+	require.Equal(t, "s1", last[*events.StepCompleted](b).Signal)
+	sameEverywhere(t, b, a)
+}

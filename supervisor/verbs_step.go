@@ -187,7 +187,9 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 	case *events.SignalReceived:
 		why = takable(i, t, b)
 	case *events.TaskReopened:
-		b.With, why = given(b.With, "with", limit)
+		if b.With, why = given(b.With, "with", limit); why == "" && len(b.With) > 0 {
+			why = withoutInput(i, t, b.Steps[0])
+		}
 	case *events.StepFailed:
 		s := t.Step(b.Step)
 		//mutant:failed-by-hand-is-in-doubt
@@ -211,13 +213,24 @@ func (i *inbox) skippable(t *events.Task, b *events.StepSkipped) string {
 	if err := i.planner.prepare(t); err != nil {
 		return err.Error()
 	}
-	switch known, pivot := i.sched.Defined(t, b.Step); {
-	case !known:
+	switch step := i.sched.Defined(t, b.Step); {
+	case !step.Known:
 		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.Step)
-	case pivot:
+	case step.Pivot:
 		return fmt.Sprintf("step %q is the pivot, and no attempt of it has begun: it can be completed once an attempt has failed", b.Step)
 	}
 	return ""
+}
+
+// withoutInput says why a retry gives no input to a step that calls nobody.
+func withoutInput(i *inbox, t *events.Task, path string) string {
+	if err := i.planner.prepare(t); err != nil {
+		return err.Error()
+	}
+	if i.sched.Defined(t, path).Calls {
+		return ""
+	}
+	return fmt.Sprintf("step %q waits or sleeps, and has no input: leave with out, or skip the step, with the output that later steps are to see", path)
 }
 
 // given returns a value of a request as it stands in a fact, whose limit is in bytes.

@@ -38,6 +38,10 @@ type exchange struct {
 // read turns a response into an outcome. The status decides (see doc.go), and the body is the output or the detail of the
 // failure. A body is read up to a limit. If it is longer, the connection cannot be used again and is closed.
 func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
+	if slices.Contains(x.call.accepted, resp.StatusCode) {
+		agent.Accepted(x.ctx)
+		return nil, nil
+	}
 	undo := x.work.Operation == events.Undo
 	if code := resp.StatusCode; !x.call.completes(code) {
 		gone := undo && (code == http.StatusNotFound || code == http.StatusGone) && !slices.Contains(x.call.retryOn, code)

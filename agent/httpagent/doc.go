@@ -26,6 +26,7 @@
 //	query: {limit: 10, tag: "${ input.tags }"}   # encoded and added to the path; null leaves it out, a list repeats it
 //	success: [404]                               # statuses that complete, besides 2xx
 //	retry_on: [202, 409]                         # statuses that are retryable, also among 2xx
+//	accepted: [202]                              # statuses (2xx) after which the service reports the outcome by the callback
 //	output: "${ body.data }"                     # do only: the output; default: the body
 //
 // An output sees status, headers (names in lower case, without cookies and challenges) and body, and what do sees except env. If it
@@ -66,6 +67,13 @@
 //	timeout, broken answer   retryable, in doubt
 //
 // A status in retry_on is retryable, with the effect of the table; a 2xx is in doubt then.
+//
+// # A callback
+//
+// With accepted, each call carries Sagalog-Callback: the URL, with a ticket that is signed for this attempt, to which the service posts
+// {"output": ...}, {"error": {"message": ...}, "effect": ...} or {"progress": ...} (the API's document has all members). The agent reports
+// nothing about an accepted call and frees its place at once. The attempt is over when the service reports, or at its complete-by time.
+// Without SetCallback, a binding with accepted is invalid.
 //
 // In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504 while the service
 // carries on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says

@@ -60,11 +60,15 @@ func (b *Binding) try(c *call) agent.RawFunc {
 	return func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error) {
 		var g grant
 		out, f := b.send(ctx, &g, c, w, outputLimit)
-		if f == nil {
-			return g.hidden.json(b.secrets.json(out)), nil
+		if f == nil && len(out) == 0 {
+			return nil, nil
 		}
-		f.Err = errors.New(g.hidden.text(b.secrets.text(f.Err.Error())))
-		f.Detail = g.hidden.json(b.secrets.json(f.Detail))
+		ticket := g.ticketHidden()
+		if f == nil {
+			return ticket.JSON(g.hidden.JSON(b.secrets.JSON(out))), nil
+		}
+		f.Err = errors.New(ticket.Text(g.hidden.Text(b.secrets.Text(f.Err.Error()))))
+		f.Detail = ticket.JSON(g.hidden.JSON(b.secrets.JSON(f.Detail)))
 		return nil, f
 	}
 }
@@ -83,6 +87,9 @@ func (b *Binding) send(ctx context.Context, g *grant, c *call, w *events.Work, o
 	if f != nil {
 		return nil, f
 	}
+	if f := b.setCallback(ctx, req.Header, c, w, g); f != nil {
+		return nil, f
+	}
 	if b.tokens != nil {
 		// Not under the trace: the connections that count are those of the request.
 		if f := b.tokens.authorize(ctx, req.Header, g); f != nil {
@@ -92,7 +99,11 @@ func (b *Binding) send(ctx context.Context, g *grant, c *call, w *events.Work, o
 	x := exchange{
 		grant: g, outer: outer, ctx: ctx, binding: b, call: c, work: w, target: target(req), connections: &used, outputLimit: outputLimit,
 	}
-	resp, err := b.client.Do(req)
+	client := b.client
+	if len(c.accepted) > 0 {
+		client = b.single
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, x.networkFailure(err)
 	}

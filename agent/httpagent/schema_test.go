@@ -46,7 +46,7 @@ func TestThePublishedSchemaAcceptsTheExamplesAsParseDoes(t *testing.T) {
 	require.NotEmpty(t, files)
 	texts := []string{
 		"agent: a\nhttp: {base: \"http://x\", concurrency: 5, timeout: 3s, headers: {X-A: b}, retry: {tries: 3, backoff: 1s, max_backoff: 2s}, public: [A], direct: true, limit: fixed, breaker: {failures: 0.5, window: 1s, calls: 3, open: 2s}}\n" +
-			"do: {method: GET, path: /x, headers: {X-B: \"${ input.b }\"}, body: {a: [1]}}\nundo: {method: DELETE, path: /x, gone: undone}\n",
+			"do: {method: GET, path: /x, headers: {X-B: \"${ input.b }\"}, body: {a: [1]}, accepted: [202]}\nundo: {method: DELETE, path: /x, gone: undone, accepted: [200, 299]}\n",
 	}
 	for _, f := range files {
 		b, err := os.ReadFile(f)
@@ -71,6 +71,7 @@ func TestThePublishedSchemaRefusesWrongShapesAsParseDoes(t *testing.T) {
 		"agent: a\n" + http + "do: {method: GET, path: /x, gone: undone}\n", "agent: a\n" + http + do + "undo: {method: GET, path: /x, gone: maybe}\n",
 		"agent: a\nhttp: {base: \"http://x\", concurrency: 0}\n" + do, "agent: a\nhttp: {base: \"http://x\", timeout: 5}\n" + do,
 		"agent: a\nhttp: {base: \"http://x\", breaker: {failures: 2}}\n" + do, "agent: a\nhttp: {base: \"http://x\", limit: none}\n" + do,
+		"agent: a\n" + http + "do: {method: GET, path: /x, accepted: [300]}\n", "agent: a\n" + http + "do: {method: GET, path: /x, accepted: []}\n", "agent: a\n" + http + "do: {method: GET, path: /x, accepted: 202}\n",
 		"agent: a\nhttp: {base: \"http://x\", direct: 1}\n" + do, "agent: a\nhttp: {base: \"http://x\", public: A}\n" + do,
 		"agent: a\nhttp: {base: \"http://x\", retry: {attempts: 2}}\n" + do, "agent: a\nhttp: {base: \"http://x\", headers: [a]}\n" + do,
 	} {

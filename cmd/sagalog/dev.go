@@ -13,6 +13,7 @@ import (
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
@@ -65,7 +66,7 @@ with the same --data and it continues. A power cut may lose the most recent ones
 	f.StringVar(&c.kafka, "kafka", "127.0.0.1:9092", "where the embedded broker listens (port 0 takes a free one)")
 	f.BoolVar(&c.fsync, "fsync", false, "make the broker answer only when the data is on the disk: slower, but survives a power cut")
 	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery, orders (a payment service, for the shop that cmd/orders runs) or none")
-	f.StringVar(&c.agents, "agents", "", "directory of your own HTTP agents (*.yaml), loaded at the start")
+	f.StringVar(&c.agents, "agents", "", "directory of your own agents without code (*.yaml): HTTP services and commands, loaded at the start")
 	c.engineFlags.flags(f)
 	return cmd
 }
@@ -128,6 +129,7 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 		return err
 	}
 	d := &dev{cfg: c, process: newProcess(c.quiet), bindings: newBindings()}
+	d.bindings.reports = new(reports)
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, step := range []func(context.Context) error{d.readFiles, d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents, d.writeEndpoints} {
 		if err := step(ctx); err != nil {
@@ -216,9 +218,17 @@ func (d *dev) openNode(ctx context.Context) error {
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
 	}
-	var err error
-	d.node, err = node.Open(ctx, cfg)
-	return err
+	secret, err := callbackKeyIn(d.cfg.data)
+	if err != nil {
+		return err
+	}
+	if cfg.Callbacks, err = callback.NewKeys(events.DefaultNamespace, secret); err != nil {
+		return err
+	}
+	if d.node, err = node.Open(ctx, cfg); err != nil {
+		return err
+	}
+	return d.bindings.reports.to("http://"+d.node.Addr(), events.DefaultNamespace, secret)
 }
 
 // applyWorkflows applies the example's workflow and those of --workflows.

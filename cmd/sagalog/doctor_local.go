@@ -58,6 +58,12 @@ func (l *localCheck) agents() []string {
 	}
 	b := newBindings()
 	defer b.close()
+	if secret, err := l.callbacks.secret(); err != nil {
+		l.add(checkAgents, doctor.StatusFail, err.Error(), "give the file of a secret that the other processes have, too")
+		return nil
+	} else if secret != "" {
+		b.reports = new(reports)
+	}
 	if err := b.folder(l.member.agents); err != nil {
 		l.findings = append(l.findings, agentsFault(err))
 		return nil

@@ -67,6 +67,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9
 // member holds the flags that identify this process and its place.
 type member struct {
 	connection
+	callbacks
 	namespace, data, http, advertise, node, agents string
 	roleNames                                      []string
 
@@ -75,13 +76,14 @@ type member struct {
 
 func (m *member) flags(f *pflag.FlagSet) {
 	m.connection.flags(f)
+	m.callbacks.flags(f)
 	f.StringVar(&m.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names; each engine has its own")
 	f.StringVar(&m.data, "data", "./sagalog-data", "directory of this process's state; not shared with any other")
 	f.StringVar(&m.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
 	f.StringVar(&m.advertise, "advertise", "", "HOST:PORT by which other nodes reach the API (default the address of --http; required if that is every address, 0.0.0.0)")
 	f.StringSliceVar(&m.roleNames, "roles", allRoles, "roles of this process: owner (takes its share of the partitions), agent, api, projector (follows the partitions of others too)")
 	f.StringVar(&m.node, "node", "", "name of this process, the same at each start and unique among those running (default the host's)")
-	f.StringVar(&m.agents, "agents", "", "directory of HTTP agents (*.yaml), for the role agent")
+	f.StringVar(&m.agents, "agents", "", "directory of agents without code (*.yaml): HTTP services and commands, for the role agent")
 }
 
 func serveCommand() *cobra.Command {
@@ -172,6 +174,9 @@ func (m *member) validate() (err error) {
 	}
 	if m.agents != "" && !m.roles.agent {
 		return usage("--agents needs the role agent, but --roles is %s", m.roles)
+	}
+	if err := m.callbacks.validate(); err != nil {
+		return err
 	}
 	return m.validateAddress()
 }

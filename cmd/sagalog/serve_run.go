@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
@@ -45,8 +46,10 @@ func newProcess(quiet bool) process {
 // serving is a running node.
 type serving struct {
 	process
-	cfg      serveConfig
-	reach    kafka.ClusterConfig
+	cfg   serveConfig
+	reach kafka.ClusterConfig
+	// secret is the key of callbacks, or "".
+	secret   string
 	unlock   func() error
 	cluster  *kafka.Cluster
 	node     *node.Node
@@ -99,7 +102,12 @@ func stopped(ctx context.Context, err error) error {
 
 // configure reads the files of the connection's flags.
 func (s *serving) configure(context.Context) (err error) {
-	s.reach, err = s.cfg.member.cluster(s.log)
+	if s.reach, err = s.cfg.member.cluster(s.log); err != nil {
+		return err
+	}
+	if s.secret, err = s.cfg.callbacks.secret(); s.secret != "" {
+		s.bindings.reports = new(reports)
+	}
 	return err
 }
 
@@ -110,6 +118,9 @@ func (s *serving) bind(context.Context) error {
 	}
 	if err := s.bindings.folder(s.cfg.agents); err != nil {
 		return s.refuse([]doctor.Finding{agentsFault(err)})
+	}
+	if s.bindings.accepts != "" && s.cfg.callbacks.url == "" && !s.cfg.roles.node.API {
+		return usage("--callback-url is missing: the service of agent %q reports to the HTTP API, and this process has no role api", s.bindings.accepts)
 	}
 	if s.cfg.roles.agentOnly() && len(s.bindings.names()) == 0 {
 		return fmt.Errorf("--agents: %s holds no *.yaml file, so there is nothing to run", s.cfg.agents)
@@ -225,10 +236,15 @@ func (s *serving) openNode(ctx context.Context) error {
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
 		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience,
 	}
+	var err error
 	if s.cfg.roles.node.API {
 		cfg.HTTP = s.cfg.http
+		if s.secret != "" {
+			if cfg.Callbacks, err = callback.NewKeys(s.cfg.namespace, s.secret); err != nil {
+				return err
+			}
+		}
 	}
-	var err error
 	s.node, err = node.Open(ctx, cfg)
 	return err
 }
@@ -264,6 +280,11 @@ func (s *serving) openAgents(ctx context.Context) error {
 	if len(s.bindings.names()) == 0 {
 		return nil
 	}
+	if s.bindings.accepts != "" {
+		if err := s.bindings.reports.to(s.callbackURL(), s.cfg.namespace, s.secret); err != nil {
+			return err
+		}
+	}
 	// The work topics could not be checked before the namespace existed.
 	if err := s.preflight(ctx); err != nil {
 		return err
@@ -289,6 +310,17 @@ func (s *serving) apiURL() string {
 		addr = net.JoinHostPort("127.0.0.1", port)
 	}
 	return "http://" + addr
+}
+
+// callbackURL is the URL of the API for services.
+func (s *serving) callbackURL() string {
+	switch {
+	case s.cfg.callbacks.url != "":
+		return s.cfg.callbacks.url
+	case s.cfg.advertise != "":
+		return "http://" + s.cfg.advertise
+	}
+	return s.apiURL()
 }
 
 func (s *serving) banner(w io.Writer) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/callback"
 )
 
 // Config says what the API serves and which parts of the engine it calls. A field without a default is required.
@@ -44,10 +45,13 @@ type Config struct {
 	Settings    Settings
 	Losses      Losses
 	Pauses      AgentPauses
+	Jobs        Jobs
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
 	DeadLetters DeadLetters
+	// Callbacks check the tickets of callbacks; nil refuses all of them.
+	Callbacks *callback.Keys
 	// Demo is nil unless the example runs.
 	Demo Demo
 	// Ready returns nil when the partitions owned here have caught up, otherwise an error that says what is missing.
@@ -127,6 +131,7 @@ func (c *Config) validate() error {
 	required(c.Settings != nil, "Settings")
 	required(c.Losses != nil, "Losses")
 	required(c.Pauses != nil, "Pauses")
+	required(c.Jobs != nil, "Jobs")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

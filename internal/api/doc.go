@@ -11,6 +11,7 @@
 //	Server        listens, routes, guards, stops
 //	submissions   one task, or one a line (bulk); deadLetters sends rejected ones again
 //	requests      cancel and retry
+//	reports       what services report about attempts that they accepted
 //	tasks, lists  read one task, wait for it, list many
 //	histories     the facts of a task, as pages or as a stream
 //	workflows     read and apply definitions
@@ -41,6 +42,8 @@
 //   - A list never lacks a partition without naming it, and a walk by its cursors ends only when each partition was read to its end.
 //   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
 //   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).
+//   - Nobody without a ticket that a key of this namespace has signed makes the API read a report, or write one. Neither an answer nor the
+//     log holds a ticket.
 //   - No answer repeats what a client sent, so no secret in an input ends up in a log of answers.
 //
 // # What it refuses to do

@@ -71,6 +71,8 @@ type Query struct {
 	Partitions []int32
 	// Fields are the members of the documents to return; none means all.
 	Fields []string
+	// Request is the ID of a request: the tasks that have not judged it are left out. Lists do not look at it.
+	Request string
 	// Brief leaves out the input, the output and the steps of the tasks.
 	Brief bool
 	// Limit is from 1 to MaxLimit. A page may be shorter and still have a next.

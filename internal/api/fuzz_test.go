@@ -16,6 +16,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/stretchr/testify/require"
 )
 
@@ -162,9 +163,18 @@ func requestSeeds() []string {
 		send("POST", "/v1/tasks/a%2Fb/retry", "application/json", `{"step":"reserve","reason":7}`, "Idempotency-Key: \xff"), send("POST", "/v1/tasks/none/retry", "", ""),
 		send("PUT", "/v1/workflows/order", "application/yaml", "workflow: order\nsteps: {a: {agent: a}}"), send("PUT", "/v1/workflows/other", "application/json", `{"workflow":"order"}`),
 		send("POST", "/v1/workflows/order/preview", "application/json", `{"input":{"item":"x"},"id":"a/b","version":1}`), send("POST", "/v1/workflows/order/preview", "application/json", `{"input":`+deep+`}`),
-		send("POST", "/v1/dead-letters/s-1-0/redrive", "", ""), send("POST", "/v1/demo/break", "application/json", `{"service":"drone","mode":"slow","for":"1s"}`),
+		send("POST", "/v1/reports/"+aTicket(), "application/json", `{"output":{"a":1}}`), send("POST", "/v1/reports/"+aTicket(), "application/json", `{"error":{"message":"x"},"effect":"none"}`),
+		send("POST", "/v1/reports/AAAA", "application/json", `{"progress":`+deep+`}`), send("POST", "/v1/dead-letters/s-1-0/redrive", "", ""), send("POST", "/v1/demo/break", "application/json", `{"service":"drone","mode":"slow","for":"1s"}`),
 		send("PUT", "/v1/tasks/x", "application/json", good, "Origin: https://example.org", "Sec-Fetch-Site: cross-site"),
 	}
+}
+
+func aTicket() string {
+	text, err := apitest.Callbacks().Sign(callback.Ticket{Task: "runs", Run: 1, Step: "reserve", Operation: events.Do, Attempt: 1, Incarnation: "1"})
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 func jsonText(v any) string {

@@ -79,7 +79,7 @@ func TestTheOpenAPIDocumentDescribesEveryCall(t *testing.T) {
 		"/v1/tasks": {"get", "post"}, "/v1/tasks/{id}": {"get", "put"}, "/v1/tasks/{id}/history": {"get"}, "/v1/tasks/{id}/cancel": {"post"},
 		"/v1/tasks/{id}/retry": {"post"}, "/v1/workflows": {"get"}, "/v1/workflows/{name}": {"get", "put"}, "/v1/workflows/{name}/preview": {"post"}, "/v1/agents": {"get"},
 		"/v1/partitions": {"get"}, "/v1/dead-letters": {"get"}, "/v1/dead-letters/{id}": {"get"}, "/v1/dead-letters/{id}/redrive": {"post"},
-		"/healthz": {"get"}, "/readyz": {"get"}, "/v1/info": {"get"}, "/v1/demo/break": {"put", "delete"},
+		"/v1/reports/{ticket}": {"post"}, "/healthz": {"get"}, "/readyz": {"get"}, "/v1/info": {"get"}, "/v1/demo/break": {"put", "delete"},
 	} {
 		for _, m := range methods {
 			op, ok := paths[path].(map[string]any)[m].(map[string]any)

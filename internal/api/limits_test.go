@@ -136,6 +136,19 @@ func accepting(member string) limited {
 	}
 }
 
+func opening(member string) func(w *world, v string) reply {
+	return func(w *world, v string) reply {
+		return w.do("POST", "/v1/jobs", `{"verb":"pause","filter":{"workflow":"other"},"`+member+`":`+quoted(v)+`}`)
+	}
+}
+
+func stopping(member string) func(w *world, v string) reply {
+	return func(w *world, v string) reply {
+		w.do("POST", "/v1/jobs", `{"id":"j","verb":"pause","filter":{"workflow":"other"}}`)
+		return w.do("POST", "/v1/jobs/j/stop", `{"`+member+`":`+quoted(v)+`}`)
+	}
+}
+
 func pausing(verb, member string) limited {
 	return func(w *world, v string) reply {
 		return w.do("POST", "/v1/agents/payment/"+verb, `{"`+member+`":`+quoted(v)+`}`)
@@ -206,6 +219,11 @@ var places = map[string]limited{
 	"accept-loss /partition": accepting("partition"), "accept-loss /from": accepting("from"), "accept-loss /to": accepting("to"), "accept-loss /reason": accepting("reason"), "accept-loss /by": accepting("by"),
 	"pause-agent /reason": pausing("pause", "reason"), "pause-agent /by": pausing("pause", "by"),
 	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
+	"open-job /reason": opening("reason"), "open-job /by": opening("by"), "stop-job /reason": stopping("reason"), "stop-job /by": stopping("by"),
+	"list-job-results limit": func(w *world, v string) reply {
+		w.do("POST", "/v1/jobs", `{"id":"j","verb":"pause","filter":{"workflow":"other"}}`)
+		return w.do("GET", "/v1/jobs/j/results?limit="+v, "")
+	},
 	"put-task /labels": nil, // the same code reads both bodies
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
 	"post-task /priority":     submission("priority", "$"),
@@ -306,7 +324,10 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
+		"report":   `{"output":1}`,
+		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 	}
+	w.do("POST", "/v1/jobs", `{"id":"known","verb":"pause","filter":{"workflow":"other"}}`)
 	w.do("PUT", "/v1/workflows/w", "workflow: w\n")
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	for at, item := range w.description().Paths {
@@ -318,7 +339,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 			require.True(t, ok, op.OperationID)
 			limit := op.RequestBody.Bytes
 			require.Positive(t, limit, op.OperationID)
-			target := strings.NewReplacer("{id}", "known", "{name}", "w").Replace(at)
+			target := strings.NewReplacer("{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
 			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
 			if r.status != 409 { // a refused request was understood, and its task may have been terminated
 				require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)

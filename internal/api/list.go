@@ -33,12 +33,12 @@ const (
 
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
-	"id", "run", "workflow", "version", "state", "priority", "labels", "submitted_at", "updated_at", "ended_at", "deadline",
+	"id", "run", "workflow", "version", "state", "priority", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "not_before",
 	"locked_by", "failure_count", "reason",
 }
 
 // wholeMembers are the others.
-var wholeMembers = []string{"input", "output", "complete_by", "steps"}
+var wholeMembers = []string{"input", "output", "complete_by", "steps", "request"}
 
 // lists answers lists of tasks: from this node's store for another node, from the stores of all nodes for a client.
 type lists struct {
@@ -59,6 +59,7 @@ type ListQuery struct {
 	Label    []string  `query:"label,explode" doc:"key:value; several must all be there"`
 	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Request  string    `query:"request" doc:"The ID of a request, job/ID for that of a job: only the tasks that have judged it, each with the outcome. A page may then be short, or empty, and still have a next"`
 	Fields   []string  `query:"fields" doc:"The members of each task that are answered, with commas between them; all without it. A list without input, output, complete_by and steps does not read these, so it is fast for large tasks" example:"id,state,workflow,updated_at"`
 	Limit    pageLimit `query:"limit" default:"100" doc:"Tasks a page"`
 	Cursor   string    `query:"cursor" doc:"next of the page before"`
@@ -184,6 +185,9 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 	if err != nil {
 		return TaskList{}, fmt.Errorf("read the list of tasks: %w", err)
 	}
+	if q.Request != "" {
+		page.Tasks = judgedBy(page.Tasks, q.Request)
+	}
 	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next, AsOf: page.AsOf}
 	size := 0
 	for _, t := range page.Tasks {
@@ -205,7 +209,12 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task) (TaskDocu
 	if q.Brief {
 		return s.documents.brief(t), nil
 	}
-	return s.documents.of(ctx, t)
+	d, err := s.documents.of(ctx, t)
+	if r, ok := t.Request(q.Request); ok {
+		d.Request = &RequestOutcome{Request: r.ID}
+		d.Request.judged(r)
+	}
+	return d, err
 }
 
 var taskStates = []string{
@@ -223,7 +232,11 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	if q.States, ok = parseStates(in.State); !ok {
 		fault("state", "is not a state; the states are %s; %s means %s", strings.Join(taskStates, ", "), stateParked, events.TaskStateError)
 	}
-	q.Fields, q.Brief = in.Fields, len(in.Fields) > 0
+	if p := requestParameter(in.Request); p != nil {
+		faults = append(faults, p.Errors...)
+	}
+	q.Request = in.Request
+	q.Fields, q.Brief = in.Fields, len(in.Fields) > 0 && q.Request == ""
 	for _, name := range in.Fields {
 		whole := slices.Contains(wholeMembers, name)
 		q.Brief = q.Brief && !whole
@@ -307,6 +320,7 @@ func (q *Query) values() url.Values {
 	set("state", strings.Join(states, ",")) // a node of an older version refuses this form; if the parameter were repeated, it would take only the first
 	set("workflow", q.Workflow)
 	set("cursor", q.Cursor)
+	set("request", q.Request)
 	set("fields", strings.Join(q.Fields, ","))
 	for k, value := range q.Labels {
 		v.Add("label", k+":"+value)

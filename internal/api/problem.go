@@ -69,6 +69,7 @@ const (
 	codePrecondition = "not-possible"
 	codeTakeover     = "taking-over"
 	codeStopped      = "stopped"
+	codeTooMany      = "too-many"
 )
 
 // problem makes the detail end like a sentence, whatever quoted text it ends with.
@@ -115,7 +116,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 	q := *p
 	if q.Instance == "" {
-		q.Instance = r.URL.EscapedPath()
+		q.Instance = hiddenTicket(r.URL.EscapedPath())
 	}
 	w.Header().Set("Content-Type", contentProblem)
 	w.WriteHeader(q.Status)
@@ -145,7 +146,7 @@ func fromHuma(ctx huma.Context, _ string, v any) (any, error) {
 		q := *e
 		if q.Instance == "" {
 			u := ctx.URL()
-			q.Instance = u.EscapedPath()
+			q.Instance = hiddenTicket(u.EscapedPath())
 		}
 		return &q, nil
 	case *huma.ErrorModel:
@@ -154,7 +155,7 @@ func fromHuma(ctx huma.Context, _ string, v any) (any, error) {
 			p = asProblem(e)
 		}
 		u := ctx.URL()
-		p.Instance = u.EscapedPath()
+		p.Instance = hiddenTicket(u.EscapedPath())
 		for _, d := range e.Errors {
 			p.Errors = append(p.Errors, humaPlace(d))
 		}

@@ -18,6 +18,7 @@ var rules = map[string]rule{
 	"a type has few enough methods to know them all": theMethods,
 	"an interface is what its caller calls":          theInterfaces,
 	"the name of a test fits a line":                 theTestNames,
+	"a test in the bubble has a name that is run":    theBubble,
 	"a file is named after its idea":                 theFiles,
 	"comments and texts use the common words":        theComments,
 }

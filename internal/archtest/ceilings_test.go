@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -108,6 +109,29 @@ func theTestNames(tree []*source) []violation {
 			}
 			if n := len(f.Name.Name); n > testNameMax {
 				found = append(found, s.at(f.Pos(), s.path+" "+f.Name.Name, "%s", fmt.Sprintf("the name %s has %d characters, more than %d", f.Name.Name, n, testNameMax)))
+			}
+		}
+	}
+	return found
+}
+
+// bubbleTests is what the names of tests begin with that need the tag synctests: the runs that build with it take no others.
+var bubbleTests = []string{"TestFault", "TestRandom"}
+
+// theBubble: a test that needs the tag synctests has a name by which it is run.
+func theBubble(tree []*source) []violation {
+	var found []violation
+	for _, s := range tree {
+		if !s.constrained("synctests") {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
+				continue
+			}
+			if !slices.ContainsFunc(bubbleTests, func(begin string) bool { return strings.HasPrefix(f.Name.Name, begin) }) {
+				found = append(found, s.at(f.Pos(), s.path+" "+f.Name.Name, "%s is never run: with the tag synctests only %s are", f.Name.Name, strings.Join(bubbleTests, "... and ")+"..."))
 			}
 		}
 	}

@@ -15,14 +15,18 @@ var star = map[string][]string{
 	"scheduler":  {"events", "internal/exprlang", "internal/yamltree"}, // exprlang: conditions and mappings are planned where the DAG is
 	"agent":      {"events", "agent/transport", "agent/internal/offsets", "internal/pause", "internal/repeats", "internal/traceparent"},
 
-	"agent/transport":        {"events"},                                                    // the interfaces between an agent and the broker
-	"agent/internal/offsets": {"agent/transport"},                                           // computes the positions that agents commit
-	"agent/httpagent":        {"agent", "events", "internal/exprlang", "internal/yamltree"}, // the path, headers and body of an HTTP request are expressions
+	"agent/transport":        {"events"},                                                                                               // the interfaces between an agent and the broker
+	"agent/internal/offsets": {"agent/transport"},                                                                                      // computes the positions that agents commit
+	"agent/httpagent":        {"agent", "events", "internal/agentfile", "internal/callback", "internal/exprlang", "internal/yamltree"}, // the path, headers and body of an HTTP request are expressions
 
-	"internal/exprlang":   {"events", "internal/jsontext"}, // the numbers and instants of expressions are those of the wire
-	"internal/jsontext":   nil,                             // JSON text, whatever its meaning
-	"internal/yamltree":   nil,                             // YAML as JSON values with their places
-	"events/internal/gen": nil,                             // go generate ./events: reads the source of events, and nothing of ours imports it
+	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
+
+	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
+	"internal/exprlang":   {"events", "internal/jsontext"},                               // the numbers and instants of expressions are those of the wire
+	"internal/agentfile":  {"agent", "events", "internal/exprlang", "internal/yamltree"}, // what the files of all kinds of bindings have in common
+	"internal/jsontext":   nil,                                                           // JSON text, whatever its meaning
+	"internal/yamltree":   nil,                                                           // YAML as JSON values with their places
+	"events/internal/gen": nil,                                                           // go generate ./events: reads the source of events, and nothing of ours imports it
 
 	"internal/kafka":           {"events", "internal/kafka/batch", "internal/pause", "internal/repeats"},
 	"internal/kafka/batch":     {"events"},                                                                // bytes and records, below any client
@@ -41,14 +45,14 @@ var star = map[string][]string{
 	// It owns the interfaces through which it asks other packages, and node adapts those packages to
 	// them.
 	// It asks supervisor.JudgeRequest, which is pure, so that there is one list of reasons for refusing a request.
-	"internal/api": {"events", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "supervisor"},
+	"internal/api": {"events", "internal/callback", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "supervisor"},
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy": {"internal/pause"},
 	"internal/ui":    nil,
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
-	"internal/node": {"events", "internal/api", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "projector", "scheduler", "supervisor"},
+	"internal/node": {"events", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "projector", "scheduler", "supervisor"},
 	"internal/cli":  {"events", "internal/api", "internal/dronedelivery", "internal/pause", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.

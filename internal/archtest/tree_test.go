@@ -31,6 +31,18 @@ func (s *source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
 // testPackage says whether the file's package exists for tests: its name ends in test.
 func (s *source) testPackage() bool { return strings.HasSuffix(path.Base(s.dir), "test") }
 
+// constrained says whether the file is compiled only with the build tag.
+func (s *source) constrained(tag string) bool {
+	for _, group := range s.file.Comments {
+		for _, c := range group.List {
+			if c.Pos() < s.file.Package && c.Text == "//go:build "+tag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
 // imports returns the import paths with their places, in the order of the file.

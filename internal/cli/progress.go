@@ -36,6 +36,37 @@ func newProgress(out io.Writer, size int64) *progress {
 	return p
 }
 
+// newCount shows a bar for a number of things, which set says.
+func newCount(out io.Writer, what string) *progress {
+	p := &progress{out: out}
+	if !IsTerminal(out) {
+		return p
+	}
+	p.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(40))
+	p.out = p.bars
+	p.bar = p.bars.AddBar(0, mpb.PrependDecorators(decor.Name(what+" "), decor.CountersNoUnit("%d / %d")),
+		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO)))
+	return p
+}
+
+// set says how many of all things are done.
+func (p *progress) set(n, of int) {
+	if p.bar != nil {
+		p.bar.SetTotal(int64(max(n, of, 1)), false)
+		p.bar.SetCurrent(int64(n))
+	}
+}
+
+// isTerminal reports whether a person can answer.
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
 // IsTerminal reports whether a person is watching. A dumb terminal cannot move its cursor.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

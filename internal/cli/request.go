@@ -45,14 +45,23 @@ var (
 )
 
 func requestCommand(u requestUse) *cobra.Command {
-	use, args, example := u.kind+" ID", 1, " delivery-42 --reason 'the customer called'"
+	use, example := u.kind+" ID... | FILTER", " delivery-42 --reason 'the customer called'"
 	if u.named != "" {
-		use, args, example = use+" NAME", 2, ` order-42 approval --payload '{"decision": "yes"}'`
+		use, example = u.kind+" ID NAME | NAME FILTER", ` order-42 approval --payload '{"decision": "yes"}'`
 	}
 	c := output(&cobra.Command{
-		Use: use, Short: u.short, Long: u.long, Args: cobra.ExactArgs(args), Example: "  sagalog task " + u.kind + example,
-		RunE: client(func(s *session, args []string) error { return s.ask(u, args) }),
+		Use: use, Short: u.short, Long: u.long + matchingHelp, Args: u.arguments, Example: "  sagalog task " + u.kind + example + matchingExample(u),
+		RunE: client(func(s *session, args []string) error {
+			switch {
+			case s.filtered():
+				return jobCaller{s}.askMatching(u, args)
+			case len(args) > 1 && u.named == "":
+				return several{session: s}.askEach(u, args)
+			}
+			return s.ask(u, args)
+		}),
 	})
+	matchingFlags(c)
 	c.Flags().String("reason", "", "the reason, for the history")
 	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
 	c.Flags().Bool("no-wait", false, "do not wait until the request is judged")
@@ -74,31 +83,50 @@ func requestCommand(u requestUse) *cobra.Command {
 // judgedWithin is how long a command waits for its request: an owner judges one within milliseconds, and a take-over takes seconds.
 const judgedWithin = 5 * time.Second
 
+// asking is a request that can be sent to any task.
+type asking struct {
+	kind, key string
+	body      []byte
+	// within is how long to wait for the answer, zero for not at all.
+	within time.Duration
+}
+
+// asking returns the request by the flags; name is the second argument, if the command has one.
+func (s *session) asking(u requestUse, name string) (a asking, err error) {
+	a = asking{kind: u.kind, key: cmp.Or(s.flag("request-id"), uuid.Must(uuid.NewV7()).String())}
+	a.within, _ = s.cmd.Flags().GetDuration("wait-for")
+	if s.isSet("no-wait") {
+		a.within = 0
+	} else if a.within <= 0 || a.within > api.MaxWait {
+		return a, Usage("--wait-for must be above 0 and at most 1m")
+	}
+	members, err := s.requestMembers(u, name)
+	if err == nil {
+		a.body, err = json.Marshal(members)
+	}
+	return a, err
+}
+
+// send asks a task.
+func (a *asking) send(s *session, id string) (status int, doc []byte, err error) {
+	ask := request{
+		method: http.MethodPost, path: taskPath(id) + "/" + a.kind, body: a.body, content: "application/json",
+		header: map[string]string{"Idempotency-Key": a.key}, wait: a.within,
+	}
+	if a.within > 0 {
+		ask.query = url.Values{"wait": {a.within.String()}}
+	}
+	return s.do(s.cmd.Context(), ask)
+}
+
 // ask sends a request, and prints what became of it, or with --wait the task as it is afterwards.
 func (s *session) ask(u requestUse, args []string) error {
 	id := args[0]
-	within, _ := s.cmd.Flags().GetDuration("wait-for")
-	if s.isSet("no-wait") {
-		within = 0
-	} else if within <= 0 || within > api.MaxWait {
-		return Usage("--wait-for must be above 0 and at most 1m")
-	}
-	b, err := s.requestBody(u, args)
+	a, err := s.asking(u, strings.Join(args[1:], ""))
 	if err != nil {
 		return err
 	}
-	key := s.flag("request-id")
-	if key == "" {
-		key = uuid.Must(uuid.NewV7()).String()
-	}
-	ask := request{
-		method: http.MethodPost, path: taskPath(id) + "/" + u.kind, body: b, content: "application/json",
-		header: map[string]string{"Idempotency-Key": key}, wait: within,
-	}
-	if within > 0 {
-		ask.query = url.Values{"wait": {within.String()}}
-	}
-	status, doc, err := s.do(s.cmd.Context(), ask)
+	status, doc, err := a.send(s, id)
 	if err != nil {
 		return err
 	}
@@ -114,19 +142,19 @@ func (s *session) ask(u requestUse, args []string) error {
 	}
 	again := fmt.Sprintf("repeat the command with --request-id %s to ask what became of it", r.Request)
 	switch {
-	case status != http.StatusAccepted || within == 0:
+	case status != http.StatusAccepted || a.within == 0:
 		return nil
 	case r.Result == "held":
 		return exit(ExitStillRunning, "the request waits for its task, which was not submitted yet; %s", again)
 	}
-	return exit(ExitStillRunning, "the request was not judged within %s; %s", within, again)
+	return exit(ExitStillRunning, "the request was not judged within %s; %s", a.within, again)
 }
 
-// requestBody returns the body of a request, by the flags.
-func (s *session) requestBody(u requestUse, args []string) ([]byte, error) {
+// requestMembers returns the members of a request, by the flags.
+func (s *session) requestMembers(u requestUse, name string) (map[string]any, error) {
 	body := map[string]any{}
 	if u.named != "" {
-		body[u.named] = args[1]
+		body[u.named] = name
 	}
 	if v := s.flag("reason"); v != "" {
 		body["reason"] = v
@@ -154,7 +182,7 @@ func (s *session) requestBody(u requestUse, args []string) ([]byte, error) {
 		}
 		body[m.name] = json.RawMessage(raw)
 	}
-	return json.Marshal(body)
+	return body, nil
 }
 
 // valueOf returns the value of a flag: the text, the contents of the file behind @, or for - the standard input.

@@ -289,39 +289,23 @@ func listCommand() *cobra.Command {
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
+	filterFlags(c)
 	f := c.Flags()
-	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+" (the same as error); with several, any of them")
-	f.StringP("workflow", "w", "", "name of a workflow")
-	f.StringArray("label", nil, "key:value; a task must have all that are given")
-	f.String("since", "", "submitted since this instant, or this long ago (24h)")
-	f.String("until", "", "submitted before this instant, or this long ago")
 	f.Int("limit", 100, "tasks a page, up to 1000")
 	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
-	suggest(c, "state", taskStates...)
 	return c
 }
 
 func (s *session) listTasks() error {
-	if err := onlyName(s.flag("workflow")); err != nil {
-		return err
-	}
-	q := url.Values{}
-	for _, name := range []string{"workflow", "since", "until", "limit", "cursor"} {
-		if v := s.flag(name); v != "" {
-			q.Set(name, v)
-		}
-	}
-	var err error
-	if q["state"], err = s.cmd.Flags().GetStringSlice("state"); err != nil {
-		return err
-	}
-	labels, err := s.cmd.Flags().GetStringArray("label")
+	q, err := s.filter()
 	if err != nil {
 		return err
 	}
-	for _, l := range labels {
-		q.Add("label", colon(l))
+	for _, name := range []string{"limit", "cursor"} {
+		if v := s.flag(name); v != "" {
+			q.Set(name, v)
+		}
 	}
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read
 		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason")

@@ -28,6 +28,9 @@ var (
 	bubbleSeed  = flag.Uint64("bubble.seed", 1, "the first seed")
 )
 
+// gate says whether the tests run at the size of the gate (.ci/run) or of a release.
+func gate() bool { return *bubbleSeeds >= 200 }
+
 // trip is a workflow with two agents, short enough for many seeds.
 const trip = `
 workflow: order

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
@@ -55,9 +56,11 @@ type Config struct {
 	// it. Nil tries once.
 	Patience *kafka.Patience
 	// Now is the owners' clock; tests replace it.
-	Now     func() time.Time
-	Demo    api.Demo
-	Version string
+	Now  func() time.Time
+	Demo api.Demo
+	// Callbacks check what services report of calls that they accepted; nil refuses all.
+	Callbacks *callback.Keys
+	Version   string
 	// maxLevel is the highest level that this build understands; only tests set it.
 	maxLevel int
 	Logger   *slog.Logger
@@ -109,6 +112,7 @@ type Node struct {
 	topics    *workTopics
 	settings  *settings
 	tasks     *tasks
+	jobRuns   *jobRuns
 	// api is nil for a node that serves no API.
 	api *api.Server
 }
@@ -208,15 +212,18 @@ func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
+	if n.jobRuns, err = newJobRuns(n); err != nil {
+		return err
+	}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
 	cfg := api.Config{
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
-		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer},
+		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer},
 		Tasks: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
-		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
+		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
 		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
@@ -248,10 +255,11 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {
-		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]time.Time{}}
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[events.Call]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
+		g.Go(func() error { return n.jobRuns.Run(ctx) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })

@@ -232,7 +232,7 @@ func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*e
 }
 
 // Defined implements supervisor.Scheduler.
-func (p *Process) Defined(t *events.Task, path string) (known, pivot bool) {
+func (p *Process) Defined(t *events.Task, path string) events.StepTraits {
 	return p.by(t.Definition).Defined(t, path)
 }
 

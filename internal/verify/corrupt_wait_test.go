@@ -1,6 +1,9 @@
 package verify_test
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/verify"
 )
@@ -28,10 +31,70 @@ var waitCorruptions = []corruption{
 		f.alter("step", "charge")
 		return f.place()
 	}},
+	{"the time of a task comes early", verify.CheckAttempts, "not_before", false, func(h *harmed) string {
+		f := h.fact(events.NameNotBeforePassed, "ok-")
+		f.alter("not_before", longAfter(f))
+		return f.place()
+	}},
+	{"the time of a task comes twice", verify.CheckAttempts, "not_before", false, func(h *harmed) string {
+		f, into := late(h, events.NameNotBeforePassed, "", "")
+		return h.again(f, into).place()
+	}},
+	{"a task begins before its time", verify.CheckAttempts, "start_not_forward", false, func(h *harmed) string {
+		f := h.fact(events.NameNotBeforePassed, "ok-")
+		first := h.one(topicEvents, func(x found) bool {
+			return nameOf(*x.Record) == events.NameStepStarted && string(x.Key) == string(f.Key) && x.text("step") == "reserve" && h.accepted(x)
+		})
+		h.nothing(f.Record)
+		return first.place()
+	}},
+	{"a task waits for another time than its submission says", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "ok-")
+		f.alter("not_before", longAfter(f))
+		return f.place()
+	}},
 	{"a step without an attempt completes that does not wait", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f, into := late(h, events.NameStepCompleted, "park", "")
 		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step")}).place()
 	}},
+	{"a step takes a signal that came later", verify.CheckAttempts, "signal", false, func(h *harmed) string {
+		f := h.taking("first")
+		f.alter("signal", strings.Replace(f.text("signal"), "-no", "-yes", 1))
+		return f.place()
+	}},
+	{"a step takes a signal that it took", verify.CheckAttempts, "signal", false, func(h *harmed) string {
+		f := h.taking("second")
+		f.alter("signal", strings.Replace(f.text("signal"), "-yes", "-no", 1))
+		return f.place()
+	}},
+	{"the output is not the signal", verify.CheckAttempts, "signal_output", false, func(h *harmed) string {
+		f := h.taking("first")
+		f.alter("output.payload.by", "nobody")
+		return f.place()
+	}},
+	{"a step waits for other signals", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameWaitStarted, "sig-")
+		f.alter("signals", []string{"yes"})
+		return f.place()
+	}},
+	{"a wait is over before its time", verify.CheckAttempts, "timeout_early", false, func(h *harmed) string {
+		w := h.fact(events.NameWaitStarted, "sig-", step("second"), func(f found) bool { return slices.Contains([]string{"sig-3", "sig-4"}, string(f.Key)) })
+		w.alter("within", "8760h0m0s")
+		w.alter("until", longAfter(w))
+		return h.of(events.NameTimeout, string(w.Key), "second").place()
+	}},
+	{"a step takes a signal that was not kept", verify.CheckAttempts, "signal", false, func(h *harmed) string {
+		f := h.taking("first")
+		h.nothing(h.fact(events.NameSignalReceived, string(f.Key), func(x found) bool { return x.text("request") == f.text("signal") }).Record)
+		return f.place()
+	}},
+}
+
+// taking picks the completion of a step by a signal, of a task that had two of them.
+func (h *harmed) taking(name string) found {
+	return h.one(topicEvents, func(f found) bool {
+		return nameOf(*f.Record) == events.NameStepCompleted && f.text("step") == name && slices.Contains([]string{"sig-1", "sig-2"}, string(f.Key)) && h.accepted(f)
+	})
 }
 
 // longAfter is a year after the fact.

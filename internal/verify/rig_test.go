@@ -43,6 +43,15 @@ steps:
 output: "${ steps.ship.output }"
 `
 
+// approval has two steps that wait for signals, of which the second may time out.
+const approval = `
+workflow: approval
+steps:
+  first: {wait: {signal: [yes, no]}, complete_within: 1m}
+  second: {needs: [first], wait: {signal: [yes, no]}, complete_within: 300ms, on_timeout: continue}
+  charge: {needs: [second], agent: bank, with: {id: "${ task.id }"}}
+`
+
 // rig is a node on an embedded broker, with agents whose behaviour depends only on the task's ID.
 type rig struct {
 	t        *testing.T
@@ -72,9 +81,11 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(r.producer.Close)
 	r.start("node-a")
-	_, faults, err := r.node.ApplyFile(context.Background(), "order.yaml", []byte(order), nil)
-	require.NoError(t, err)
-	require.Empty(t, faults)
+	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval} {
+		_, faults, err := r.node.ApplyFile(context.Background(), name, []byte(text), nil)
+		require.NoError(t, err)
+		require.Empty(t, faults)
+	}
 	r.hire()
 	return r
 }
@@ -173,7 +184,14 @@ func (r *rig) produce(topic string, partition int32, records ...events.Record) [
 }
 
 func submission(id string, n int) events.Record {
-	b, _ := json.Marshal(map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}})
+	body := map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}}
+	switch {
+	case strings.HasPrefix(id, "sig-"):
+		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "ok-") && n%2 == 0:
+		body["not_before"] = "30ms"
+	}
+	b, _ := json.Marshal(body)
 	return events.Record{Key: []byte(id), Value: b}
 }
 
@@ -181,6 +199,14 @@ func (r *rig) request(kind events.Verb, task, id string) {
 	rec, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
 	require.NoError(r.t, err)
 	r.produce(r.topics.Reports(), -1, rec)
+}
+
+// signal sends a signal to the input that a producer writes.
+func (r *rig) signal(task, id, name string) {
+	q := events.Request{ID: id, Kind: events.RequestSignal, Task: task, Signal: name, Payload: json.RawMessage(`{"by":"` + id + `"}`)}
+	rec, err := events.EncodeRequest(q, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
+	require.NoError(r.t, err)
+	r.produce(r.topics.Submissions(), -1, rec)
 }
 
 // until waits for a condition on the record of events.
@@ -310,6 +336,14 @@ func play(t *testing.T) *recorded {
 	}
 	r.until("held requests", func(w *recorded) bool { return w.has(events.NameRequestHeld, "early-") == 4 })
 	submit("early", 1, 4)
+	for i := 1; i <= 4; i++ { // the first two signals come before their task, and of the second half no second one comes
+		id := fmt.Sprintf("sig-%d", i)
+		r.signal(id, id+"-no", "no")
+		if i <= 2 {
+			r.signal(id, id+"-yes", "yes")
+		}
+	}
+	submit("sig", 1, 4)
 	submit("ok", 1, 3) // duplicates
 	for i := 1; i <= 3; i++ {
 		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
@@ -325,7 +359,7 @@ func play(t *testing.T) *recorded {
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

@@ -41,6 +41,8 @@ type Engine struct {
 	OffersBuilt atomic.Int64
 	// NotReady is what Ready returns.
 	NotReady error
+	// JobsWait makes jobs wait for WorkOnJobs; otherwise they are worked on when they are opened.
+	JobsWait bool
 	// Late is what Delayed returns.
 	Late []string
 
@@ -71,6 +73,7 @@ type Engine struct {
 	lost     []*api.Loss
 	paused   map[string]api.PausedAgent
 	accepted []events.AcceptedLoss
+	jobs     map[string]api.Job
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an

@@ -7,15 +7,28 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/stretchr/testify/require"
 )
+
+// CallbackSecret is the key of callbacks of the API.
+const CallbackSecret = "0123456789abcdef0123456789abcdef"
+
+// Callbacks returns the keys that sign and check tickets.
+func Callbacks() *callback.Keys {
+	keys, err := callback.NewKeys("test", CallbackSecret)
+	if err != nil {
+		panic(err) // the secret is a constant
+	}
+	return keys
+}
 
 // Config returns the configuration of an API in front of the engine, on a free port.
 func (e *Engine) Config() api.Config {
 	r := prometheus.NewRegistry()
 	return api.Config{
 		Addr: "127.0.0.1:0", Namespace: "test", Node: "node-a", Version: "1.2.3", Partitions: Partitions, SubmissionBytes: 4096,
-		Tasks: e, Lists: e, Inputs: e, History: e, Rejections: e, Workflows: e, Deletions: e, Definitions: e, Settings: e, Losses: e, Pauses: e, Appender: e, Cluster: e, Offers: e, DeadLetters: e, Demo: e,
+		Tasks: e, Lists: e, Inputs: e, History: e, Rejections: e, Workflows: e, Deletions: e, Definitions: e, Settings: e, Losses: e, Pauses: e, Jobs: e, Appender: e, Cluster: e, Offers: e, DeadLetters: e, Demo: e, Callbacks: Callbacks(),
 		Ready: e.Ready, Delayed: e.Delayed, Registerer: r, Gatherer: r, Now: e.Now,
 	}
 }

@@ -72,13 +72,18 @@ func (w *world) begun(task string, attempt int) (at events.Instant) {
 	return at
 }
 
-func TestAStepOfSixHoursIsExtendedAllTheWay(t *testing.T) {
+// The step takes six hours in the gate, and one otherwise: each virtual hour takes seven seconds.
+func TestFaultAStepOfHoursIsExtendedAllTheWay(t *testing.T) {
+	long := time.Hour
+	if gate() {
+		long = 6 * time.Hour
+	}
 	bubble(t, func(t *testing.T) {
 		w, n := trained(t)
 		over := make(chan error, 1)
 		w.hire(func(ctx context.Context, a agent.Attempt) error {
 			require.Equal(t, 30*time.Second, a.Heartbeat)
-			err := trains(ctx, 6*time.Hour)
+			err := trains(ctx, long)
 			over <- err
 			return err
 		})
@@ -86,7 +91,7 @@ func TestAStepOfSixHoursIsExtendedAllTheWay(t *testing.T) {
 		began := time.Now()
 		w.submit("t-1")
 		require.NoError(t, <-over)
-		require.GreaterOrEqual(t, time.Since(began), 6*time.Hour)
+		require.GreaterOrEqual(t, time.Since(began), long)
 		task := w.watch.state("t-1", events.TaskStateProcessed)
 		require.Equal(t, 1, task.Step("train").Attempt)
 		require.Less(t, task.Facts, 10, "progress does not count")
@@ -96,13 +101,13 @@ func TestAStepOfSixHoursIsExtendedAllTheWay(t *testing.T) {
 				beats++
 			}
 		}
-		t.Logf("%d facts about progress in six hours", beats)
-		require.LessOrEqual(t, beats, int(6*time.Hour/(30*time.Second))+1, "one each heartbeat at most")
-		require.Greater(t, beats, 300)
+		t.Logf("%d facts about progress in %s", beats, long)
+		require.LessOrEqual(t, beats, int(long/(30*time.Second))+1, "one each heartbeat at most")
+		require.Greater(t, beats, int(long/(72*time.Second)))
 	})
 }
 
-func TestACancelStopsALongStepWithinASecond(t *testing.T) {
+func TestFaultACancelStopsALongStepWithinASecond(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n := trained(t)
 		stopped := make(chan time.Time, 1)
@@ -134,7 +139,7 @@ func TestACancelStopsALongStepWithinASecond(t *testing.T) {
 }
 
 // The first instance is cut off: it ends its attempt by itself, because no progress is acknowledged, before the second one begins the next.
-func TestAnotherInstanceResumesFromTheLastProgress(t *testing.T) {
+func TestFaultAnotherInstanceResumesFromTheLastProgress(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n := trained(t)
 		stopped := make(chan time.Time, 1)

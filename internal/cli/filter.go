@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// filterNames are the flags that select tasks. They are named like the parameters of the API.
+var filterNames = []string{"state", "workflow", "label", "since", "until"}
+
+func filterFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+" (the same as error); with several, any of them")
+	f.StringP("workflow", "w", "", "name of a workflow")
+	f.StringArray("label", nil, "key:value; a task must have all that are given")
+	f.String("since", "", "submitted since this instant, or this long ago (24h)")
+	f.String("until", "", "submitted before this instant, or this long ago")
+	suggest(c, "state", taskStates...)
+}
+
+// filter returns the tasks that the flags select, as parameters of the API.
+func (s *session) filter() (url.Values, error) {
+	if err := onlyName(s.flag("workflow")); err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	for _, name := range []string{"workflow", "since", "until"} {
+		if v := s.flag(name); v != "" {
+			q.Set(name, v)
+		}
+	}
+	var err error
+	if q["state"], err = s.cmd.Flags().GetStringSlice("state"); err != nil {
+		return nil, err
+	}
+	labels, err := s.cmd.Flags().GetStringArray("label")
+	for _, l := range labels {
+		q.Add("label", colon(l))
+	}
+	return q, err
+}
+
+// jobFilter returns the tasks that the flags select, as the filter of a job.
+func (s jobCaller) jobFilter() (map[string]any, error) {
+	if s.isSet("all") {
+		return map[string]any{"all": true}, nil
+	}
+	q, err := s.filter()
+	if err != nil {
+		return nil, err
+	}
+	f := map[string]any{}
+	for name, values := range q {
+		switch {
+		case len(values) == 0:
+		case slices.Contains([]string{"state", "label"}, name):
+			f[name] = values
+		default:
+			f[name] = values[0]
+		}
+	}
+	return f, nil
+}
