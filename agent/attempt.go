@@ -10,12 +10,12 @@ import (
 
 // Attempt describes the attempt that a function makes.
 type Attempt struct {
-	Task      string
-	Run       int
-	Workflow  string
-	Version   int
-	Step      string
-	Agent     string
+	Task     string
+	Run      int
+	Workflow string
+	Version  int
+	Step     string
+	Agent    string
 	// Function is the operation of the agent, if it has a name.
 	Function  string
 	Operation events.Operation

@@ -40,7 +40,7 @@ type Binding struct {
 	// tls is nil for the system's certificates and no client certificate.
 	tls *tls.Config
 	// direct says that no proxy answers for the service.
-	direct  bool
+	direct bool
 	// calls holds the requests by operation, whose agent is left out.
 	calls   map[events.Call]*call
 	env     json.RawMessage

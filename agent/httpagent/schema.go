@@ -55,8 +55,8 @@ func schema() agentfile.Object {
 			"oauth":  tokenSource(),
 			"limit":  object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
 		}, "base"),
-		"do":   do,
-		"undo": undo,
+		"do":                    do,
+		"undo":                  undo,
 		agentfile.KeyOperations: agentfile.SchemaOperations(mapping("The requests of the operation.", object{"do": do, "undo": undo}, "do")),
 	}, "agent", "http")
 	binding["anyOf"], binding["dependentRequired"] = []object{{"required": []string{"do"}}, {"required": []string{agentfile.KeyOperations}}}, object{"undo": []string{"do"}}
