@@ -144,7 +144,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"short heartbeat", head + "  a: {agent: a, complete_within: 1m, heartbeat: 4s}", []string{"f:3:49: steps.a.heartbeat: heartbeat 4s is shorter than 5s, the shortest: each one is a record of the history"}},
 		{"heartbeat over the cap", head + "  a: {agent: a, heartbeat: 30s}", []string{"f:3:28: steps.a.heartbeat: heartbeat 30s is not shorter than complete_within 30s, the most that an attempt takes: it would have no effect"}},
 		{"heartbeat over the cap of the defaults", "workflow: w\ndefaults: {complete_within: 8s}\nsteps: {a: {agent: a, heartbeat: 9s}}", []string{"f:3:34: steps.a.heartbeat: heartbeat 9s is not shorter than complete_within 8s, the most that an attempt takes: it would have no effect"}},
-		{"heartbeat of an undo", head + "  a: {agent: a, undo: {heartbeat: 9s}}", []string{`f:3:24: steps.a.undo.heartbeat: unknown key "heartbeat": known are agent, with, complete_within, retry`}},
+		{"heartbeat of an undo", head + "  a: {agent: a, undo: {heartbeat: 9s}}", []string{`f:3:24: steps.a.undo.heartbeat: unknown key "heartbeat": known are agent, operation, with, complete_within, retry`}},
 		{"negative duration", head + "  a: {agent: a, complete_within: -5s}", []string{`f:3:34: steps.a.complete_within: "-5s" is not positive`}},
 		{"tiny duration", head + "  a: {agent: a, complete_within: 5us}", []string{`f:3:34: steps.a.complete_within: "5us" is less than a millisecond, the smallest duration here`}},
 		{"names of before", "workflow: w\ndefaults: {complete_by: 5s, retry: {max: 1m}, undo: {complete_by: 5s}}\nsteps:\n  a: {agent: a, complete_by: 5s, retry: {max: 1m}, undo: {complete_by: 5s, retry: {max: 1m}}}", []string{
