@@ -291,7 +291,9 @@ func (s *State) fold(f *Fact) error {
 			return s.foldTask(f)
 		}
 		return correctTime(s, b)
-	case *InputForwarded, *StateHash:
+	case *PermitsDecided:
+		return permitsDecided(s, f, b)
+	case *InputForwarded, *StateHash, *PermitReturned:
 	case *Unreadable:
 		return b.Err
 	case *EffectFailed:
@@ -326,6 +328,9 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
 		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at,
+	}
+	if b.Concurrency != nil {
+		t.Permit = &TaskPermit{Concurrency: *b.Concurrency}
 	}
 	for _, h := range s.HeldFor(f.Task) {
 		// The request is kept in the task, so that Plan derives the facts from the state and not from memory: see

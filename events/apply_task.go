@@ -55,6 +55,8 @@ func (s *State) foldTask(f *Fact) error {
 		return t.ended(f)
 	case *TaskPaused, *TaskResumed:
 		return t.pausing(f)
+	case *PermitAsked, *PermitGranted, *PermitReleased:
+		return permitFact(t, f)
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
@@ -82,6 +84,9 @@ func cancelled(t *Task, b *CancelRequested) {
 
 // ended ends the task.
 func (t *Task) ended(f *Fact) error {
+	if err := releasePermit(t, f, releaseOf(f.Body)); err != nil {
+		return err
+	}
 	if b, ok := f.Body.(*TaskTerminated); ok {
 		if s, op := t.RunningStep(); s != nil {
 			return fmt.Errorf("%w: task %q is terminated while the %s of step %q runs", ErrImpossible, t.ID, op, s.Path)
@@ -190,7 +195,7 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 }
 
 func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
-	if !t.Starts() || t.State == TaskStateUndoing {
+	if !t.Starts() || t.State == TaskStateUndoing || !Permitted(t) {
 		return fmt.Errorf("%w: step %q starts while the task is %s", ErrImpossible, b.Step, t.State)
 	}
 	s, err := t.open(b.Step, b.Name())

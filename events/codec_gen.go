@@ -369,6 +369,41 @@ func (v *CompensationStarted) size() int {
 	return n
 }
 
+func (v *Concurrency) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Int(`,"max":`, int64(v.Max))
+	w.Text(`,"parked":`, string(v.Parked))
+	w.B = append(w.B, '}')
+}
+
+func (v *Concurrency) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "max":
+			r.Once(&seen, 1<<1)
+			v.Max = r.Int()
+		case "parked":
+			r.Once(&seen, 1<<2)
+			v.Parked = ParkedPermit(word(r))
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *Concurrency) size() int {
+	n := 28
+	n += 2 + len(v.Limit)
+	n += 5
+	n += 2 + len(v.Parked)
+	return n
+}
+
 func (v *DeadlinePassed) write(w *jsontext.Writer) {
 	w.Literal(`{"deadline":`)
 	v.Deadline.write(w)
@@ -948,6 +983,90 @@ func (v *KeptSignal) read(r *jsontext.Reader) (seen uint64) {
 	return seen
 }
 
+func (v *Limit) write(w *jsontext.Writer) {
+	w.Text(`{"name":`, v.Name)
+	w.Int(`,"max":`, int64(v.Max))
+	w.Int(`,"version":`, int64(v.Version))
+	w.B = append(w.B, '}')
+}
+
+func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "name":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Name)
+		case "max":
+			r.Once(&seen, 1<<1)
+			v.Max = r.Int()
+		case "version":
+			r.Once(&seen, 1<<2)
+			v.Version = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *Link) write(w *jsontext.Writer) {
+	w.Text(`{"task":`, v.Task)
+	w.Text(`,"incarnation":`, v.Incarnation)
+	w.Int(`,"run":`, int64(v.Run))
+	if v.Path != "" {
+		w.Text(`,"path":`, v.Path)
+	}
+	if v.Operation != "" {
+		w.Text(`,"operation":`, string(v.Operation))
+	}
+	w.Int(`,"n":`, int64(v.N))
+	w.B = append(w.B, '}')
+}
+
+func (v *Link) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "task":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Task)
+		case "incarnation":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Incarnation)
+		case "run":
+			r.Once(&seen, 1<<2)
+			v.Run = r.Int()
+		case "path":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Path)
+		case "operation":
+			r.Once(&seen, 1<<4)
+			v.Operation = Operation(word(r))
+		case "n":
+			r.Once(&seen, 1<<5)
+			v.N = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *Link) size() int {
+	n := 37
+	n += 2 + len(v.Task)
+	n += 2 + len(v.Incarnation)
+	n += 5
+	if v.Path != "" {
+		n += 8 + 2 + len(v.Path)
+	}
+	if v.Operation != "" {
+		n += 13 + 2 + len(v.Operation)
+	}
+	n += 5
+	return n
+}
+
 func (v *NamespaceCreated) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
 	w.Int(`,"partitions":`, int64(v.Partitions))
@@ -1270,6 +1389,295 @@ func (v *Paused) read(r *jsontext.Reader) (seen uint64) {
 		}
 	}
 	return seen
+}
+
+func (v *Permit) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	if v.Priority != 0 {
+		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	w.Literal(`,"asked":`)
+	v.Asked.write(w)
+	if v.GrantedAt != 0 {
+		w.Literal(`,"granted_at":`)
+		v.GrantedAt.write(w)
+	}
+	if v.EndsAt != 0 {
+		w.Literal(`,"ends_at":`)
+		v.EndsAt.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *Permit) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "priority":
+			r.Once(&seen, 1<<2)
+			v.Priority = r.Int()
+		case "asked":
+			r.Once(&seen, 1<<3)
+			v.Asked.read(r)
+		case "granted_at":
+			r.Once(&seen, 1<<4)
+			v.GrantedAt.read(r)
+		case "ends_at":
+			r.Once(&seen, 1<<5)
+			v.EndsAt.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *PermitAsked) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.Int(`,"max":`, int64(v.Max))
+	w.Int(`,"version":`, int64(v.Version))
+	if v.Priority != 0 {
+		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if v.Repeat {
+		w.Bool(`,"repeat":`, v.Repeat)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitAsked) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "max":
+			r.Once(&seen, 1<<2)
+			v.Max = r.Int()
+		case "version":
+			r.Once(&seen, 1<<3)
+			v.Version = r.Int()
+		case "priority":
+			r.Once(&seen, 1<<4)
+			v.Priority = r.Int()
+		case "repeat":
+			r.Once(&seen, 1<<5)
+			v.Repeat = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitAsked) size() int {
+	n := 37
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	n += 5
+	n += 5
+	if v.Priority != 0 {
+		n += 12 + 5
+	}
+	if v.Repeat {
+		n += 10 + 5
+	}
+	return n
+}
+
+func (v *PermitGranted) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitGranted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitGranted) size() int {
+	n := 19
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	return n
+}
+
+func (v *PermitReleased) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitReleased) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "quiet_at":
+			r.Once(&seen, 1<<2)
+			v.QuietAt.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitReleased) size() int {
+	n := 19
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	if v.QuietAt != 0 {
+		n += 12 + 26
+	}
+	return n
+}
+
+func (v *PermitReturned) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitReturned) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "quiet_at":
+			r.Once(&seen, 1<<2)
+			v.QuietAt.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitReturned) size() int {
+	n := 19
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	if v.QuietAt != 0 {
+		n += 12 + 26
+	}
+	return n
+}
+
+func (v *PermitsDecided) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	if v.Asked != nil {
+		w.Literal(`,"asked":`)
+		v.Asked.write(w)
+	}
+	if v.Ending != nil {
+		w.Literal(`,"ending":`)
+		v.Ending.write(w)
+	}
+	if v.Released != nil {
+		w.Literal(`,"released":`)
+		v.Released.write(w)
+	}
+	if v.Granted != nil {
+		w.Literal(`,"granted":`)
+		v.Granted.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitsDecided) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "asked":
+			r.Once(&seen, 1<<1)
+			v.Asked = new(PermitAsked)
+			v.Asked.read(r)
+		case "ending":
+			r.Once(&seen, 1<<2)
+			v.Ending = new(PermitReleased)
+			v.Ending.read(r)
+		case "released":
+			r.Once(&seen, 1<<3)
+			v.Released = new(Link)
+			v.Released.read(r)
+		case "granted":
+			r.Once(&seen, 1<<4)
+			v.Granted = new(Link)
+			v.Granted.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitsDecided) size() int {
+	n := 11
+	n += 2 + len(v.Limit)
+	if v.Asked != nil {
+		n += 9 + v.Asked.size()
+	}
+	if v.Ending != nil {
+		n += 10 + v.Ending.size()
+	}
+	if v.Released != nil {
+		n += 12 + v.Released.size()
+	}
+	if v.Granted != nil {
+		n += 11 + v.Granted.size()
+	}
+	return n
 }
 
 func (v *ReplyTo) write(w *jsontext.Writer) {
@@ -2889,6 +3297,10 @@ func (v *Submitted) write(w *jsontext.Writer) {
 	if v.ReplyKey != "" {
 		w.Text(`,"reply_key":`, v.ReplyKey)
 	}
+	if v.Concurrency != nil {
+		w.Literal(`,"concurrency":`)
+		v.Concurrency.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2939,6 +3351,10 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "reply_key":
 			r.Once(&seen, 1<<11)
 			r.Text(&v.ReplyKey)
+		case "concurrency":
+			r.Once(&seen, 1<<12)
+			v.Concurrency = new(Concurrency)
+			v.Concurrency.read(r)
 		default:
 			r.Doubt()
 		}
@@ -2976,6 +3392,9 @@ func (v *Submitted) size() int {
 	}
 	if v.ReplyKey != "" {
 		n += 13 + 2 + len(v.ReplyKey)
+	}
+	if v.Concurrency != nil {
+		n += 15 + v.Concurrency.size()
 	}
 	return n
 }
@@ -3070,6 +3489,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.RemindAt != 0 {
 		w.Literal(`,"remind_at":`)
 		v.RemindAt.write(w)
+	}
+	if v.Permit != nil {
+		w.Literal(`,"permit":`)
+		v.Permit.write(w)
 	}
 	if v.PivotPassed {
 		w.Bool(`,"pivot_passed":`, v.PivotPassed)
@@ -3266,20 +3689,24 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "remind_at":
 			r.Once(&seen, 1<<30)
 			v.RemindAt.read(r)
-		case "pivot_passed":
+		case "permit":
 			r.Once(&seen, 1<<31)
+			v.Permit = new(TaskPermit)
+			v.Permit.read(r)
+		case "pivot_passed":
+			r.Once(&seen, 1<<32)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -3288,7 +3715,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -3297,7 +3724,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -3306,22 +3733,22 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<40)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<41)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<42)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<43)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<44)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -3330,7 +3757,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<45)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -3418,10 +3845,59 @@ func (v *TaskPaused) size() int {
 	return n
 }
 
+func (v *TaskPermit) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Int(`,"max":`, int64(v.Max))
+	w.Text(`,"parked":`, string(v.Parked))
+	if v.N != 0 {
+		w.Int(`,"n":`, int64(v.N))
+	}
+	if v.State != "" {
+		w.Text(`,"state":`, string(v.State))
+	}
+	if v.At != 0 {
+		w.Literal(`,"at":`)
+		v.At.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskPermit) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "max":
+			r.Once(&seen, 1<<1)
+			v.Max = r.Int()
+		case "parked":
+			r.Once(&seen, 1<<2)
+			v.Parked = ParkedPermit(word(r))
+		case "n":
+			r.Once(&seen, 1<<3)
+			v.N = r.Int()
+		case "state":
+			r.Once(&seen, 1<<4)
+			v.State = PermitState(word(r))
+		case "at":
+			r.Once(&seen, 1<<5)
+			v.At.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *TaskProcessed) write(w *jsontext.Writer) {
 	from := len(w.B)
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
+	}
+	if v.Release != nil {
+		w.Literal(`,"release":`)
+		v.Release.write(w)
 	}
 	w.End(from)
 }
@@ -3432,6 +3908,10 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<0)
 			r.Raw(&v.Output)
+		case "release":
+			r.Once(&seen, 1<<1)
+			v.Release = new(PermitReleased)
+			v.Release.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3444,6 +3924,9 @@ func (v *TaskProcessed) size() int {
 	n := 2
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.Release != nil {
+		n += 11 + v.Release.size()
 	}
 	return n
 }
@@ -3664,6 +4147,10 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
+	if v.Release != nil {
+		w.Literal(`,"release":`)
+		v.Release.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -3687,6 +4174,10 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 				item = r.String()
 				v.NotUndone = append(v.NotUndone, item)
 			}
+		case "release":
+			r.Once(&seen, 1<<4)
+			v.Release = new(PermitReleased)
+			v.Release.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3707,6 +4198,9 @@ func (v *TaskTerminated) size() int {
 	if len(v.NotUndone) > 0 {
 		n += 14 + 32*len(v.NotUndone)
 	}
+	if v.Release != nil {
+		n += 11 + v.Release.size()
+	}
 	return n
 }
 
@@ -3726,6 +4220,10 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
+	if v.Release != nil {
+		w.Literal(`,"release":`)
+		v.Release.write(w)
+	}
 	w.End(from)
 }
 
@@ -3743,6 +4241,10 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 				item = r.String()
 				v.Left = append(v.Left, item)
 			}
+		case "release":
+			r.Once(&seen, 1<<2)
+			v.Release = new(PermitReleased)
+			v.Release.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3758,6 +4260,9 @@ func (v *TaskUndone) size() int {
 	}
 	if len(v.Left) > 0 {
 		n += 8 + 32*len(v.Left)
+	}
+	if v.Release != nil {
+		n += 11 + v.Release.size()
 	}
 	return n
 }
@@ -4492,6 +4997,14 @@ func wordOf(b []byte) string {
 		return "reports"
 	case "do":
 		return "do"
+	case "hold":
+		return "hold"
+	case "release":
+		return "release"
+	case "asked":
+		return "asked"
+	case "granted":
+		return "granted"
 	case "completed":
 		return "completed"
 	case "failed":

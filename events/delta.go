@@ -204,6 +204,14 @@ func (s *State) part(p part) any {
 		if d := s.definitions[p.id]; d != nil {
 			return d
 		}
+	case KindLimit:
+		if l := s.Limits.byName[p.id]; l != nil {
+			return l
+		}
+	case KindPermit:
+		if x := s.Limits.permit(p.id); x != nil {
+			return x
+		}
 	}
 	return nil
 }
@@ -241,6 +249,15 @@ func (s *State) restore(row PartRow) error {
 			return err
 		}
 		s.held.put(h)
+		return nil
+	case KindLimit:
+		return json.Unmarshal(row.Encoding, s.Limits.of(row.ID))
+	case KindPermit:
+		x := new(Permit)
+		if err := json.Unmarshal(row.Encoding, x); err != nil {
+			return err
+		}
+		s.Limits.restore(x)
 		return nil
 	case KindDefinition:
 		d := new(Definition)

@@ -12,7 +12,7 @@ import (
 // Kind is a kind of entity in the state.
 type Kind string
 
-// The kinds of entities. Later versions add schedules, limits and jobs.
+// The kinds of entities. Later versions add schedules and jobs.
 const (
 	KindPartition  Kind = "partition"
 	KindDefinition Kind = "definition"
@@ -23,6 +23,9 @@ const (
 	KindOutput  Kind = "output"
 	KindStep    Kind = "step"
 	KindRequest Kind = "request"
+	// KindLimit is a limit, and KindPermit a link that it knows.
+	KindLimit  Kind = "limit"
+	KindPermit Kind = "permit"
 )
 
 // hashEntity returns the first 128 bits of SHA-256 over kind, ID and encoding, separated by NUL.
@@ -80,6 +83,10 @@ func (e *entityWriter) value(v any) (err error) {
 	case *PartitionState:
 		v.write(&e.Writer)
 	case *HeldRequest:
+		v.write(&e.Writer)
+	case *Limit:
+		v.write(&e.Writer)
+	case *Permit:
 		v.write(&e.Writer)
 	case *Definition:
 		v.write(&e.Writer)

@@ -44,6 +44,11 @@ const (
 	NameTaskResumed         Name = "TaskResumed"
 	NameTaskTerminated      Name = "TaskTerminated"
 	NameTasksSwept          Name = "TasksSwept"
+	NamePermitAsked         Name = "PermitAsked"
+	NamePermitGranted       Name = "PermitGranted"
+	NamePermitReleased      Name = "PermitReleased"
+	NamePermitReturned      Name = "PermitReturned"
+	NamePermitsDecided      Name = "PermitsDecided"
 	NameInputRejected       Name = "InputRejected"
 	NameInputForwarded      Name = "InputForwarded"
 	NameInputsPassed        Name = "InputsPassed"
@@ -142,6 +147,8 @@ type Submitted struct {
 	Content  string `json:"content"`
 	ReplyTo  string `json:"reply_to,omitempty"`
 	ReplyKey string `json:"reply_key,omitempty"`
+	// Concurrency is set if the task runs only with a permit.
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -310,18 +317,6 @@ type RequestRefused struct {
 	By string `json:"by,omitempty"`
 }
 
-// TaskProcessed ends a task that succeeded.
-type TaskProcessed struct {
-	Output json.RawMessage `json:"output,omitempty"`
-}
-
-// TaskUndone ends a task all of whose effects are undone.
-type TaskUndone struct {
-	Reason string `json:"reason,omitempty"`
-	// Left lists the steps that an operator left as they are, although their undo did not succeed.
-	Left []string `json:"left,omitempty"`
-}
-
 // TaskParked makes a task wait for an operator.
 type TaskParked struct {
 	Step   string `json:"step,omitempty"`
@@ -358,16 +353,6 @@ type TaskResumed struct {
 	Request string `json:"request"`
 	Reason  string `json:"reason,omitempty"`
 	By      string `json:"by,omitempty"`
-}
-
-// TaskTerminated ends a task where it stands.
-type TaskTerminated struct {
-	Request string `json:"request"`
-	Reason  string `json:"reason,omitempty"`
-	By      string `json:"by,omitempty"`
-	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started. Those whose undo an
-	// operator skipped are among them.
-	NotUndone []string `json:"not_undone,omitempty"`
 }
 
 // TasksSwept forgets finished tasks whose retention has ended.
@@ -463,6 +448,8 @@ const (
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
 	EffectReply      = "reply"
+	// EffectPermit is an ask, a grant or a release of a permit.
+	EffectPermit = "permit"
 )
 
 // EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.

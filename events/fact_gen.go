@@ -41,6 +41,11 @@ var names = []Name{
 	NameTaskResumed,
 	NameTaskTerminated,
 	NameTasksSwept,
+	NamePermitAsked,
+	NamePermitGranted,
+	NamePermitReleased,
+	NamePermitReturned,
+	NamePermitsDecided,
 	NameInputRejected,
 	NameInputForwarded,
 	NameInputsPassed,
@@ -84,6 +89,11 @@ func (*TaskPaused) Name() Name          { return NameTaskPaused }
 func (*TaskResumed) Name() Name         { return NameTaskResumed }
 func (*TaskTerminated) Name() Name      { return NameTaskTerminated }
 func (*TasksSwept) Name() Name          { return NameTasksSwept }
+func (*PermitAsked) Name() Name         { return NamePermitAsked }
+func (*PermitGranted) Name() Name       { return NamePermitGranted }
+func (*PermitReleased) Name() Name      { return NamePermitReleased }
+func (*PermitReturned) Name() Name      { return NamePermitReturned }
+func (*PermitsDecided) Name() Name      { return NamePermitsDecided }
 func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
 func (*InputsPassed) Name() Name        { return NameInputsPassed }
@@ -161,6 +171,16 @@ func NewBody(n Name) (Body, error) {
 		return new(TaskTerminated), nil
 	case NameTasksSwept:
 		return new(TasksSwept), nil
+	case NamePermitAsked:
+		return new(PermitAsked), nil
+	case NamePermitGranted:
+		return new(PermitGranted), nil
+	case NamePermitReleased:
+		return new(PermitReleased), nil
+	case NamePermitReturned:
+		return new(PermitReturned), nil
+	case NamePermitsDecided:
+		return new(PermitsDecided), nil
 	case NameInputRejected:
 		return new(InputRejected), nil
 	case NameInputForwarded:
@@ -250,6 +270,16 @@ func nameOf(b []byte) Name {
 		return NameTaskTerminated
 	case NameTasksSwept:
 		return NameTasksSwept
+	case NamePermitAsked:
+		return NamePermitAsked
+	case NamePermitGranted:
+		return NamePermitGranted
+	case NamePermitReleased:
+		return NamePermitReleased
+	case NamePermitReturned:
+		return NamePermitReturned
+	case NamePermitsDecided:
+		return NamePermitsDecided
 	case NameInputRejected:
 		return NameInputRejected
 	case NameInputForwarded:
@@ -337,6 +367,16 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TaskTerminated:
 		b.write(w)
 	case *TasksSwept:
+		b.write(w)
+	case *PermitAsked:
+		b.write(w)
+	case *PermitGranted:
+		b.write(w)
+	case *PermitReleased:
+		b.write(w)
+	case *PermitReturned:
+		b.write(w)
+	case *PermitsDecided:
 		b.write(w)
 	case *InputRejected:
 		b.write(w)
@@ -427,6 +467,16 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *TasksSwept:
 		b.read(r)
+	case *PermitAsked:
+		b.read(r)
+	case *PermitGranted:
+		b.read(r)
+	case *PermitReleased:
+		b.read(r)
+	case *PermitReturned:
+		b.read(r)
+	case *PermitsDecided:
+		b.read(r)
 	case *InputRejected:
 		b.read(r)
 	case *InputForwarded:
@@ -515,6 +565,16 @@ func bodySize(body Body) int {
 	case *TaskTerminated:
 		return b.size()
 	case *TasksSwept:
+		return b.size()
+	case *PermitAsked:
+		return b.size()
+	case *PermitGranted:
+		return b.size()
+	case *PermitReleased:
+		return b.size()
+	case *PermitReturned:
+		return b.size()
+	case *PermitsDecided:
 		return b.size()
 	case *InputRejected:
 		return b.size()

@@ -60,7 +60,7 @@ func documentedFacts(t *testing.T) map[events.Name]bool {
 			facts[events.Name(name)] = true
 		}
 	}
-	require.Len(t, facts, 41)
+	require.Len(t, facts, 46)
 	return facts
 }
 
@@ -147,6 +147,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
 		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
 		"definition": func() any { return new(events.Definition) },
+		"permit":     func() any { return new(events.PermitMessage) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {

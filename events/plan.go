@@ -87,6 +87,8 @@ type Policy struct {
 type Acceptance struct {
 	Labels   map[string]string
 	Priority int
+	// Concurrency is nil if the task needs no permit to run.
+	Concurrency *Concurrency
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

@@ -81,6 +81,9 @@ type State struct {
 	// Void counts the records that the fold skipped since the state was opened.
 	Void int64
 
+	// Limits are those that live here.
+	Limits Limits
+
 	// tasks holds nil for a task that was swept and may still be in the store.
 	tasks       map[string]*Task
 	swept       map[string]sweptTask
@@ -141,6 +144,7 @@ func NewState(partition int32, load Loader) *State {
 		tasks:       map[string]*Task{},
 		swept:       map[string]sweptTask{},
 		held:        heldRequests{},
+		Limits:      Limits{byName: map[string]*Limit{}},
 		definitions: map[string]*Definition{},
 		load:        load,
 		parts:       map[part]Hash{},

@@ -42,6 +42,7 @@ func story(t tester) *scribe {
 	w.waits()
 	w.signals()
 	w.functions()
+	w.permits()
 	w.notYet()
 	w.inputs()
 	w.replies()

@@ -97,6 +97,9 @@ type Task struct {
 	Reminders int     `json:"reminders,omitzero"`
 	RemindAt  Instant `json:"remind_at,omitzero"`
 
+	// Permit is set if the workflow limits how many of its tasks run at a time.
+	Permit *TaskPermit `json:"permit,omitempty"`
+
 	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`
 	DeadlinePassed bool `json:"deadline_passed,omitzero"`

@@ -31,6 +31,7 @@ func correctTime(s *State, b *TimeCorrected) error {
 	}
 	p.Time, p.Correcting = b.To, b.To
 	p.Since, p.JumpedAt, p.ForgottenBefore = min(p.Since, b.To), min(p.JumpedAt, b.To), min(p.ForgottenBefore, b.To)
+	correctPermits(s, b.To)
 	for _, h := range s.Held() {
 		latest := b.To.Add(p.Settings.HoldFor(h.Request.Kind).Std())
 		//mutant:corrected-hold-ends
@@ -83,6 +84,9 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 		t.RemindAt = min(t.RemindAt, to.Add(wait))
 	}
 	t.HaltedAt = min(t.HaltedAt, to)
+	if t.Permit != nil {
+		t.Permit.At = min(t.Permit.At, to)
+	}
 	if t.Paused != nil {
 		t.Paused.Since = min(t.Paused.Since, to)
 	}

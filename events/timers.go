@@ -14,6 +14,7 @@ const (
 	TimerNotBefore  TimerKind = "not_before"
 	TimerDeadline   TimerKind = "deadline"
 	TimerReminder   TimerKind = "reminder"
+	TimerPermit     TimerKind = "permit"
 	TimerExpiry     TimerKind = "expiry"
 	TimerHorizon    TimerKind = "horizon"
 )
@@ -60,6 +61,9 @@ func (t *Task) Timers() []Timer {
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.Undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})
+	}
+	if m, ok := t.Permit.timer(); ok {
+		list = append(list, m)
 	}
 	if t.RemindAt != 0 {
 		list = append(list, Timer{Due: t.RemindAt, Kind: TimerReminder})

@@ -52,7 +52,7 @@ func begins(t *Task, f *Fact) error {
 	if !waits {
 		return t.stepStarted(f, f.Body.(*StepStarted))
 	}
-	if !t.Starts() || t.State == TaskStateUndoing {
+	if !t.Starts() || t.State == TaskStateUndoing || !Permitted(t) {
 		return fmt.Errorf("%w: step %q begins to wait while the task is %s", ErrImpossible, b.Step, t.State)
 	}
 	s, err := t.open(b.Step, b.Name())

@@ -59,8 +59,11 @@ func (o *outline) checkAcceptance(at setting) {
 	for _, l := range o.labels {
 		at.template(l.value, l.path)
 	}
+	at.taskMembers = priorityMembers
+	if o.concurrency != nil {
+		at.template(o.concurrency.value, o.concurrency.path)
+	}
 	if o.priority != nil {
-		at.taskMembers = priorityMembers
 		at.template(o.priority.value, o.priority.path)
 	}
 }
@@ -85,8 +88,8 @@ func compileAcceptance(d *Definition) (labels []label, priority *exprlang.Templa
 	return labels, priority, nil
 }
 
-// Accept returns what a task gets when its submission is accepted: its own labels and priority, and those of the definition that it
-// does not have. It returns every fault of the input and of these expressions, with pointers into the submission. version is that of
+// Accept returns what a task gets when its submission is accepted: its own labels and priority, those of the definition that it
+// does not have, and the limit of the tasks that share its key. It returns every fault of the input and of these expressions, with pointers into the submission. version is that of
 // the definition.
 func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance, []InputFault) {
 	out := events.Acceptance{Labels: sub.Labels, Priority: sub.Priority}
@@ -94,7 +97,7 @@ func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance
 	for _, f := range p.ValidateInput(sub.Input) {
 		faults = append(faults, InputFault{"/input" + f.Pointer, f.Message})
 	}
-	if len(faults) > 0 || len(p.labels) == 0 && (p.priority == nil || sub.Priority != 0) {
+	if len(faults) > 0 || len(p.labels) == 0 && p.concurrency == nil && (p.priority == nil || sub.Priority != 0) {
 		return out, faults
 	}
 	t := &events.Task{ID: sub.ID, Workflow: p.definition.Workflow, Version: version, Labels: maps.Clone(sub.Labels), Input: sub.Input}
@@ -123,6 +126,14 @@ func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance
 		var err error
 		if out.Priority, err = evalPriority(p.priority, &env); err != nil {
 			faults = append(faults, InputFault{"/priority", err.Error()})
+		}
+		out.Cost += env.Close()
+	}
+	if p.concurrency != nil && len(faults) == 0 {
+		env = Env{task: t}
+		var err error
+		if out.Concurrency, err = p.evalConcurrency(&env); err != nil {
+			faults = append(faults, InputFault{"/input", err.Error()})
 		}
 		out.Cost += env.Close()
 	}

@@ -42,6 +42,7 @@ type body struct {
 	Deadline    events.Duration            `json:"deadline"`
 	Labels      map[string]json.RawMessage `json:"labels"`
 	Priority    json.RawMessage            `json:"priority"`
+	Concurrency *bodyConcurrency           `json:"concurrency"`
 	Defaults    bodyDefaults               `json:"defaults"`
 	Steps       map[string]bodyStep        `json:"steps"`
 	Output      json.RawMessage            `json:"output"`
@@ -122,7 +123,7 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 	}
 	def := &Definition{
 		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Labels: b.Labels,
-		Priority: present(b.Priority), Output: present(b.Output),
+		Priority: present(b.Priority), Concurrency: b.Concurrency.complete(), Output: present(b.Output),
 	}
 	forward := b.forwardOnly(g)
 	for _, id := range order {

@@ -49,7 +49,7 @@ func TestAStepNamesTheOperationsThatItCalls(t *testing.T) {
 	require.Equal(t, []events.Call{{Agent: "packer", Operation: events.Do}, {Agent: "unpacker", Operation: events.Undo}}, step.Calls())
 }
 
-// An undo without an operation of its own is that of the step's operation, unless another agent does it.
+// An undo that names no operation is that of the step's operation, unless another agent does it.
 func TestAStepNamesTheOperationOfItsAgent(t *testing.T) {
 	t.Parallel()
 	for undo, want := range map[string]events.Call{

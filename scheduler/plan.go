@@ -73,11 +73,17 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.ParkDue != "" {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
+	if fact := permitFact(t); fact != nil {
+		return events.Plan{Facts: []events.Body{fact}}, nil
+	}
 	if !t.Starts() {
 		return events.Plan{}, nil
 	}
 	if t.State == events.TaskStateUndoing {
 		return s.planUndo(t)
+	}
+	if !events.Permitted(t) {
+		return events.Plan{}, nil
 	}
 	p, err := s.prepared(t)
 	if err != nil {
@@ -143,6 +149,9 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 			}
 		}
 		return 0, false, err
+	}
+	if !events.Permitted(t) {
+		return 0, false, nil
 	}
 	p, err := s.prepared(t)
 	if err != nil {

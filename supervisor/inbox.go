@@ -58,6 +58,7 @@ func reportJudgements() map[string]judgement {
 	for _, v := range events.Verbs() {
 		all[v.Type()] = (*inbox).judgeRequest
 	}
+	permitJudgements(all)
 	return all
 }
 

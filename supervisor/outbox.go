@@ -151,7 +151,9 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	case *events.TaskReminded:
 		return x.alert(t, f, Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since})
 	case *events.TaskUndone:
-		return x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason})
+		return append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), permitEffects(x, f)...)
+	case *events.TaskProcessed, *events.TaskTerminated, *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
+		return permitEffects(x, f)
 	case *events.DeadlinePassed:
 		return x.alert(t, f, Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action})
 	case *events.StepFailed:

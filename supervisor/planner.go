@@ -193,8 +193,10 @@ func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
 		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}
 	}
 	if parked, ok := body.(*events.TaskParked); ok && parked.Step == "" && p.noOutput == t.ID {
-		return &events.TaskProcessed{Output: json.RawMessage("null")}
+		body = &events.TaskProcessed{Output: json.RawMessage("null")}
 	}
+	//mutant:end-releases-permit
+	events.Release(t, body)
 	return body
 }
 
@@ -228,7 +230,11 @@ func (p *planner) park(t *events.Task, reason string) error {
 	if t.State == events.TaskStateError || t.State.Ended() {
 		return nil
 	}
-	return p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
+	err := p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
+	if b := events.UnusedPermit(t); b != nil && err == nil {
+		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
+	}
+	return err
 }
 
 // start begins an attempt that was admitted, if it is still due.

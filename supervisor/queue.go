@@ -132,7 +132,7 @@ func same(lanes []*lane) int {
 	return n
 }
 
-// next returns the lane whose first attempt comes first, nil if none holds any, and the first attempt of the others, nil if there is none.
+// next returns the lane whose first attempt comes first, nil if all are empty, and the first attempt of the others, nil if they are empty.
 func next(lanes []*lane) (first *lane, until *events.Ready) {
 	for _, l := range lanes {
 		switch {

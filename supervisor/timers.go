@@ -66,6 +66,7 @@ var timerKinds = []timerKind{
 	{kind: events.TimerQuiet},
 	{kind: events.TimerNotBefore, decide: (*timers).passNotBefore},
 	{kind: events.TimerReminder, decide: (*timers).remind},
+	{kind: events.TimerPermit, decide: (*timers).askAgain},
 }
 
 func rowOf(k events.TimerKind) *timerKind {
@@ -87,6 +88,7 @@ var partitionTimers = []partitionTimer{
 	{events.TimerExpiry, everyInput, (*timers).heldDue, (*timers).expireHeld},
 	//mutant:sweep-waits-for-submissions
 	{events.TimerHorizon, everyInput, (*timers).sweepDue, (*timers).sweep},
+	{events.TimerPermit, nil, (*timers).permitsDue, (*timers).firePermits},
 }
 
 // Bounds of one look at the timers; the rest comes with the next batch.

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 )

@@ -180,13 +180,33 @@ class Kept(Entity):
     order = "request! signal! payload fact!"
 
 
+class Link(Entity):
+    order = "task! incarnation! run! path operation n!"
+
+    def name(self):
+        text = (json.loads(self.get(n, '""')) for n in ("task", "incarnation", "run", "n", "operation", "path"))
+        return "\0".join(map(str, text))
+
+
+class Concurrency(Entity):
+    order = "limit! max! parked! n state at"
+
+
+class Limit(Entity):
+    order = "name! max! version!"
+
+
+class Permit(Entity):
+    order = "limit! link! priority asked! granted_at ends_at"
+
+
 class Held(Entity):
     order = "request! expires_at! cause! cause_hash"
 
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at permit pivot_passed deadline_passed quiet_at
         completions traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -288,7 +308,7 @@ LAPSED = '{"class":"timeout","message":"its time was over"}'
 class State:
     def __init__(self, partition):
         self.partition = Partition(partition=str(partition), inputs={}, delayed={})
-        self.tasks, self.held, self.definitions = {}, {}, {}
+        self.tasks, self.held, self.definitions, self.limits = {}, {}, {}, {}
         self.ordinal, self.ident, self.next, self.broken = 0, "", 0, False
 
     def hash(self):
@@ -297,6 +317,8 @@ class State:
         entities = [("partition", "", p.text())] + [e for k, t in self.tasks.items() for e in t.entities(k)]
         entities += [("definition", k, d.text()) for k, d in self.definitions.items()]
         entities += [("held", t + "\0" + r, h.text()) for (t, r), h in self.held.items()]
+        for name, (limit, permits) in self.limits.items():
+            entities += [("limit", name, limit.text())] + [("permit", name + "\0" + k, x.text()) for k, x in permits.items()]
         total = 0
         for kind, ident, text in entities:
             digest = hashlib.sha256("\0".join((kind, ident, encoded(text))).encode()).digest()
@@ -353,6 +375,10 @@ class State:
         for held in self.held.values():
             hold = span("24h") if held["request"]["kind"] == '"signal"' else span(members(p["settings"])["held_for"])
             cut(held, "expires_at", less(to, -hold))
+        for _, permits in self.limits.values():
+            for x in permits.values():
+                lasting(x, "ends_at", "granted_at", to)
+                cut(x, "granted_at", to)
 
     def after(self, position):
         def rank(text):
@@ -386,6 +412,8 @@ class State:
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
+            if "concurrency" in body:
+                t["permit"] = Concurrency(members(body["concurrency"]))
             t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
@@ -418,8 +446,46 @@ class State:
             p["delayed"].pop(json.loads(body["destination"]), None)
         elif kind == "TimeCorrected" and "settled" in body:
             assert p.pop("correcting") == body["to"]
-        elif kind not in ("InputForwarded", "StateHash"):
+        elif kind == "PermitsDecided":
+            self.permits(json.loads(body["limit"]), body, quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))), time)
+        elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
             self.of_task(kind, body, h, time)
+
+    def permits(self, name, body, at, time):
+        def link(text):
+            return Link(members(text))
+
+        if "asked" in body:
+            ask = members(body["asked"])
+            limit, permits = self.limits.setdefault(name, (Limit(name=body["limit"]), {}))
+            if int(ask["version"]) > int(limit["version"]):
+                limit.take(ask, "max", "version")
+            x = Permit(limit=body["limit"], link=link(ask["link"]), asked=at)
+            x.keep(ask, "priority")
+            permits[x["link"].name()] = x
+        limit, permits = self.limits[name]
+        if "ending" in body:
+            end = members(body["ending"])
+            permits[link(end["link"]).name()].update(granted_at=time, ends_at=end["quiet_at"])
+        if "released" in body:
+            del permits[link(body["released"]).name()]
+        if "granted" in body:
+            permits[link(body["granted"]).name()]["granted_at"] = time
+        if not permits:
+            del self.limits[name]
+
+    def PermitAsked(self, t, body, time):
+        t["permit"].update(n=members(body["link"])["n"], state='"asked"', at=time)
+
+    def PermitGranted(self, t, body, time):
+        t["permit"].update(state='"granted"', at=time)
+
+    def PermitReleased(self, t, body, time):
+        t["permit"].clear_of("state", "at")
+
+    def release(self, t, body, time):
+        if "release" in body:
+            self.PermitReleased(t, members(body["release"]), time)
 
     def of_task(self, kind, body, h, time):
         t = self.tasks[h["ce_subject"]]
@@ -616,11 +682,13 @@ class State:
             t.turn_back('"the deadline passed"')
 
     def TaskProcessed(self, t, body, time):
+        self.release(t, body, time)
         t.update(state='"processed"', ended_at=time)
         t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
+        self.release(t, body, time)
         t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
 
     def TaskParked(self, t, body, time):
@@ -647,6 +715,7 @@ class State:
         t.go_on(time)
 
     def TaskTerminated(self, t, body, time):
+        self.release(t, body, time)
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
         t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
@@ -730,8 +799,9 @@ class State:
             cut(t, "remind_at", less(to, -wait))
         cut(t, "parked_at", to)
         cut(t, "halted_at", to)
-        if "paused" in t:
-            cut(t["paused"], "since", to)
+        for part in "paused", "permit":
+            if part in t:
+                cut(t[part], "since" if part == "paused" else "at", to)
         t["updated_at"] = to
 
 

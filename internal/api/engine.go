@@ -34,6 +34,8 @@ type Tasks interface {
 	Held(ctx context.Context, task, request string) (*events.Request, error)
 	// Queued returns the attempts of a task that could start now and are waiting in their agent's queue.
 	Queued(ctx context.Context, id string) ([]events.ReadyKey, error)
+	// Limit returns a limit for which some task waits or of which some task has a permit; nil if no task does.
+	Limit(ctx context.Context, name string) (*events.Limit, error)
 }
 
 // Lists reads lists of tasks.

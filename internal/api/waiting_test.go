@@ -147,3 +147,39 @@ func TestATaskSaysUntilWhenItsStepsSleep(t *testing.T) {
 	w.engine.Change("x", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{Since: later} })
 	require.Contains(t, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"], sleeps)
 }
+
+// A task that needs a permit says who has it, and whether that task goes on.
+func TestATaskSaysWhoHoldsItsPermit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const limit = "concurrency/payment/c-17"
+	for _, id := range []string{"x", "order-9"} {
+		w.do("PUT", "/v1/tasks/"+id, good)
+	}
+	asked := events.At(time.Now().Add(-time.Minute))
+	w.engine.Change("x", &events.PermitAsked{}, func(t *events.Task) {
+		t.Permit = &events.TaskPermit{Concurrency: events.Concurrency{Limit: limit, Max: 1}, N: 1, State: events.PermitStateAsked, At: asked}
+	})
+	waits := func() any { return w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[0] }
+	require.Equal(t, map[string]any{"kind": "concurrency", "for": "payment/c-17", "since": asked.String()}, waits())
+	var rows [][]byte
+	for _, x := range []events.Permit{{GrantedAt: 1, Link: events.Link{Task: "order-9", Run: 1, N: 1}}, {Link: events.Link{Task: "x", Run: 1, N: 1}}} {
+		x.Limit = limit
+		b, err := events.Marshal(&x)
+		require.NoError(t, err)
+		rows = append(rows, b)
+	}
+	var err error
+	w.engine.Limits = map[string]*events.Limit{}
+	w.engine.Limits[limit], err = events.ReadLimit([]byte(`{"name":"concurrency/payment/c-17","max":1,"version":1}`), rows)
+	require.NoError(t, err)
+	require.Equal(t, "payment/c-17: held by order-9", waits().(map[string]any)["for"])
+	w.engine.Change("order-9", &events.TaskParked{}, func(t *events.Task) {
+		t.State, t.ParkedAt = events.TaskStateError, events.At(time.Now().Add(-3*time.Hour-100*time.Millisecond))
+	})
+	require.Contains(t, waits().(map[string]any)["for"], "payment/c-17: held by order-9 (parked 3h")
+	w.engine.Change("order-9", &events.TaskPaused{}, func(t *events.Task) {
+		t.State, t.Paused = events.TaskStateProcessing, &events.Paused{Since: events.At(time.Now().Add(-2*time.Hour - 100*time.Millisecond))}
+	})
+	require.Contains(t, waits().(map[string]any)["for"], "held by order-9 (paused 2h")
+}

@@ -121,6 +121,8 @@ func wait(f api.HistoryEvent) string {
 		StartBy   events.Instant `json:"start_by"`
 		NotBefore events.Instant `json:"not_before"`
 		By        string         `json:"by"`
+		Limit     string         `json:"limit"`
+		Repeat    bool           `json:"repeat"`
 		Output    struct {
 			Signal string `json:"signal"`
 		} `json:"output"`
@@ -147,6 +149,14 @@ func wait(f api.HistoryEvent) string {
 		return data.By + " sent the signal " + data.Signal
 	case name == events.NameSignalReceived:
 		return "the signal " + data.Signal
+	case name == events.NamePermitAsked && data.Repeat:
+		return "it still waits for a permit of " + data.Limit
+	case name == events.NamePermitAsked:
+		return "it needs a permit of " + data.Limit
+	case name == events.NamePermitGranted:
+		return "it has a permit of " + data.Limit
+	case name == events.NamePermitReleased:
+		return "it gave its permit of " + data.Limit + " back"
 	case name == events.NameStepCompleted && data.Signal != "":
 		return "it took the signal " + data.Output.Signal
 	}

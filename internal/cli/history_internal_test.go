@@ -42,6 +42,10 @@ func TestAHistorySaysWhatAnOperatorDecided(t *testing.T) {
 		{&events.WaitStarted{Step: "s", Signals: []string{"yes"}, Until: 1000}, "it waits for the signal yes, until 1970-01-01T00:00:01.000Z"},
 		{&events.StepQueued{Step: "s", StartBy: 1000}, "its first attempt must start by 1970-01-01T00:00:01.000Z"},
 		{&events.SignalReceived{Request: "q", Signal: "yes"}, "the signal yes"},
+		{&events.PermitAsked{Limit: "concurrency/w/k"}, "it needs a permit of concurrency/w/k"},
+		{&events.PermitAsked{Limit: "concurrency/w/k", Repeat: true}, "it still waits for a permit of concurrency/w/k"},
+		{&events.PermitGranted{Limit: "concurrency/w/k"}, "it has a permit of concurrency/w/k"},
+		{&events.PermitReleased{Limit: "concurrency/w/k"}, "it gave its permit of concurrency/w/k back"},
 		{&events.SignalReceived{Request: "q", Signal: "yes", By: "ada"}, "ada sent the signal yes"},
 		{&events.StepCompleted{Step: "s", Signal: "q", Output: []byte(`{"signal":"yes"}`)}, "it took the signal yes"},
 	} {

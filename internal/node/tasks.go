@@ -44,6 +44,11 @@ func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) 
 	return t.store.Partition(t.home(id)).Queued(id)
 }
 
+// Limit implements api.Tasks.
+func (t *tasks) Limit(_ context.Context, name string) (*events.Limit, error) {
+	return t.store.Partition(t.home(name)).Limit(name)
+}
+
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	asOf := t.asOf(q.Partitions) // before the list is read, so that the list includes all of that

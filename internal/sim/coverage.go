@@ -121,6 +121,14 @@ const (
 	sawExpression
 	sawCheckFailed
 	sawSkipped
+	sawPermitWaits
+	sawPermitGiven
+	sawPermitRepeated
+	sawPermitInDoubt
+	sawPermitReturned
+	sawPermitParked
+	sawPermitUnused
+	sawPermitPassed
 	sawParked
 	sawReminded
 	sawPanicInput
@@ -348,6 +356,14 @@ var named = [situations]struct {
 	sawSignalRace:         {name: "a wait times out while a signal is unread", rare: true},
 	sawGivenInput:         {name: "a retry gives another input", rare: true},
 	sawSkipped:            {name: "a step is skipped"},
+	sawPermitWaits:        {name: "a task waits for a permit that others have"},
+	sawPermitGiven:        {name: "a permit that is given back goes to the next task"},
+	sawPermitRepeated:     {name: "an ask or a grant is repeated after an hour", rare: true},
+	sawPermitInDoubt:      {name: "a permit is free only when no attempt in doubt can act", rare: true},
+	sawPermitReturned:     {name: "a grant comes to a task that does not need it", rare: true},
+	sawPermitParked:       {name: "a parked task gives its permit back", rare: true},
+	sawPermitUnused:       {name: "a task that is paused or undone gives back what it has not used", rare: true},
+	sawPermitPassed:       {name: "a record about a permit comes twice"},
 	sawParked:             {name: "a task is parked"},
 	sawReminded:           {name: "the alert of a parked task is repeated"},
 	sawPanicInput:         {name: "an input makes deciding panic"},

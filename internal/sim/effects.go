@@ -41,8 +41,10 @@ type debt struct {
 }
 
 // DestinationOf says what an effect of a fact waits for, in the words of EffectsDelayed. It is independent of the owner's code.
-func DestinationOf(f *events.Fact, kind string) string {
+func DestinationOf(f *events.Fact, kind string, partitions int32) string {
 	switch kind {
+	case events.EffectPermit:
+		return permitTo(f, partitions)
 	case events.EffectAlert:
 		return "alerts"
 	case events.EffectWork:
@@ -129,7 +131,16 @@ func (e *effects) believes(f *events.Fact, b *events.StepFailed) {
 }
 
 // EffectsOf lists the effects of a fact. It is independent of the owner's code.
-func EffectsOf(f *events.Fact) []string {
+func EffectsOf(f *events.Fact) (kinds []string) {
+	kinds = otherEffectsOf(f)
+	if _, _, _, ok := permitOf(f); ok {
+		kinds = append(kinds, events.EffectPermit)
+	}
+	return kinds
+}
+
+// otherEffectsOf lists the effects of a fact that are not about permits.
+func otherEffectsOf(f *events.Fact) []string {
 	switch b := f.Body.(type) {
 	case *events.StepStarted, *events.CompensationStarted:
 		return []string{events.EffectWork}
@@ -147,7 +158,7 @@ func EffectsOf(f *events.Fact) []string {
 		switch b.Kind {
 		case events.EffectForward:
 			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork:
+		case events.EffectWork, events.EffectPermit:
 			return []string{events.EffectAlert}
 		}
 	}
@@ -197,6 +208,9 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	}
 	if a.Kind == events.EffectWork {
 		e.asks(s, f, &a)
+	}
+	if a.Kind == events.EffectPermit {
+		e.speaks(f, &a)
 	}
 	e.w.note("%s/%d sends %s %s", s.node.name, e.p.id, a.Kind, id)
 	return e.key(f.Position(), a.Kind)

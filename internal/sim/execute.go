@@ -365,6 +365,8 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 	case isReplies(a.Topic):
 		w.parts[from].answers.arrives(a.Topic, r)
 	case a.Topic == "alerts":
+	case a.Kind == events.EffectPermit:
+		permitLands(w, &r)
 	default:
 		in, p := events.Input(a.Topic), w.parts[r.Partition]
 		p.inputs.put(in, r, w.parts[from].inputs.forwarded(&r, in))

@@ -72,7 +72,7 @@ func (q *inputs) put(in events.Input, r events.Record, m *meta) {
 		}
 	}
 	t.meta = append(t.meta, &c)
-	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage"}[c.Kind], c.Task)
+	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit"}[c.Kind], c.Task)
 	q.w.land(&t.topic, []events.Record{r})
 }
 
@@ -128,7 +128,7 @@ func (q *inputs) WasHeld(task, request string) bool { return q.held[task+"\x00"+
 // Unsent implements Witness.
 func (q *inputs) Unsent(task string) string {
 	for _, d := range q.p.effects.owed {
-		if _, delayed := q.p.state.Partition.Delayed[d.to]; d.fact.Task == task && !delayed && !q.p.effects.arrived[d.key] {
+		if _, delayed := q.p.state.Partition.Delayed[d.to]; d.fact.Task == task && !delayed && !q.p.effects.arrived[d.key] && StillOwed(q.p.state, d.fact, d.to) {
 			return d.key
 		}
 	}

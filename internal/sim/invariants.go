@@ -27,6 +27,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.planned(f)
 	p.inputs.reported(f)
 	p.sagas.judge(f)
+	p.permits(f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -149,6 +150,8 @@ func (p *partition) after(f *events.Fact, by *producer) {
 			p.w.fail("INV12: a dead letter is given up")
 		}
 		p.effects.arrived[p.effects.key(b.Of, b.Kind)] = true
+		w := p.w
+		w.permitsLost = w.permitsLost || b.Kind == events.EffectPermit
 	}
 	if t != nil {
 		p.sagas.agrees(t)
@@ -156,7 +159,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 	}
 	p.answers.after(f)
 	for _, kind := range EffectsOf(f) {
-		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind)})
+		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind, p.w.opt.Partitions)})
 	}
 }
 

@@ -42,6 +42,7 @@ type Input struct {
 	Content string
 	Report  events.Report
 	Request events.Request
+	Permit  Permit
 	// Early says that a report landed before its attempt began. No agent had been asked by then, so the report may be passed,
 	// even if the attempt runs when a fact passes it.
 	Early bool
@@ -61,6 +62,7 @@ const (
 	InputReport     InputKind = 2
 	InputRequest    InputKind = 3
 	InputGarbage    InputKind = 4
+	InputPermit     InputKind = 5
 )
 
 // Outcome says whether the input is a report about the attempt, in the first run of the task with this ticket.
@@ -193,6 +195,8 @@ func (j *Judge) needsFact(x *Input) string {
 		if r := &x.Report; t != nil && r.Result != events.ResultProgress && r.Ticket == t.Incarnation && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
 			return "its attempt is running"
 		}
+	case InputPermit:
+		return j.needsPermitFact(&x.Permit)
 	case InputRequest:
 		switch id := x.Request.ID; {
 		case j.WasHeld(x.Task, id): // it repeats a request that was held, and then consumed or expired

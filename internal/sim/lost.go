@@ -59,6 +59,7 @@ func (q *inputs) accept(in events.Input) {
 	if to < from || to == 0 {
 		return
 	}
+	q.w.permitsLost = true
 	q.accepted = append(q.accepted, events.AcceptedLoss{Input: in, Partition: q.p.id, From: from, To: to})
 	q.w.note("an operator gives up %s/%d from %d to before %d", in, q.p.id, from, to)
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -37,6 +39,12 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 	})
 	for _, h := range s.Held() {
 		add(events.KindHeld, h.Request.Task+"\x00"+h.Request.ID, h)
+	}
+	for l := range s.Limits.All() {
+		add(events.KindLimit, l.Name, l)
+		for x := range l.Permits() {
+			add(events.KindPermit, l.Name+"\x00"+strings.Join([]string{x.Link.Task, x.Link.Incarnation, strconv.Itoa(x.Link.Run), strconv.Itoa(x.Link.N), string(x.Link.Operation), x.Link.Path}, "\x00"), x)
+		}
 	}
 	for _, w := range compiled() {
 		if d := s.Definition(w.Version.Hash); d != nil {

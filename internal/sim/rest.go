@@ -68,7 +68,7 @@ func (w *World) unrest() string {
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) {
+			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) && events.Permitted(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			// (A deadline may be hours away.)
@@ -79,6 +79,9 @@ func (w *World) unrest() string {
 			}
 			return true
 		})
+	}
+	if why := PermitRest(statesOf(w), lastly); why != "" {
+		left = append(left, why)
 	}
 	slices.Sort(left) // parts of it come from maps
 	return strings.Join(left, "; ")

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -43,6 +44,8 @@ type saga struct {
 	// kept are the signals that no step has taken.
 	kept      []events.SignalReceived
 	completed []string // in order
+	// permit is nil if the task needs none.
+	permit *sagaPermit
 }
 
 // sagas are the tasks of a partition.
@@ -90,7 +93,7 @@ type sagaStep struct {
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
+	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -109,7 +112,7 @@ func (a *sagas) judge(f *events.Fact) {
 	}
 	body := f.Body
 	switch b := body.(type) {
-	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed:
+	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed, *events.PermitReturned:
 		return
 	case *events.Submitted:
 		if a.byTask[f.Task] != nil {
@@ -180,6 +183,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		s.undoRuns, s.undone = false, true
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
+	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased:
+		return g.permits(f)
 	case *events.SignalReceived:
 		return g.keeps(a.w, b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
@@ -187,12 +192,9 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.NotBeforePassed, *events.DeadlinePassed:
 		return a.passes(g, f)
 	case *events.TaskProcessed:
-		return g.ends(b)
+		return cmp.Or(g.releases(b.Release), g.ends(b))
 	case *events.TaskUndone:
-		if why := g.leftSteps(b); why != "" {
-			return why
-		}
-		return g.endsUndone()
+		return cmp.Or(g.leftSteps(b), g.releases(b.Release), g.endsUndone())
 	case *events.TaskParked:
 		if why := g.parks(f, b); why != "" {
 			return why
@@ -225,6 +227,8 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "a step starts in a task that is undone, is parked or paused, must be parked, or waits for its time"
 	case s.running || s.over() || s.wait != nil:
 		return "INV7: a step that runs or has ended starts"
+	case !g.permit.has():
+		return "a step starts without the permit that its task needs"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
 	case b.Attempt != s.attempt+1:
@@ -465,9 +469,9 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore || !g.permit.agrees(t) {
 		plain := *g
-		plain.def, plain.steps, plain.kept = nil, nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept, plain.permit = nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {

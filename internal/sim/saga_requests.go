@@ -27,6 +27,9 @@ func (g *saga) answers(f *events.Fact, body events.Body) string {
 		g.paused = false
 		g.goesOn(f)
 	case *events.TaskTerminated:
+		if why := g.releases(b.Release); why != "" {
+			return why
+		}
 		return g.terminates(b)
 	case *events.RequestRefused:
 		if !g.once(b.Request) {

@@ -250,6 +250,8 @@ func (q *inputs) seePassed(m *meta) {
 		w.saw(sawDuplicate)
 	case InputRequest:
 		w.saw(sawRequestTwice)
+	case InputPermit:
+		w.saw(sawPermitPassed)
 	case InputReport:
 		g, r := q.p.sagas.byTask[m.Task], m.Report
 		switch {

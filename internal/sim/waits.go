@@ -31,6 +31,8 @@ func (a *sagas) waits(g *saga, f *events.Fact, b *events.WaitStarted) string {
 		return "a step begins to wait in a task that is undone, is parked or paused, must be parked, or waits for its time"
 	case s.running || s.over() || s.attempt > 0 || s.wait != nil:
 		return "INV7: a step that waits, runs or has ended begins to wait"
+	case !g.permit.has():
+		return "a step begins to wait without the permit that its task needs"
 	case a.cancelled[f.Task]:
 		return "a step begins to wait although a cancel was held before the task was accepted"
 	}

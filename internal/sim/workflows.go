@@ -72,13 +72,27 @@ steps:
   w: {needs: [a], wait: {signal: [go, stop], schema: {type: object}}, complete_within: 4s, fail_if: "${ output.signal == 'stop' }"}
   v: {needs: [a], wait: {signal: go, schema: {type: object}}, complete_within: 3s, on_timeout: continue}
   b: {needs: [w, v], agent: beta}
+`, `
+workflow: lone
+concurrency: {key: "${ input?.key }", max: 1}
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  b: {needs: [a], sleep: 500ms}
+`, `
+workflow: few
+concurrency: {key: "${ input.extra == true }", max: 2, parked: release}
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
+steps:
+  a: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  b: {agent: beta}
 `}
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
-var applications = []int{0, 1, 2, 5, 6, 3, 4, 0}
+var applications = []int{0, 1, 2, 5, 6, 7, 8, 3, 4, 0}
 
-const appliedAtStart = 5
+const appliedAtStart = 7
 
 // Workflow is a compiled workflow.
 type Workflow struct {

@@ -38,7 +38,10 @@ type World struct {
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
-	clocks     clocks
+	// permitsLost says that a record about a permit may have been lost, so that it is repeated after an hour, and patient that the world waits
+	// for that.
+	permitsLost, patient bool
+	clocks               clocks
 	// mute says until when a topic takes no effect.
 	mute map[string]events.Instant
 	// absent are the agents that are away for hours, with the times at which they left.
@@ -98,6 +101,10 @@ func play(seed uint64, opt Options) *World {
 	w.heal()
 	w.away()
 	w.loop(w.now.Add(healing), w.atRest)
+	if w.violation == "" && !w.atRest() && w.permitsLost {
+		w.patient = true
+		w.loop(w.now.Add(3*events.RepeatAfter), w.atRest)
+	}
 	if w.violation == "" && !w.atRest() {
 		w.fail("the world does not come to rest: %s", w.unrest())
 	}

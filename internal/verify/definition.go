@@ -9,7 +9,13 @@ import (
 
 // definition is the part of a workflow's definition that the model needs.
 type definition struct {
-	Steps []stepRule `json:"steps"`
+	Steps       []stepRule       `json:"steps"`
+	Concurrency *concurrencyRule `json:"concurrency"`
+}
+
+type concurrencyRule struct {
+	Max    int    `json:"max"`
+	Parked string `json:"parked"`
 }
 
 type stepRule struct {

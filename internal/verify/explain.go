@@ -50,6 +50,8 @@ func (p *partition) explainEnd() {
 	switch m.kind {
 	case string(events.WaitingOperator), string(events.WaitingPaused):
 		say("it waits for %s", events.Waiting(m.kind).Says())
+	case string(events.WaitingConcurrency):
+		say("it is %s: it waits for %s (%s)", s.state(), events.WaitingConcurrency.Says(), s.permit.Limit)
 	case "none":
 		say("it is %s, and nothing will move it", s.state())
 	case "running":

@@ -276,6 +276,10 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		wrong("", "the record cannot be read (%v)", err)
 		return
 	}
+	if isPermit(env.Type) {
+		silentPermit(p, j, env.Type, data, wrong)
+		return
+	}
 	id, err := events.TaskID(r.Key, env.Subject, q.Task)
 	if err != nil {
 		wrong("", "the record names no task (%v)", err)

@@ -10,7 +10,7 @@ import (
 // mover describes what will move a live task.
 type mover struct {
 	// kind is running, ready, due (a fact follows at once from the state), none, or what the task waits for: operator, paused, retry,
-	// cool_down, quiet, not_before, sleep or signal.
+	// cool_down, quiet, not_before, sleep, signal or concurrency.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -54,6 +54,8 @@ func (s *story) next() mover {
 		return *wait
 	case s.back:
 		return s.nextUndo()
+	case !s.permit.has():
+		return s.permit.next(s)
 	}
 	return s.nextStep()
 }
@@ -122,8 +124,8 @@ func (p *partition) rest(s *story) {
 		return
 	}
 	p.count.Live++
-	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingSignal) && m.since == 0 {
-		return // an operator moves it, or whoever sends the signal
+	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingSignal) && m.since == 0 {
+		return // an operator moves it, or whoever sends the signal, or the end of another task
 	}
 	late := p.cfg.Now.Sub(m.since)
 	switch m.kind {

@@ -50,6 +50,7 @@ type partition struct {
 	swept    map[digest]uint64                // forgotten after a submission was judged
 	held     map[string]map[string]inputPrint // by task and request
 	defs     map[string]*definition
+	limits   map[string]*limit
 	accepted int
 	next     int64
 	settled  settled
@@ -66,7 +67,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	p := &partition{
 		check: c, number: number, owners: newOwnership(), inputs: map[events.Input]*join{}, dead: map[events.Input]*deadLetters{},
 		known: map[digest]accepted{}, live: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
-		defs: map[string]*definition{}, next: b.Start,
+		defs: map[string]*definition{}, limits: map[string]*limit{}, next: b.Start,
 	}
 	if b.Start > 0 {
 		c.unread = true
@@ -208,6 +209,13 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.sweep(b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
+	case *events.PermitReturned:
+		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+	case *events.PermitsDecided:
+		decided(p, f, b, at, input)
+	case *events.PermitGranted:
+		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+		p.tell(f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
 		p.tell(f, at)
@@ -300,6 +308,10 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	p.live[f.Task] = s
+	s.permit = newPermit(b)
+	if c := def.Concurrency; s.permit != nil && (c == nil || c.Max != s.permit.Max || c.Parked != string(s.permit.Parked)) {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the limit %s of %d, which differs from its definition", s.permit.Limit, s.permit.Max)
+	}
 	if in, _, _, ok := f.Cause.Input(); !ok || in != events.Submissions {
 		wrong(CheckInputs, "cause", "the task is accepted because of %q, which is not a submission", f.Cause)
 		return

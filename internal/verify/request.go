@@ -94,6 +94,7 @@ func (t *telling) goOn() {
 func (t *telling) terminated(b *events.TaskTerminated) {
 	t.requested(b.Request)
 	t.end = t.fact.Body.Name()
+	released(t, b.Release)
 	t.noneRuns()
 	for _, st := range t.steps {
 		if left := st.touched && (!st.undone || st.left); left != slices.Contains(b.NotUndone, st.id) {

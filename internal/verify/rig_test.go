@@ -43,6 +43,14 @@ steps:
 output: "${ steps.ship.output }"
 `
 
+// keyed has tasks of which one runs at a time.
+const keyed = `
+workflow: keyed
+concurrency: {key: one, max: 1}
+steps:
+  charge: {agent: bank, with: {id: "${ task.id }"}}
+`
+
 // approval has two steps that wait for signals, of which the second may time out.
 const approval = `
 workflow: approval
@@ -81,7 +89,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(r.producer.Close)
 	r.start("node-a")
-	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval} {
+	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed} {
 		_, faults, err := r.node.ApplyFile(context.Background(), name, []byte(text), nil)
 		require.NoError(t, err)
 		require.Empty(t, faults)
@@ -188,6 +196,8 @@ func submission(id string, n int) events.Record {
 	switch {
 	case strings.HasPrefix(id, "sig-"):
 		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "key-"):
+		body["workflow"] = "keyed"
 	case strings.HasPrefix(id, "ok-") && n%2 == 0:
 		body["not_before"] = "30ms"
 	}
@@ -344,6 +354,7 @@ func play(t *testing.T) *recorded {
 		}
 	}
 	submit("sig", 1, 4)
+	submit("key", 1, 4)
 	submit("ok", 1, 3) // duplicates
 	for i := 1; i <= 3; i++ {
 		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
@@ -359,7 +370,7 @@ func play(t *testing.T) *recorded {
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

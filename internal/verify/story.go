@@ -34,6 +34,7 @@ type story struct {
 	completed   int
 	requests    map[string]bool // those that were judged
 	kept        []kept
+	permit      *permit // nil if it needs none
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -182,6 +183,8 @@ func (t *telling) tell() {
 		beginWait(t, b)
 	case *events.SignalReceived:
 		signalled(t, b)
+	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased:
+		permitted(t)
 	case *events.StepCompleted:
 		t.finished(b)
 	case *events.StepFailed:
@@ -221,10 +224,9 @@ func (t *telling) tell() {
 	case *events.TaskReopened:
 		t.reopened(b)
 	case *events.TaskProcessed:
-		t.processed()
+		t.processed(b)
 	case *events.TaskUndone:
-		t.leaves(b)
-		t.wasUndone()
+		t.wasUndone(b)
 	case *events.TimeCorrected:
 		t.corrected(b.To, last)
 	case *events.EffectFailed:
@@ -288,6 +290,7 @@ func (t *telling) started(b *events.StepStarted) {
 	if st.over() {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
+	needsPermit(t, b.Step)
 	startsWithGiven(t, st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
@@ -447,7 +450,8 @@ func (t *telling) reopened(b *events.TaskReopened) {
 	t.goOn()
 }
 
-func (t *telling) processed() {
+func (t *telling) processed(b *events.TaskProcessed) {
+	released(t, b.Release)
 	t.end = t.fact.Body.Name()
 	if t.stands() {
 		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())

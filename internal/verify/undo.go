@@ -81,7 +81,9 @@ func (t *telling) undoVerdict(st *step, v events.Verdict) {
 }
 
 // wasUndone checks that nothing is left when a task ends undone.
-func (t *telling) wasUndone() {
+func (t *telling) wasUndone(b *events.TaskUndone) {
+	t.leaves(b)
+	released(t, b.Release)
 	t.end = t.fact.Body.Name()
 	if !t.back || t.parked || t.paused {
 		t.wrong(CheckUndo, "ended_wrongly", "", "it ends undone although it is %s", t.state())

@@ -38,6 +38,7 @@ func beginWait(t *telling, b *events.WaitStarted) {
 	} else if need := t.unmet(r); need != "" {
 		t.wrong(CheckAttempts, "needs", b.Step, "it begins to wait before step %s, which it needs, has completed or was skipped (INV6)", need)
 	}
+	needsPermit(t, b.Step)
 	within, fixed := r.waits()
 	switch {
 	case t.stands():

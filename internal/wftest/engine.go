@@ -179,7 +179,7 @@ func (e *engine) do(a supervisor.Action) {
 	}
 }
 
-// send notes the work requests. Nobody reads alerts and dead letters here: their facts are in the log.
+// send notes the work requests, and lands what tasks and limits say to one another. Nobody reads alerts and dead letters here: their facts are in the log.
 func (e *engine) send(a supervisor.Send) {
 	if a.Kind == events.EffectWork {
 		w, _, err := events.DecodeWork(&a.Record)
@@ -188,6 +188,9 @@ func (e *engine) send(a supervisor.Send) {
 			return
 		}
 		e.works = append(e.works, w)
+	}
+	if a.Kind == events.EffectPermit { // the limits have their home here too
+		e.put(events.Reports, a.Record)
 	}
 	e.owner.Sent(e.now, a.Generation, a.ID, nil)
 }

@@ -33,6 +33,8 @@ type Engine struct {
 	Stuck bool
 	// Waiting holds the queued attempts of each task.
 	Waiting map[string][]events.ReadyKey
+	// Limits holds the limits by name.
+	Limits map[string]*events.Limit
 	// Gone lists the operations that no live instance offers.
 	Gone []events.Missing
 	// Drafted are the steps that each applied definition gets.

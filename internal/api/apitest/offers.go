@@ -12,6 +12,11 @@ func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error)
 	return e.Waiting[id], nil
 }
 
+// Limit implements api.Tasks.
+func (e *Engine) Limit(_ context.Context, name string) (*events.Limit, error) {
+	return e.Limits[name], nil
+}
+
 // Offered implements api.Offers.
 func (e *Engine) Offered() func(events.Call) bool {
 	e.OffersBuilt.Add(1)

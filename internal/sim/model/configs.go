@@ -58,6 +58,7 @@ func Configurations() []Bounded {
 	delays(add)
 	others(add)
 	byHand(add)
+	permits(add)
 	return all
 }
 

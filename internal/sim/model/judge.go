@@ -71,14 +71,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.StepFailed:
 		j.failed(f, b)
 	case *events.EffectFailed:
-		if b.Kind == events.EffectDeadLetter {
-			j.w.fail("INV12: a dead letter is given up")
-		}
-		j.givesUp(f, b)
-		if b.Failed != nil {
-			j.failed(f, b.Failed)
-		}
-		j.arrives(j.w.sp.debt(events.FactID(&events.Fact{Epoch: b.Of.Epoch, Sequence: b.Of.Sequence}, j.ID), b.Kind))
+		effectFailed(j, f, b)
 	case *events.TaskParked:
 		if strings.HasPrefix(b.Reason, "internal") {
 			j.w.fail("a task is parked as internal: %s", b.Reason)
@@ -89,6 +82,19 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.requests(f)
 	j.byHand(f)
 	j.waits(f)
+	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
+}
+
+// effectFailed checks an effect that is given up.
+func effectFailed(j *judge, f *events.Fact, b *events.EffectFailed) {
+	if b.Kind == events.EffectDeadLetter {
+		j.w.fail("INV12: a dead letter is given up")
+	}
+	j.givesUp(f, b)
+	if b.Failed != nil {
+		j.failed(f, b.Failed)
+	}
+	j.arrives(j.w.sp.debt(events.FactID(&events.Fact{Epoch: b.Of.Epoch, Sequence: b.Of.Sequence}, j.ID), b.Kind))
 }
 
 // timesOut checks that the time of a step or of an attempt is over.
@@ -421,6 +427,8 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	case e.kind == events.EffectReply && j.log.answersIn(j.w.sp, f) != "":
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
+	case e.permit != nil && sim.SaysPermit(f, &e.record, *e.permit, j.Partitions) != "":
+		j.w.fail("%s, sent for %s: %s", e.name, f.Body.Name(), sim.SaysPermit(f, &e.record, *e.permit, j.Partitions))
 	case e.work != nil && f.Epoch != by && by == j.State.Partition.Epoch:
 		j.again(e)
 	}

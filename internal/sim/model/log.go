@@ -140,7 +140,7 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 	l.verdicts, l.sums = add(from.verdicts, fate), add(from.sums, l.sum)
 	if fate == events.FateAccepted {
 		for _, kind := range sim.EffectsOf(f) {
-			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), kind), f, sim.DestinationOf(f, kind)})
+			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), kind), f, sim.DestinationOf(f, kind, s.cfg.Partitions)})
 		}
 		if to := l.answersIn(s, f); to != "" {
 			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), events.EffectReply), f, supervisor.RepliesPrefix + to})

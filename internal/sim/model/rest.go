@@ -26,7 +26,15 @@ func (w *World) Rest() string {
 	if w.sp.cfg.Off&supervisor.RuleForward != 0 {
 		return w.lostForwards()
 	}
-	return ""
+	return sim.PermitRest(w.states(), w.sp.cfg.at(w.s.clock))
+}
+
+// states returns the folds of all partitions that are owned.
+func (w *World) states() (all []*events.State) {
+	for p := range w.sp.cfg.Full {
+		all = append(all, w.sp.logs[w.s.parts[p].log].state)
+	}
+	return all
 }
 
 // watermarkAfter is how long a partition is idle before its log must record the watermark.

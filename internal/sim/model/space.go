@@ -69,6 +69,7 @@ type effect struct {
 	origin events.Cause
 	unowed bool
 	work   *events.Work
+	permit *events.PermitMessage
 	name   string
 }
 
@@ -232,6 +233,15 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 		}
 		e.work = &w
 		e.name = sim.Attempt{Task: w.Task, Step: w.Step, Op: w.Operation, N: w.Attempt}.String()
+	case events.EffectPermit:
+		e.fact = a.Record.Header(events.HeaderID)
+		var m events.PermitMessage
+		if err := json.Unmarshal(a.Record.Value, &m); err != nil {
+			panic(fmt.Sprintf("model: an owner sends a permit that cannot be read: %v", err))
+		}
+		e.permit = &m
+		x := sim.OfPermit(&a.Record, m)
+		e.name = x.Permit.String()
 	case events.EffectAlert:
 		e.fact = a.Record.Header(events.HeaderID)
 		var body supervisor.Alert

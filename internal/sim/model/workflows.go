@@ -86,6 +86,24 @@ steps:
   s: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
   t: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
 `, `
+workflow: keyed
+concurrency: {key: k, max: 1}
+input: {type: object, properties: {go: {type: boolean}}}
+steps:
+  s: {agent: x, if: "${ input.go == true }"}
+`, `
+workflow: keyed-work
+concurrency: {key: k, max: 1, parked: release}
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x}
+`, `
+workflow: keyed-doubt
+concurrency: {key: k, max: 1}
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {agent: x}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:

@@ -202,6 +202,9 @@ func (w *World) arrive(p int32, id int32) {
 		if !slices.ContainsFunc(w.s.works, func(x work) bool { return x.debt == debt }) {
 			w.s.works = append(w.s.works, work{debt: debt, effect: id})
 		}
+	case e.permit != nil:
+		x := input{in: events.Reports, record: e.record, Input: sim.OfPermit(&e.record, *e.permit), name: e.name}
+		w.put(e.record.Partition, w.sp.internInput(x))
 	case e.kind == events.EffectForward:
 		x := w.forwarded(e)
 		w.put(e.record.Partition, w.sp.internInput(x))

@@ -1,0 +1,66 @@
+package events
+
+// The ce_types of the records by which tasks and limits speak, in <ns>.reports of the partition of the one that is addressed.
+const (
+	TypePermitAsk     = TypePrefix + "permit.ask"
+	TypePermitGrant   = TypePrefix + "permit.grant"
+	TypePermitRelease = TypePrefix + "permit.release"
+)
+
+// PermitMessage is the value of such a record. All of it stands in the fact whose effect it is.
+type PermitMessage struct {
+	Limit string `json:"limit"`
+	Link  Link   `json:"link"`
+	// Max, Version, Priority and Repeat are those of an ask: see PermitAsked.
+	Max      int  `json:"max,omitzero"`
+	Version  int  `json:"version,omitzero"`
+	Priority int  `json:"priority,omitzero"`
+	Repeat   bool `json:"repeat,omitzero"`
+	// QuietAt is that of a release.
+	QuietAt Instant `json:"quiet_at,omitzero"`
+}
+
+// To returns the entity that a record of that type is addressed to: its key, whose home is the partition that judges it.
+func (m *PermitMessage) To(kind string) string {
+	if kind == TypePermitGrant {
+		return m.Link.Task
+	}
+	return m.Limit
+}
+
+// Check says what is wrong with the message, "" if nothing is.
+func (m *PermitMessage) Check(kind string) string {
+	switch {
+	case m.Limit == "" || CheckTaskID(m.Link.Task) != nil || m.Link.Incarnation == "" || m.Link.Run < 1 || m.Link.N < 1:
+		return "it must name the limit and the link: the task, its incarnation, its run and n"
+	case kind == TypePermitAsk && (m.Max < 1 || m.Version < 1):
+		return "an ask must say how many permits there are, and by which version of the workflow"
+	}
+	return ""
+}
+
+// EncodePermit returns the record of a message of that type. Topic and Partition are left to the caller.
+func EncodePermit(kind string, m PermitMessage, s Subject) (Record, error) {
+	return encode(m, m.To(kind), kind, m.To(kind), s)
+}
+
+// PermitMessageOf returns the message that is the effect of a fact, and its type; false if the fact has none.
+func PermitMessageOf(f *Fact) (kind string, m PermitMessage, ok bool) {
+	switch b := f.Body.(type) {
+	case *PermitAsked:
+		return TypePermitAsk, PermitMessage{Limit: b.Limit, Link: b.Link, Max: b.Max, Version: b.Version, Priority: b.Priority, Repeat: b.Repeat}, true
+	case *PermitReturned:
+		return TypePermitRelease, PermitMessage{Limit: b.Limit, Link: b.Link, QuietAt: b.QuietAt}, true
+	case *PermitsDecided:
+		if b.Granted == nil {
+			return "", PermitMessage{}, false
+		}
+		return TypePermitGrant, PermitMessage{Limit: b.Limit, Link: *b.Granted}, true
+	case *PermitReleased:
+		return TypePermitRelease, PermitMessage{Limit: b.Limit, Link: b.Link, QuietAt: b.QuietAt}, true
+	}
+	if r := releaseOf(f.Body); r != nil {
+		return TypePermitRelease, PermitMessage{Limit: r.Limit, Link: r.Link, QuietAt: r.QuietAt}, true
+	}
+	return "", PermitMessage{}, false
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// namedHolders is how many tasks that hold the permits of a limit are named.
+const namedHolders = 3
+
+// withPermit adds the permit for which the task waits.
+func (s documents) withPermit(ctx context.Context, list []WaitingDocument, t *events.Task, now events.Instant) ([]WaitingDocument, error) {
+	p := t.Permit
+	if p == nil || p.State != events.PermitStateAsked {
+		return list, nil
+	}
+	who, err := s.holders(ctx, p.Limit, now)
+	return append(list, WaitingDocument{Kind: events.WaitingConcurrency, For: who, Since: p.At}), err
+}
+
+// holders says which limit a task waits for, and which tasks hold its permits: "payment/c-17: held by order-9 (parked 3h)". The limit and
+// the holders may be in partitions that are not here; what is not known is left out.
+func (s documents) holders(ctx context.Context, limit string, now events.Instant) (string, error) {
+	text := strings.TrimPrefix(limit, events.ConcurrencyPrefix)
+	if !s.here(limit) {
+		return text, nil
+	}
+	l, err := s.tasks.Limit(ctx, limit)
+	if err != nil {
+		return "", s.log.internal(ctx, "read a limit", err)
+	}
+	var names []string
+	held := 0
+	for x := range l.Permits() {
+		if !x.Held() {
+			continue
+		}
+		if held++; held > namedHolders {
+			continue
+		}
+		name := x.Link.Task
+		if s.here(name) {
+			t, err := s.tasks.Task(ctx, name)
+			if err != nil {
+				return "", s.log.internal(ctx, "read a task that holds a permit", err)
+			}
+			name += halted(t, now)
+		}
+		names = append(names, name)
+	}
+	if held == 0 {
+		return text, nil
+	}
+	if held > namedHolders {
+		names = append(names, fmt.Sprintf("%d more", held-namedHolders))
+	}
+	return text + ": held by " + strings.Join(names, ", "), nil
+}
+
+// here says whether this node has the partition of a task or of a limit.
+func (s documents) here(id string) bool {
+	return s.cluster.Route(events.Home(id, s.partitions)).Readable()
+}
+
+// halted says since when a task that holds a permit does not go on, "" if it does.
+func halted(t *events.Task, now events.Instant) string {
+	switch {
+	case t == nil:
+	case t.State == events.TaskStateError:
+		return " (parked " + events.Duration(now.Sub(t.ParkedAt).Truncate(time.Second)).String() + ")"
+	case t.Paused != nil:
+		return " (paused " + events.Duration(now.Sub(t.Paused.Since).Truncate(time.Second)).String() + ")"
+	}
+	return ""
+}

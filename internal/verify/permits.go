@@ -1,0 +1,198 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// permit is that of a task, according to the log.
+type permit struct {
+	events.Concurrency
+	n              int
+	asked, granted bool
+}
+
+func newPermit(b *events.Submitted) *permit {
+	if b.Concurrency == nil {
+		return nil
+	}
+	return &permit{Concurrency: *b.Concurrency}
+}
+
+// has says whether a step may start.
+func (p *permit) has() bool { return p == nil || p.granted }
+
+// next says what moves a task that needs a permit and has none.
+func (p *permit) next(s *story) mover {
+	if p.asked {
+		return mover{kind: string(events.WaitingConcurrency)}
+	}
+	return mover{kind: "due", since: s.time}
+}
+
+func needsPermit(t *telling, step string) {
+	if !t.permit.has() {
+		t.wrong(CheckAttempts, "no_permit", step, "it starts although the task has no permit of %s", t.permit.Limit)
+	}
+}
+
+// permitted takes a fact about the task's permit.
+func permitted(t *telling) {
+	p := t.permit
+	if p == nil {
+		t.wrong(CheckAttempts, "permit", "", "%s of a task whose workflow has no concurrency", t.fact.Body.Name())
+		return
+	}
+	switch b := t.fact.Body.(type) {
+	case *events.PermitAsked:
+		if !b.Repeat {
+			p.n++
+		}
+		if p.granted || b.Repeat != p.asked || b.Link != linkOf(t) || b.Limit != p.Limit || b.Max != p.Max || !b.Repeat && (t.back || t.parked || t.paused) {
+			t.wrong(CheckAttempts, "permit", "", "it asks for permit %d of %s, but it is %s, has asked: %t, and has a permit: %t", b.Link.N, b.Limit, t.state(), p.asked, p.granted)
+		}
+		p.asked = true
+	case *events.PermitGranted:
+		if !p.asked || b.Link != linkOf(t) {
+			t.wrong(CheckAttempts, "permit", "", "it gets permit %d of %s, for which it has not asked", b.Link.N, b.Limit)
+		}
+		p.asked, p.granted = false, true
+	case *events.PermitReleased:
+		if st, op := t.running(); st != nil {
+			t.wrong(CheckAttempts, "permit", st.id, "it gives its permit back while an attempt of the %s runs", op)
+		}
+		released(t, b)
+	}
+}
+
+func linkOf(t *telling) events.Link {
+	return events.Link{Task: t.story.id, Incarnation: t.incarnation, Run: 1, N: t.permit.n}
+}
+
+// released checks that the task gives back what it has or waits for, and nothing else.
+func released(t *telling, b *events.PermitReleased) {
+	p := t.permit
+	switch open := p != nil && (p.asked || p.granted); {
+	case open && b == nil:
+		t.wrong(CheckAttempts, "permit_kept", "", "%s does not give back the permit of %s, which nobody else gets then", t.fact.Body.Name(), p.Limit)
+	case !open && b != nil:
+		t.wrong(CheckAttempts, "permit", "", "%s gives back a permit of %s that the task does not have", t.fact.Body.Name(), b.Limit)
+	case open && (b.Limit != p.Limit || b.Link != linkOf(t) || b.QuietAt != t.quiet):
+		t.wrong(CheckAttempts, "permit", "", "it gives back permit %d of %s, to be kept until %q; it has permit %d of %s, and requests may land until %q", b.Link.N, b.Limit, b.QuietAt.String(), p.n, p.Limit, t.quiet.String())
+	}
+	if p != nil {
+		p.asked, p.granted = false, false
+	}
+}
+
+// limit is what the log says about the links of a limit.
+type limit struct {
+	max, version int
+	// links holds what is known, and whether it has a permit; endsAt holds the permits that were given back and are kept.
+	links  map[events.Link]bool
+	endsAt map[events.Link]events.Instant
+}
+
+// held counts the permits that are not free.
+func (l *limit) held() (n int) {
+	for _, held := range l.links {
+		if held {
+			n++
+		}
+	}
+	return n
+}
+
+// decided takes a fact about the permits of a limit.
+func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, input *events.Record) {
+	wrong := func(format string, args ...any) {
+		p.book.add(Finding{Check: CheckAttempts, Kind: "limit", Place: at, What: fmt.Sprintf("the limit %s ", b.Limit) + fmt.Sprintf(format, args...)})
+	}
+	if events.Home(b.Limit, p.check.number) != p.number {
+		wrong("has its home in partition %d, but its fact is here", events.Home(b.Limit, p.check.number))
+	}
+	l := p.limits[b.Limit]
+	if l == nil {
+		l = &limit{links: map[events.Link]bool{}, endsAt: map[events.Link]events.Instant{}}
+		p.limits[b.Limit] = l
+	}
+	if a := b.Asked; a != nil {
+		permitInput(p, f, at, input, events.TypePermitAsk, b.Limit, a.Link)
+		if _, known := l.links[a.Link]; known {
+			wrong("takes an ask of %s that it knows", a.Link.Task)
+		}
+		l.links[a.Link] = false
+		if a.Version > l.version {
+			l.max, l.version = a.Max, a.Version
+		}
+	}
+	if e := b.Ending; e != nil {
+		permitInput(p, f, at, input, events.TypePermitRelease, b.Limit, e.Link)
+		if !l.links[e.Link] {
+			wrong("takes back a permit that %s does not have", e.Link.Task)
+		}
+		l.endsAt[e.Link] = e.QuietAt
+	}
+	if x := b.Released; x != nil {
+		if _, known := l.links[*x]; !known {
+			wrong("forgets a link of %s that it does not know", x.Task)
+		}
+		if input == nil && f.Time < l.endsAt[*x] {
+			wrong("frees the permit of %s at %s, but requests of it may land until %s", x.Task, f.Time, l.endsAt[*x])
+		}
+		delete(l.links, *x)
+		delete(l.endsAt, *x)
+	}
+	if x := b.Granted; x != nil {
+		if _, known := l.links[*x]; !known || l.endsAt[*x] != 0 {
+			wrong("gives a permit to %s, which does not wait for one", x.Task)
+		}
+		if !l.links[*x] && l.held() >= l.max {
+			wrong("gives %s a permit although %d are held and %d may be", x.Task, l.held(), l.max)
+		}
+		l.links[*x] = true
+	}
+	if len(l.links) == 0 {
+		delete(p.limits, b.Limit)
+	}
+}
+
+// isPermit says whether a record is about a permit.
+func isPermit(kind string) bool {
+	return kind == events.TypePermitAsk || kind == events.TypePermitGrant || kind == events.TypePermitRelease
+}
+
+// permitInput checks that a fact follows from a record of that type about the link.
+func permitInput(p *partition, f *events.Fact, at Place, input *events.Record, kind, limit string, link events.Link) {
+	if input == nil {
+		if _, _, _, ok := f.Cause.Input(); !ok {
+			p.book.add(Finding{Check: CheckInputs, Kind: "not_its_input", Place: at, Task: f.Task, What: fmt.Sprintf("the fact follows from %q, and not from a record about the permit", f.Cause)})
+		}
+		return
+	}
+	var m events.PermitMessage
+	env, data, err := events.Open(input)
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil || env.Type != kind || m.Limit != limit || m.Link != link {
+		p.book.add(Finding{Check: CheckInputs, Kind: "not_its_input", Place: at, Task: f.Task, What: fmt.Sprintf("the fact is that of the input %s, which says something else about permit %d of %s (%v)", f.Cause, link.N, limit, err)})
+	}
+}
+
+// silentPermit checks that a record about a permit needed no fact.
+func silentPermit(p *partition, j *join, kind string, data []byte, wrong func(task, format string, args ...any)) {
+	var m events.PermitMessage
+	if err := json.Unmarshal(data, &m); err != nil {
+		wrong("", "the record cannot be read (%v)", err)
+		return
+	}
+	if home := events.Home(m.To(kind), p.check.number); home != p.number {
+		wrong("", "the record belongs in partition %d", home)
+	}
+	if s := p.live[m.Link.Task]; kind == events.TypePermitGrant && s != nil && s.incarnation == m.Link.Incarnation && s.at < j.since && s.permit != nil && s.permit.asked && s.permit.n == m.Link.N {
+		wrong(m.Link.Task, "the task waits for the permit %d of %s", m.Link.N, m.Limit)
+	}
+}

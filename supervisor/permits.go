@@ -1,0 +1,165 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// A task asks a limit for a permit, and the limit gives permits to as many links as it may. Both judge what the other says by the name
+// of the link alone, so that copies, late or twice, do no harm: docs/protocol.md, "Links".
+
+// permitJudgements says how the records of tasks and limits are judged.
+func permitJudgements(all map[string]judgement) {
+	for _, kind := range []string{events.TypePermitAsk, events.TypePermitGrant, events.TypePermitRelease} {
+		all[kind] = judgePermit
+	}
+}
+
+func judgePermit(i *inbox, item *input) error {
+	kind := item.env.Type
+	var m events.PermitMessage
+	if err := json.Unmarshal(item.data, &m); err != nil {
+		return i.reject(item, "", events.RejectUnreadable, err.Error())
+	}
+	why := m.Check(kind)
+	if key := string(item.record.Key); why == "" && key != "" && key != m.To(kind) {
+		why = fmt.Sprintf("its key is %q, and it is addressed to %q", events.Clip(key, maxDetail/4), events.Clip(m.To(kind), maxDetail/4))
+	}
+	if why != "" {
+		return i.reject(item, "", events.RejectInvalid, "the record about a permit cannot be used: "+why)
+	}
+	if done, err := i.elsewhere(item, m.To(kind)); done || err != nil {
+		return err
+	}
+	var body *events.PermitsDecided
+	switch l := i.state.Limits.Get(m.Limit); kind {
+	case events.TypePermitAsk:
+		body = judgeAsk(l, &m)
+	case events.TypePermitRelease:
+		body = judgeRelease(l, &m, i.stamp())
+	default:
+		return judgeGrant(i, item, &m)
+	}
+	if body == nil {
+		return nil
+	}
+	return i.record(i.caused(item, "", body), nil)
+}
+
+// judgeAsk answers an ask, nil if there is nothing to say: the link waits, or its permit is about to end. An ask that the limit knows is
+// answered with the last answer. One that it does not know is an ask whatever its age, even if it is a repeat: its task may need no permit any
+// more, and returns it then.
+func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
+	if x := l.Permit(m.Link); x != nil {
+		if !x.Held() || x.EndsAt != 0 {
+			return nil
+		}
+		return &events.PermitsDecided{Limit: m.Limit, Granted: &m.Link}
+	}
+	a := &events.PermitAsked{Limit: m.Limit, Link: m.Link, Max: m.Max, Version: m.Version, Priority: m.Priority, Repeat: m.Repeat}
+	body := &events.PermitsDecided{Limit: m.Limit, Asked: a}
+	if l.FreeWith(a) > 0 {
+		body.Granted = l.NextWith(a)
+	}
+	return body
+}
+
+// judgeRelease takes back the permit of a link, or its place among those that wait, and gives the permit to the next one. A permit with an
+// attempt in doubt is kept until its quiet time is over.
+func judgeRelease(l *events.Limit, m *events.PermitMessage, now events.Instant) *events.PermitsDecided {
+	x := l.Permit(m.Link)
+	if x == nil || x.EndsAt != 0 {
+		return nil
+	}
+	//mutant:permit-in-doubt-is-kept
+	if x.Held() && m.QuietAt > now {
+		return &events.PermitsDecided{Limit: m.Limit, Ending: &events.PermitReleased{Limit: m.Limit, Link: m.Link, QuietAt: m.QuietAt}}
+	}
+	return released(l, x)
+}
+
+// released removes a link, and gives its permit to the next one.
+func released(l *events.Limit, x *events.Permit) *events.PermitsDecided {
+	body := &events.PermitsDecided{Limit: x.Limit, Released: &x.Link}
+	if next := l.Next(); x.Held() && next != nil && l.FreeWithout(x) > 0 {
+		body.Granted = &next.Link
+	}
+	return body
+}
+
+// judgeGrant takes a grant. If the task does not have the link, the permit goes back: the task has ended or is forgotten, or needs
+// none any more. A task that has the permit already takes nothing from it.
+func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
+	t, err := i.state.Task(m.Link.Task)
+	if err != nil {
+		return err
+	}
+	if t == nil || !events.HasLink(t, m.Link) {
+		back := &events.PermitReturned{Limit: m.Limit, Link: m.Link}
+		if t != nil && t.Incarnation == m.Link.Incarnation {
+			back.QuietAt = t.QuietAt
+		}
+		return i.record(i.caused(item, m.Link.Task, back), nil)
+	}
+	//mutant:grant-counts-once
+	if t.Permit.State == events.PermitStateGranted {
+		return nil
+	}
+	i.judging.task = t.ID
+	return i.planner.recordAndPlan(i.caused(item, t.ID, &events.PermitGranted{Limit: m.Limit, Link: m.Link}))
+}
+
+// permitDue is what a limit does at that time about a permit that is due.
+func permitDue(l *events.Limit, x *events.Permit) *events.PermitsDecided {
+	//mutant:ended-permit-is-freed
+	if x.EndsAt != 0 {
+		return released(l, x)
+	}
+	return &events.PermitsDecided{Limit: x.Limit, Granted: &x.Link}
+}
+
+func (t *timers) permitsDue() (bool, error) { return len(t.state.Limits.Due(t.now)) > 0, nil }
+
+// firePermits decides about the permits that are due. Nothing that anybody could report contradicts it: a holder that has ended says so when it
+// hears of its permit again.
+func (t *timers) firePermits(at events.Instant) error {
+	for _, x := range t.state.Limits.Due(at) {
+		if t.full() {
+			return nil
+		}
+		l := t.state.Limits.Get(x.Limit)
+		if l.Permit(x.Link) != x || !x.Held() && (l.Free() == 0 || l.Next() != x) { // an earlier one in the list has changed it
+			continue
+		}
+		f := &events.Fact{Body: permitDue(l, x), Cause: events.CauseTimer(x.Link.Task, x.Link.Run, x.Link.Path, x.Link.N, events.TimerPermit)}
+		if err := t.record(f, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askAgain repeats the ask of a task that has no answer.
+func (*timers) askAgain(task *events.Task, _ events.Timer) events.Body {
+	if task.Permit.State != events.PermitStateAsked {
+		return nil
+	}
+	return events.AskPermit(task)
+}
+
+// permitEffects is the effect of a fact about a permit: a record for the entity that it is about.
+func permitEffects(x *outbox, f *events.Fact) []*effect {
+	kind, m, ok := events.PermitMessageOf(f)
+	if !ok {
+		return nil
+	}
+	r, err := events.EncodePermit(kind, m, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
+	if err != nil {
+		return nil
+	}
+	r.Partition = events.Home(m.To(kind), x.cfg.Partitions)
+	return []*effect{{kind: events.EffectPermit, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
+}
