@@ -293,6 +293,18 @@ func (s *State) fold(f *Fact) error {
 		return correctTime(s, b)
 	case *PermitsDecided:
 		return permitsDecided(s, f, b)
+	case *ScheduleAdopted:
+		return foldSchedule(s, f, b.Schedule)
+	case *ScheduleFired:
+		return foldSchedule(s, f, b.Schedule)
+	case *SchedulePassed:
+		return foldSchedule(s, f, b.Schedule)
+	case *ScheduleTaskEnded:
+		return foldSchedule(s, f, b.Schedule)
+	case *SchedulePaused:
+		return foldSchedule(s, f, b.Schedule)
+	case *ScheduleResumed:
+		return foldSchedule(s, f, b.Schedule)
 	case *InputForwarded, *StateHash, *PermitReturned:
 	case *Unreadable:
 		return b.Err
@@ -327,7 +339,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
-		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at,
+		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule,
 	}
 	if b.Concurrency != nil {
 		t.Permit = &TaskPermit{Concurrency: *b.Concurrency}
@@ -383,6 +395,8 @@ func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
 		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.Failed})
 	case b.CompensationFailed != nil:
 		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.CompensationFailed})
+	case b.ScheduleEnded != nil:
+		return foldSchedule(s, &Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Body: b.ScheduleEnded}, b.ScheduleEnded.Schedule)
 	}
 	return nil
 }

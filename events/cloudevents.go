@@ -22,6 +22,8 @@ const (
 	TypeJob         = "sagalog.job"
 	TypeJobProgress = "sagalog.job.progress"
 	TypeJobStop     = "sagalog.job.stop"
+	TypeSchedule    = "sagalog.schedule"
+	TypeTaskEnd     = "sagalog.task.end"
 	TypePresence    = "sagalog.presence"
 	TypeAlert       = "sagalog.alert"
 )

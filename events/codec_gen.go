@@ -521,6 +521,10 @@ func (v *EffectFailed) write(w *jsontext.Writer) {
 	if v.Input != "" {
 		w.Text(`,"input":`, string(v.Input))
 	}
+	if v.ScheduleEnded != nil {
+		w.Literal(`,"schedule_ended":`)
+		v.ScheduleEnded.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -547,6 +551,10 @@ func (v *EffectFailed) read(r *jsontext.Reader) (seen uint64) {
 		case "input":
 			r.Once(&seen, 1<<5)
 			r.Text((*string)(&v.Input))
+		case "schedule_ended":
+			r.Once(&seen, 1<<6)
+			v.ScheduleEnded = new(ScheduleTaskEnded)
+			v.ScheduleEnded.read(r)
 		default:
 			r.Doubt()
 		}
@@ -568,6 +576,9 @@ func (v *EffectFailed) size() int {
 	}
 	if v.Input != "" {
 		n += 9 + 2 + len(v.Input)
+	}
+	if v.ScheduleEnded != nil {
+		n += 18 + v.ScheduleEnded.size()
 	}
 	return n
 }
@@ -815,6 +826,12 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 		w.Literal(`,"reply":`)
 		v.Reply.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.Submission != "" {
+		w.Text(`,"submission":`, v.Submission)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -840,6 +857,12 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<5)
 			v.Reply = new(ReplyTo)
 			v.Reply.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<6)
+			r.Text(&v.Schedule)
+		case "submission":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.Submission)
 		default:
 			r.Doubt()
 		}
@@ -865,6 +888,12 @@ func (v *InputRejected) size() int {
 	}
 	if v.Reply != nil {
 		n += 9 + v.Reply.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.Submission != "" {
+		n += 14 + 2 + len(v.Submission)
 	}
 	return n
 }
@@ -1241,6 +1270,9 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 	if v.Reader != 0 {
 		w.Int(`,"reader":`, int64(v.Reader))
 	}
+	if v.SchedulesOffset != 0 {
+		w.Int(`,"schedules_offset":`, v.SchedulesOffset)
+	}
 	if v.SinceHash != 0 {
 		w.Int(`,"since_hash":`, int64(v.SinceHash))
 	}
@@ -1315,8 +1347,11 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "reader":
 			r.Once(&seen, 1<<15)
 			v.Reader = r.Int()
-		case "since_hash":
+		case "schedules_offset":
 			r.Once(&seen, 1<<16)
+			v.SchedulesOffset = r.Int64()
+		case "since_hash":
+			r.Once(&seen, 1<<17)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()
@@ -2076,6 +2111,541 @@ func (v *RequestRefused) size() int {
 	n += 2 + len(v.Reason)
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *Schedule) write(w *jsontext.Writer) {
+	w.Text(`{"name":`, v.Name)
+	w.Int(`,"offset":`, v.Offset)
+	w.Raw(`,"body":`, v.Body)
+	if v.Next != 0 {
+		w.Literal(`,"next":`)
+		v.Next.write(w)
+	}
+	if v.NextAt != 0 {
+		w.Literal(`,"next_at":`)
+		v.NextAt.write(w)
+	}
+	if v.Previous != 0 {
+		w.Literal(`,"previous":`)
+		v.Previous.write(w)
+	}
+	if v.Paused != nil {
+		w.Literal(`,"paused":`)
+		v.Paused.write(w)
+	}
+	if v.Queued != 0 {
+		w.Literal(`,"queued":`)
+		v.Queued.write(w)
+	}
+	if len(v.Running) > 0 {
+		w.Literal(`,"running":`)
+		w.B = append(w.B, '[')
+		for i := range v.Running {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.Running[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
+	if len(v.Fires) > 0 {
+		w.Literal(`,"fires":`)
+		w.B = append(w.B, '[')
+		for i := range v.Fires {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.Fires[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
+	if v.Fired != 0 {
+		w.Int(`,"fired":`, v.Fired)
+	}
+	if v.Skipped != 0 {
+		w.Int(`,"skipped":`, v.Skipped)
+	}
+	if v.Missed != 0 {
+		w.Int(`,"missed":`, v.Missed)
+	}
+	if v.Failed != 0 {
+		w.Int(`,"failed":`, v.Failed)
+	}
+	if v.InRow != 0 {
+		w.Int(`,"in_row":`, int64(v.InRow))
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "name":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Name)
+		case "offset":
+			r.Once(&seen, 1<<1)
+			v.Offset = r.Int64()
+		case "body":
+			r.Once(&seen, 1<<2)
+			r.Raw(&v.Body)
+		case "next":
+			r.Once(&seen, 1<<3)
+			v.Next.read(r)
+		case "next_at":
+			r.Once(&seen, 1<<4)
+			v.NextAt.read(r)
+		case "previous":
+			r.Once(&seen, 1<<5)
+			v.Previous.read(r)
+		case "paused":
+			r.Once(&seen, 1<<6)
+			v.Paused = new(Paused)
+			v.Paused.read(r)
+		case "queued":
+			r.Once(&seen, 1<<7)
+			v.Queued.read(r)
+		case "running":
+			r.Once(&seen, 1<<8)
+			v.Running = make([]ScheduleFire, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item ScheduleFire
+				item.read(r)
+				r.Settle()
+				v.Running = append(v.Running, item)
+			}
+		case "fires":
+			r.Once(&seen, 1<<9)
+			v.Fires = make([]ScheduleFire, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item ScheduleFire
+				item.read(r)
+				r.Settle()
+				v.Fires = append(v.Fires, item)
+			}
+		case "fired":
+			r.Once(&seen, 1<<10)
+			v.Fired = r.Int64()
+		case "skipped":
+			r.Once(&seen, 1<<11)
+			v.Skipped = r.Int64()
+		case "missed":
+			r.Once(&seen, 1<<12)
+			v.Missed = r.Int64()
+		case "failed":
+			r.Once(&seen, 1<<13)
+			v.Failed = r.Int64()
+		case "in_row":
+			r.Once(&seen, 1<<14)
+			v.InRow = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *ScheduleAdopted) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Int(`,"offset":`, v.Offset)
+	if len(v.Body) > 0 {
+		w.Raw(`,"body":`, v.Body)
+	}
+	if v.Next != 0 {
+		w.Literal(`,"next":`)
+		v.Next.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleAdopted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "offset":
+			r.Once(&seen, 1<<1)
+			v.Offset = r.Int64()
+		case "body":
+			r.Once(&seen, 1<<2)
+			r.Raw(&v.Body)
+		case "next":
+			r.Once(&seen, 1<<3)
+			v.Next.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleAdopted) size() int {
+	n := 24
+	n += 2 + len(v.Schedule)
+	n += 5
+	if len(v.Body) > 0 {
+		n += 8 + len(v.Body)
+	}
+	if v.Next != 0 {
+		n += 8 + 26
+	}
+	return n
+}
+
+func (v *ScheduleFire) write(w *jsontext.Writer) {
+	w.Literal(`{"due":`)
+	v.Due.write(w)
+	w.Text(`,"task":`, v.Task)
+	w.Literal(`,"at":`)
+	v.At.write(w)
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.State != "" {
+		w.Text(`,"state":`, v.State)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleFire) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "due":
+			r.Once(&seen, 1<<0)
+			v.Due.read(r)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "at":
+			r.Once(&seen, 1<<2)
+			v.At.read(r)
+		case "request":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Request)
+		case "state":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.State)
+		case "reason":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *ScheduleFired) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Literal(`,"due":`)
+	v.Due.write(w)
+	if v.Next != 0 {
+		w.Literal(`,"next":`)
+		v.Next.write(w)
+	}
+	w.Text(`,"task":`, v.Task)
+	w.Raw(`,"submission":`, v.Submission)
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleFired) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "due":
+			r.Once(&seen, 1<<1)
+			v.Due.read(r)
+		case "next":
+			r.Once(&seen, 1<<2)
+			v.Next.read(r)
+		case "task":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Task)
+		case "submission":
+			r.Once(&seen, 1<<4)
+			r.Raw(&v.Submission)
+		case "request":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<6)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleFired) size() int {
+	n := 43
+	n += 2 + len(v.Schedule)
+	n += 26
+	if v.Next != 0 {
+		n += 8 + 26
+	}
+	n += 2 + len(v.Task)
+	n += len(v.Submission)
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *SchedulePassed) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Literal(`,"due":`)
+	v.Due.write(w)
+	w.Int(`,"count":`, int64(v.Count))
+	w.Text(`,"why":`, v.Why)
+	if v.Next != 0 {
+		w.Literal(`,"next":`)
+		v.Next.write(w)
+	}
+	if v.InRow != 0 {
+		w.Int(`,"in_row":`, int64(v.InRow))
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *SchedulePassed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "due":
+			r.Once(&seen, 1<<1)
+			v.Due.read(r)
+		case "count":
+			r.Once(&seen, 1<<2)
+			v.Count = r.Int()
+		case "why":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Why)
+		case "next":
+			r.Once(&seen, 1<<4)
+			v.Next.read(r)
+		case "in_row":
+			r.Once(&seen, 1<<5)
+			v.InRow = r.Int()
+		case "reason":
+			r.Once(&seen, 1<<6)
+			r.Text(&v.Reason)
+		case "request":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.Request)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *SchedulePassed) size() int {
+	n := 37
+	n += 2 + len(v.Schedule)
+	n += 26
+	n += 5
+	n += 2 + len(v.Why)
+	if v.Next != 0 {
+		n += 8 + 26
+	}
+	if v.InRow != 0 {
+		n += 10 + 5
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	return n
+}
+
+func (v *SchedulePaused) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *SchedulePaused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *SchedulePaused) size() int {
+	n := 25
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *ScheduleResumed) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"request":`, v.Request)
+	if v.Next != 0 {
+		w.Literal(`,"next":`)
+		v.Next.write(w)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleResumed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "next":
+			r.Once(&seen, 1<<2)
+			v.Next.read(r)
+		case "reason":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleResumed) size() int {
+	n := 25
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Request)
+	if v.Next != 0 {
+		n += 8 + 26
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *ScheduleTaskEnded) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"task":`, v.Task)
+	w.Text(`,"state":`, v.State)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleTaskEnded) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "state":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.State)
+		case "reason":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleTaskEnded) size() int {
+	n := 31
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Task)
+	n += 2 + len(v.State)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
 	}
 	return n
 }
@@ -3131,6 +3701,9 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.ReplyKey != "" {
 		w.Text(`,"reply_key":`, v.ReplyKey)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -3167,6 +3740,9 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.ReplyTo != "" {
 		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
 	}
 	if v.Version != 0 {
 		w.Int(`,"version":`, int64(v.Version))
@@ -3216,6 +3792,9 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "reply_key":
 			r.Once(&seen, 1<<9)
 			r.Text(&v.ReplyKey)
+		case "schedule":
+			r.Once(&seen, 1<<10)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -3253,6 +3832,9 @@ func (v *Submission) size() int {
 	}
 	if v.ReplyKey != "" {
 		n += 13 + 2 + len(v.ReplyKey)
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -3300,6 +3882,9 @@ func (v *Submitted) write(w *jsontext.Writer) {
 	if v.Concurrency != nil {
 		w.Literal(`,"concurrency":`)
 		v.Concurrency.write(w)
+	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
 	}
 	w.B = append(w.B, '}')
 }
@@ -3355,6 +3940,9 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<12)
 			v.Concurrency = new(Concurrency)
 			v.Concurrency.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<13)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -3395,6 +3983,9 @@ func (v *Submitted) size() int {
 	}
 	if v.Concurrency != nil {
 		n += 15 + v.Concurrency.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -3542,6 +4133,9 @@ func (v *Task) write(w *jsontext.Writer) {
 			v.Requests[i].write(w)
 		}
 		w.B = append(w.B, ']')
+	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
 	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
@@ -3732,23 +4326,26 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				r.Settle()
 				v.Requests = append(v.Requests, item)
 			}
-		case "traceparent":
+		case "schedule":
 			r.Once(&seen, 1<<39)
+			r.Text(&v.Schedule)
+		case "traceparent":
+			r.Once(&seen, 1<<40)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<41)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<42)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<43)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<44)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<45)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -3757,7 +4354,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<46)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -212,6 +212,10 @@ func (s *State) part(p part) any {
 		if x := s.Limits.permit(p.id); x != nil {
 			return x
 		}
+	case KindSchedule:
+		if x := s.Schedules[p.id]; x != nil {
+			return x
+		}
 	}
 	return nil
 }
@@ -265,6 +269,10 @@ func (s *State) restore(row PartRow) error {
 		err := json.Unmarshal(row.Encoding, d)
 		s.EvictDefinition(row.ID)
 		return err
+	case KindSchedule:
+		x := new(Schedule)
+		s.Schedules[row.ID] = x
+		return json.Unmarshal(row.Encoding, x)
 	default:
 		return fmt.Errorf("%w: entity kind %q", ErrUnknownFact, row.Kind)
 	}

@@ -12,7 +12,7 @@ import (
 // Kind is a kind of entity in the state.
 type Kind string
 
-// The kinds of entities. Later versions add schedules and jobs.
+// The kinds of entities.
 const (
 	KindPartition  Kind = "partition"
 	KindDefinition Kind = "definition"
@@ -26,6 +26,8 @@ const (
 	// KindLimit is a limit, and KindPermit a link that it knows.
 	KindLimit  Kind = "limit"
 	KindPermit Kind = "permit"
+	// KindSchedule is a schedule, in the partition that is its home.
+	KindSchedule Kind = "schedule"
 )
 
 // hashEntity returns the first 128 bits of SHA-256 over kind, ID and encoding, separated by NUL.
@@ -89,6 +91,8 @@ func (e *entityWriter) value(v any) (err error) {
 	case *Permit:
 		v.write(&e.Writer)
 	case *Definition:
+		v.write(&e.Writer)
+	case *Schedule:
 		v.write(&e.Writer)
 	}
 	if e.Odd {

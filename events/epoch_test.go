@@ -171,7 +171,7 @@ func TestABarrierStopsOlderReaders(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrReaderTooOld)
 	_, err = events.OpenState(testPartition+1, events.Snapshot{Parts: []events.PartRow{{Kind: events.KindPartition, Encoding: []byte(`{"partition":3}`)}}}, nil)
 	require.ErrorIs(t, err, events.ErrImpossible)
-	_, err = events.OpenState(testPartition, events.Snapshot{Parts: []events.PartRow{{Kind: "schedule"}}}, nil)
+	_, err = events.OpenState(testPartition, events.Snapshot{Parts: []events.PartRow{{Kind: "child"}}}, nil)
 	require.ErrorIs(t, err, events.ErrUnknownFact)
 }
 

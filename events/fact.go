@@ -56,6 +56,12 @@ const (
 	NameEffectFailed        Name = "EffectFailed"
 	NameEffectsDelayed      Name = "EffectsDelayed"
 	NameEffectsCaughtUp     Name = "EffectsCaughtUp"
+	NameScheduleAdopted     Name = "ScheduleAdopted"
+	NameScheduleFired       Name = "ScheduleFired"
+	NameSchedulePassed      Name = "SchedulePassed"
+	NameScheduleTaskEnded   Name = "ScheduleTaskEnded"
+	NameSchedulePaused      Name = "SchedulePaused"
+	NameScheduleResumed     Name = "ScheduleResumed"
 	NameTimeCorrected       Name = "TimeCorrected"
 	NameStateHash           Name = "StateHash"
 
@@ -149,6 +155,8 @@ type Submitted struct {
 	ReplyKey string `json:"reply_key,omitempty"`
 	// Concurrency is set if the task runs only with a permit.
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	// Schedule is the schedule that the task belongs to. The end of the task is reported to it.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -375,6 +383,9 @@ type InputRejected struct {
 	Last int64 `json:"last,omitempty"`
 	// Reply is set if the input is a submission that asks for replies in an allowed topic.
 	Reply *ReplyTo `json:"reply,omitempty"`
+	// Schedule and Submission say which task is rejected, if the input is the submission of a schedule. The rejection is reported to it.
+	Schedule   string `json:"schedule,omitempty"`
+	Submission string `json:"submission,omitempty"`
 }
 
 // The reasons of a rejection.
@@ -425,22 +436,6 @@ type InputLossAccepted struct {
 	By     string `json:"by,omitempty"`
 }
 
-// EffectFailed says that the broker refused an effect for good, so the watermark may pass it. A dead letter is never given
-// up. The effect of this fact is an alert, unless the refused effect was one.
-type EffectFailed struct {
-	// Of is the position of the fact that the effect belongs to.
-	Of Position `json:"of"`
-	// Kind is one of the effect kinds.
-	Kind  string `json:"kind"`
-	Error string `json:"error"`
-	// Failed is the failure of the attempt, if the effect was the work request of a do that is still running.
-	Failed *StepFailed `json:"failed,omitempty"`
-	// CompensationFailed is the same for the work request of an undo.
-	CompensationFailed *CompensationFailed `json:"undo_failed,omitempty"`
-	// Input names the input, if the effect was to forward it. It then becomes a dead letter, as another effect of this fact.
-	Input Cause `json:"input,omitempty"`
-}
-
 // The kinds of effects.
 const (
 	EffectWork       = "work"
@@ -450,20 +445,10 @@ const (
 	EffectReply      = "reply"
 	// EffectPermit is an ask, a grant or a release of a permit.
 	EffectPermit = "permit"
+	// EffectStart is the submission of a task that another entity starts, and EffectEnd tells that entity how the task ended.
+	EffectStart = "start"
+	EffectEnd   = "end"
 )
-
-// EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.
-// The effects after the position After stay owed until a later EffectsDelayed or EffectsCaughtUp for it. See Destination.
-type EffectsDelayed struct {
-	Destination string `json:"destination"`
-	// After is the position up to which all effects for the destination are acknowledged; zero: before all facts.
-	After Position `json:"after,omitzero"`
-}
-
-// EffectsCaughtUp says that a destination has taken all its effects up to the watermark. The watermark covers it again.
-type EffectsCaughtUp struct {
-	Destination string `json:"destination"`
-}
 
 // StateHash holds the hash of the partition's state before this fact.
 type StateHash struct {

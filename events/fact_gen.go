@@ -53,6 +53,12 @@ var names = []Name{
 	NameEffectFailed,
 	NameEffectsDelayed,
 	NameEffectsCaughtUp,
+	NameScheduleAdopted,
+	NameScheduleFired,
+	NameSchedulePassed,
+	NameScheduleTaskEnded,
+	NameSchedulePaused,
+	NameScheduleResumed,
 	NameTimeCorrected,
 	NameStateHash,
 }
@@ -101,6 +107,12 @@ func (*InputLossAccepted) Name() Name   { return NameInputLossAccepted }
 func (*EffectFailed) Name() Name        { return NameEffectFailed }
 func (*EffectsDelayed) Name() Name      { return NameEffectsDelayed }
 func (*EffectsCaughtUp) Name() Name     { return NameEffectsCaughtUp }
+func (*ScheduleAdopted) Name() Name     { return NameScheduleAdopted }
+func (*ScheduleFired) Name() Name       { return NameScheduleFired }
+func (*SchedulePassed) Name() Name      { return NameSchedulePassed }
+func (*ScheduleTaskEnded) Name() Name   { return NameScheduleTaskEnded }
+func (*SchedulePaused) Name() Name      { return NameSchedulePaused }
+func (*ScheduleResumed) Name() Name     { return NameScheduleResumed }
 func (*TimeCorrected) Name() Name       { return NameTimeCorrected }
 func (*StateHash) Name() Name           { return NameStateHash }
 
@@ -195,6 +207,18 @@ func NewBody(n Name) (Body, error) {
 		return new(EffectsDelayed), nil
 	case NameEffectsCaughtUp:
 		return new(EffectsCaughtUp), nil
+	case NameScheduleAdopted:
+		return new(ScheduleAdopted), nil
+	case NameScheduleFired:
+		return new(ScheduleFired), nil
+	case NameSchedulePassed:
+		return new(SchedulePassed), nil
+	case NameScheduleTaskEnded:
+		return new(ScheduleTaskEnded), nil
+	case NameSchedulePaused:
+		return new(SchedulePaused), nil
+	case NameScheduleResumed:
+		return new(ScheduleResumed), nil
 	case NameTimeCorrected:
 		return new(TimeCorrected), nil
 	case NameStateHash:
@@ -294,6 +318,18 @@ func nameOf(b []byte) Name {
 		return NameEffectsDelayed
 	case NameEffectsCaughtUp:
 		return NameEffectsCaughtUp
+	case NameScheduleAdopted:
+		return NameScheduleAdopted
+	case NameScheduleFired:
+		return NameScheduleFired
+	case NameSchedulePassed:
+		return NameSchedulePassed
+	case NameScheduleTaskEnded:
+		return NameScheduleTaskEnded
+	case NameSchedulePaused:
+		return NameSchedulePaused
+	case NameScheduleResumed:
+		return NameScheduleResumed
 	case NameTimeCorrected:
 		return NameTimeCorrected
 	case NameStateHash:
@@ -391,6 +427,18 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *EffectsDelayed:
 		b.write(w)
 	case *EffectsCaughtUp:
+		b.write(w)
+	case *ScheduleAdopted:
+		b.write(w)
+	case *ScheduleFired:
+		b.write(w)
+	case *SchedulePassed:
+		b.write(w)
+	case *ScheduleTaskEnded:
+		b.write(w)
+	case *SchedulePaused:
+		b.write(w)
+	case *ScheduleResumed:
 		b.write(w)
 	case *TimeCorrected:
 		b.write(w)
@@ -491,6 +539,18 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *EffectsCaughtUp:
 		b.read(r)
+	case *ScheduleAdopted:
+		b.read(r)
+	case *ScheduleFired:
+		b.read(r)
+	case *SchedulePassed:
+		b.read(r)
+	case *ScheduleTaskEnded:
+		b.read(r)
+	case *SchedulePaused:
+		b.read(r)
+	case *ScheduleResumed:
+		b.read(r)
 	case *TimeCorrected:
 		b.read(r)
 	case *StateHash:
@@ -589,6 +649,18 @@ func bodySize(body Body) int {
 	case *EffectsDelayed:
 		return b.size()
 	case *EffectsCaughtUp:
+		return b.size()
+	case *ScheduleAdopted:
+		return b.size()
+	case *ScheduleFired:
+		return b.size()
+	case *SchedulePassed:
+		return b.size()
+	case *ScheduleTaskEnded:
+		return b.size()
+	case *SchedulePaused:
+		return b.size()
+	case *ScheduleResumed:
 		return b.size()
 	case *TimeCorrected:
 		return b.size()

@@ -60,7 +60,7 @@ func documentedFacts(t *testing.T) map[events.Name]bool {
 			facts[events.Name(name)] = true
 		}
 	}
-	require.Len(t, facts, 46)
+	require.Len(t, facts, 52)
 	return facts
 }
 
@@ -148,6 +148,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
 		"definition": func() any { return new(events.Definition) },
 		"permit":     func() any { return new(events.PermitMessage) },
+		"schedule":   func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {
@@ -217,7 +218,7 @@ func TestTheHomesInTheDocumentAreRight(t *testing.T) {
 func TestNamesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, names := document(t), 0
-	for _, file := range []string{"cloudevents.go", "fact.go", "work.go", "position.go", "timers.go", "task.go"} {
+	for _, file := range []string{"cloudevents.go", "fact.go", "schedule.go", "work.go", "position.go", "timers.go", "task.go"} {
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^\t\w+(?: +\w+)? += "([^"]+)"`).FindAllStringSubmatch(string(source), -1) {
@@ -230,7 +231,7 @@ func TestNamesAreDocumented(t *testing.T) {
 	for _, member := range membersOf(reflect.TypeFor[events.Settings]()) {
 		require.Contains(t, page, "`"+member+"`")
 	}
-	for _, kind := range []reflect.Type{reflect.TypeFor[events.Task](), reflect.TypeFor[events.Step](), reflect.TypeFor[events.UndoState](), reflect.TypeFor[events.PartitionState]()} {
+	for _, kind := range []reflect.Type{reflect.TypeFor[events.Task](), reflect.TypeFor[events.Step](), reflect.TypeFor[events.UndoState](), reflect.TypeFor[events.PartitionState](), reflect.TypeFor[events.Schedule]()} {
 		for _, member := range membersOf(kind) {
 			require.Contains(t, page, "`"+member+"`", kind.Name())
 		}

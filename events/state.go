@@ -40,6 +40,8 @@ type PartitionState struct {
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
 	// Reader is the barrier: the lowest format version that may continue reading and may claim.
 	Reader int `json:"reader,omitzero"`
+	// SchedulesOffset is the highest Offset of a ScheduleAdopted.
+	SchedulesOffset int64 `json:"schedules_offset,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
 }
@@ -75,6 +77,8 @@ type sweptTask struct {
 //
 // Invariant (INV2): two states that folded the same records have the same hash, whatever was in memory in between.
 type State struct {
+	// Schedules are those whose home is the partition.
+	Schedules Schedules
 	Partition PartitionState
 	// Next is the offset of the record to be folded next.
 	Next int64
@@ -146,6 +150,7 @@ func NewState(partition int32, load Loader) *State {
 		held:        heldRequests{},
 		Limits:      Limits{byName: map[string]*Limit{}},
 		definitions: map[string]*Definition{},
+		Schedules:   Schedules{},
 		load:        load,
 		parts:       map[part]Hash{},
 		dirtyOthers: map[string]bool{},

@@ -46,6 +46,7 @@ func story(t tester) *scribe {
 	w.notYet()
 	w.inputs()
 	w.replies()
+	w.schedules()
 	w.brokenEpoch()
 	w.wrongClock()
 	return w

@@ -28,6 +28,9 @@ type Submission struct {
 	// ReplyTo is the topic in which the states of the task are answered, and ReplyKey the key of the answers, by default the task's ID.
 	ReplyTo  string `json:"reply_to,omitempty"`
 	ReplyKey string `json:"reply_key,omitempty"`
+	// Schedule is set by the engine, for the tasks that a schedule starts. It is part of the content, so a task that somebody else submits
+	// with the ID of a due time is a conflict, of which the schedule learns.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -99,7 +102,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "") + count(s.Schedule != "")
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -119,6 +122,9 @@ func (s *Submission) check() error {
 		if err := CheckTaskID(s.ID); err != nil {
 			return err
 		}
+	}
+	if s.Schedule != "" && CheckTaskID(s.Schedule) != nil {
+		return memberError("/schedule", "is not the name of a schedule")
 	}
 	if err := s.checkTimes(); err != nil {
 		return err
@@ -250,6 +256,10 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
 		}
 		return s.checkDeadline()
+	case "schedule":
+		if err := json.Unmarshal(m.value, &s.Schedule); err != nil || CheckTaskID(s.Schedule) != nil {
+			return memberError(at, "is not the name of a schedule")
+		}
 	case "not_before":
 		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")

@@ -7,16 +7,18 @@ type TimerKind string
 const (
 	TimerCompleteBy TimerKind = "complete_by"
 	TimerRetry      TimerKind = "retry"
-	TimerStartBy    TimerKind = "start_by"
-	TimerSleep      TimerKind = "sleep"
-	TimerSignal     TimerKind = "signal"
-	TimerQuiet      TimerKind = "quiet"
-	TimerNotBefore  TimerKind = "not_before"
-	TimerDeadline   TimerKind = "deadline"
-	TimerReminder   TimerKind = "reminder"
-	TimerPermit     TimerKind = "permit"
-	TimerExpiry     TimerKind = "expiry"
-	TimerHorizon    TimerKind = "horizon"
+	// TimerDue is the due time of a schedule, whose key stands for the task.
+	TimerDue       TimerKind = "due"
+	TimerStartBy   TimerKind = "start_by"
+	TimerSleep     TimerKind = "sleep"
+	TimerSignal    TimerKind = "signal"
+	TimerQuiet     TimerKind = "quiet"
+	TimerNotBefore TimerKind = "not_before"
+	TimerDeadline  TimerKind = "deadline"
+	TimerReminder  TimerKind = "reminder"
+	TimerPermit    TimerKind = "permit"
+	TimerExpiry    TimerKind = "expiry"
+	TimerHorizon   TimerKind = "horizon"
 )
 
 // Timer is something that a task must do at some time.

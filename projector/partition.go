@@ -204,6 +204,19 @@ func (p *Partition) Limit(name string) (limit *events.Limit, err error) {
 	return limit, err
 }
 
+// Schedule returns a schedule whose home is the partition; nil if it is not known.
+func (p *Partition) Schedule(name string) (x *events.Schedule, err error) {
+	err = p.lookup(partKey(nil, p.number, string(events.KindSchedule), name), func(it *pebble.Iterator) error {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		x = new(events.Schedule)
+		return json.Unmarshal(value, x)
+	})
+	return x, err
+}
+
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.
 func (p *Partition) Loader() events.Loader {
 	return func(id string) (events.StoredTask, error) { return p.loads.task(p, id) }

@@ -75,7 +75,12 @@ type catalogState struct {
 	losses   map[lossOf]LossRecord
 	// paused are the agents that are paused now.
 	paused map[string]PauseRecord
-	jobs   map[string]JobRecord
+	// schedules are the schedules and those that were deleted, and scheduled counts the former.
+	schedules map[string]ScheduleRecord
+	scheduled int
+	// scheduledUpTo is the offset of the latest of these records.
+	scheduledUpTo int64
+	jobs          map[string]JobRecord
 }
 
 type workflowVersions struct {
@@ -97,6 +102,10 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		return nil
 	}
 	if rec.Value == nil {
+		name := events.ScheduleOfKey(string(rec.Key))
+		if w := c.now.Load().workflows["schedule"]; name != "" && !w.has(name) { // not a version of a workflow of that name
+			return c.applySchedule(rec, events.Envelope{}, nil)
+		}
 		c.applyDeletion(string(rec.Key))
 		return nil
 	}
@@ -113,6 +122,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applySettings(rec.Offset, e, data)
 	case events.TypeAgentPause:
 		err = c.applyAgentPause(rec.Offset, e, data)
+	case events.TypeSchedule:
+		err = c.applySchedule(rec, e, data)
 	case events.TypeLoss:
 		err = c.applyLoss(rec.Offset, data)
 	case events.TypeJob:

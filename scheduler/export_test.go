@@ -106,3 +106,6 @@ func (p *Program) SpentOn(raw json.RawMessage) (spent, budget int) {
 	_ = b.Validate(v)
 	return inputBudget - b.budget.left, inputBudget
 }
+
+// ScheduleKeys are the keys of a schedule.
+var ScheduleKeys = scheduleKeys

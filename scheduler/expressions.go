@@ -226,6 +226,8 @@ func (a setting) reference(p []string) string {
 		return unknownMember("task", p[1:], a.taskMembers)
 	case "step":
 		return unknownMember("step", p[1:], ownStepMembers)
+	case "schedule":
+		return unknownMember("schedule", p[1:], scheduleMembers)
 	case "steps":
 	default:
 		return ""

@@ -160,6 +160,11 @@ type Scheduler interface {
 	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int)
 	// CheckSignal returns why no step of the task can take a signal, or "" if one may.
 	CheckSignal(t *events.Task, signal string, payload []byte) string
+	// NextDue returns the first due time of a schedule after an instant, zero if none exists; FireAt when its task is submitted; and
+	// Occurrence its submission. previous is the due time before it that led to a task, zero if none exists.
+	NextDue(d *events.ScheduleDefinition, after events.Instant) (events.Instant, error)
+	FireAt(d *events.ScheduleDefinition, due events.Instant) events.Instant
+	Occurrence(d *events.ScheduleDefinition, due, previous events.Instant) (*events.Submission, error)
 	Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready
 }
 

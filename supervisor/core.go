@@ -53,6 +53,8 @@ type core struct {
 	waking   *waking
 	dispatch *dispatch
 	writer   *writer
+	// schedules submits the tasks of schedules.
+	schedules *schedules
 }
 
 // batch is the facts of one append.

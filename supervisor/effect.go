@@ -12,6 +12,7 @@ type Alert struct {
 	Task     string `json:"task,omitempty"`
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
+	Schedule string `json:"schedule,omitempty"`
 	// Agent, Function (of an operation with a name) and Operation are set for AlertMissing: what is missing.
 	Agent     string           `json:"agent,omitempty"`
 	Function  string           `json:"function,omitempty"`
@@ -33,6 +34,10 @@ const (
 	AlertDeadline  = "deadline_passed"
 	AlertEffect    = "effect_failed"
 	AlertMissing   = "agent_missing"
+	// Of schedules: due times are too old, no task can be submitted for one, and several in a row were passed over.
+	AlertScheduleMissed  = "schedule_missed"
+	AlertScheduleFailed  = "schedule_failed"
+	AlertScheduleBlocked = "schedule_blocked"
 )
 
 // The headers of a dead letter. The names are those of KIP-1191, which reserves their prefix.

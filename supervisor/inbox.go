@@ -52,13 +52,17 @@ var inputKinds = []inputKind{
 	},
 }
 
-// reportJudgements returns how the records of <ns>.reports are judged: results of attempts, and requests.
+// reportJudgements returns how the records of <ns>.reports are judged: results of attempts, requests, and ends of tasks.
 func reportJudgements() map[string]judgement {
 	all := map[string]judgement{"": (*inbox).judgeReport, events.TypeReport: (*inbox).judgeReport}
 	for _, v := range events.Verbs() {
 		all[v.Type()] = (*inbox).judgeRequest
 	}
 	permitJudgements(all)
+	all[events.TypeTaskEnd] = judgeTaskEnd
+	for _, kind := range []string{events.TypeSchedulePause, events.TypeScheduleResume, events.TypeScheduleTrigger} {
+		all[kind] = judgeScheduleRequest
+	}
 	return all
 }
 

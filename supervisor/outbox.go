@@ -141,7 +141,8 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		if b.HeldAt != "" {
 			cause = b.HeldAt
 		}
-		return x.inputEffect(f, events.EffectDeadLetter, cause)
+		letter := x.inputEffect(f, events.EffectDeadLetter, cause)
+		return append(letter, x.schedules.end(f, events.TaskEnd{Schedule: b.Schedule, Task: b.Submission, State: events.EndRejected, Reason: b.Reason + ": " + b.Detail})...)
 	case *events.InputForwarded:
 		return x.inputEffect(f, events.EffectForward, f.Cause)
 	case *events.EffectFailed:
@@ -151,9 +152,16 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	case *events.TaskReminded:
 		return x.alert(t, f, Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since})
 	case *events.TaskUndone:
-		return append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), permitEffects(x, f)...)
-	case *events.TaskProcessed, *events.TaskTerminated, *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
+		list := append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), x.schedules.endOf(t, f)...)
+		return append(list, permitEffects(x, f)...)
+	case *events.TaskProcessed, *events.TaskTerminated:
+		return append(x.schedules.endOf(t, f), permitEffects(x, f)...)
+	case *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
 		return permitEffects(x, f)
+	case *events.ScheduleFired:
+		return x.schedules.start(f, b.Task, b.Submission)
+	case *events.SchedulePassed:
+		return x.schedules.passed(f, b)
 	case *events.DeadlinePassed:
 		return x.alert(t, f, Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action})
 	case *events.StepFailed:

@@ -31,6 +31,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.waking, c.delays, c.replies = &waking{core: c}, &delays{core: c}, &replies{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
+	c.schedules = &schedules{core: c}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
 	return &Owner{core: c}, nil
@@ -71,45 +72,47 @@ func (o *Owner) Decide() {
 // fill decides the facts of a batch: those that the partition itself needs, then inputs, timers and starts. Each has a
 // share of every batch, so that none starves while the others keep coming: otherwise a burst of submissions would hold
 // back the very starts that work it off. The rest of the batch goes to the inputs.
-func (o *Owner) fill() error {
-	if correcting, err := o.epoch.correct(); correcting || err != nil {
+func (c *core) fill() error {
+	if correcting, err := c.epoch.correct(); correcting || err != nil {
 		return err
 	}
-	if !o.outbox.bounded() {
-		if err := o.outbox.recordFailed(); err != nil {
+	if !c.outbox.bounded() {
+		if err := c.outbox.recordFailed(); err != nil {
 			return err
 		}
-		if err := o.delays.update(); err != nil {
+		if err := c.delays.update(); err != nil {
 			return err
 		}
-		return o.timers.fire()
+		return c.timers.fire()
 	}
 	for _, step := range [...]func() error{
-		o.epoch.adopt,
-		o.inbox.giveUp,
-		o.planner.parkPoisoned,
-		o.outbox.recordFailed,
-		o.delays.update,
-		func() error { return o.inbox.judge(firstShares) },
-		o.planner.planUnplanned,
-		o.timers.fire,
-		o.dispatch.admit,
-		func() error { return o.inbox.judge(secondShares) },
+		c.epoch.adopt,
+		c.schedules.adopt,
+		c.inbox.giveUp,
+		c.planner.parkPoisoned,
+		c.outbox.recordFailed,
+		c.delays.update,
+		func() error { return c.inbox.judge(firstShares) },
+		c.planner.planUnplanned,
+		c.timers.fire,
+		c.schedules.fire,
+		c.dispatch.admit,
+		func() error { return c.inbox.judge(secondShares) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	if len(o.batch.facts) > 0 {
-		o.outbox.quietSince = o.now
+	if len(c.batch.facts) > 0 {
+		c.outbox.quietSince = c.now
 		return nil
 	}
-	if o.timers.moved {
+	if c.timers.moved {
 		// Retries fell due but cannot start yet, or deadlines came, so there is no fact. The rows of these tasks are rewritten all
 		// the same; otherwise they would stay ahead of all later timers, or ahead of younger tasks.
-		o.unwritten = true
+		c.unwritten = true
 	}
-	return o.inbox.passWhenIdle()
+	return c.inbox.passWhenIdle()
 }
 
 // TakeActions returns the actions to carry out, in order, and forgets them. The caller asks again until there are none:

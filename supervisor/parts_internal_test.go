@@ -62,6 +62,12 @@ var foldedBy = map[events.Name]string{
 	events.NameEffectFailed:        "changeOf outbox",
 	events.NameEffectsDelayed:      "",
 	events.NameEffectsCaughtUp:     "",
+	events.NameScheduleAdopted:     "",
+	events.NameScheduleFired:       "outbox",
+	events.NameSchedulePassed:      "outbox",
+	events.NameScheduleTaskEnded:   "",
+	events.NameSchedulePaused:      "",
+	events.NameScheduleResumed:     "",
 	events.NameTimeCorrected:       "",
 	events.NameStateHash:           "",
 }

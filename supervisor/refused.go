@@ -75,6 +75,8 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 	switch y.kind {
 	case events.EffectForward:
 		body.Input = e.fact.Cause
+	case events.EffectStart:
+		body.ScheduleEnded = x.schedules.unstarted(e.fact, y.failed)
 	case events.EffectWork:
 		task = e.fact.Task
 		x.planner.failAttempt(e, body)

@@ -199,6 +199,11 @@ func (s *Shell) SetOffers(offers map[string]Offer) {
 	s.post(func(now events.Instant) { s.owner.SetOffers(now, offers) })
 }
 
+// SetSchedules tells the owner the schedules of its partition: see Owner.SetSchedules.
+func (s *Shell) SetSchedules(list []ScheduleRecord) {
+	s.post(func(now events.Instant) { s.owner.SetSchedules(now, list) })
+}
+
 // SetSettings tells the owner the settings of the namespace: see Owner.SetSettings.
 func (s *Shell) SetSettings(settings events.Settings, offset int64, level int) {
 	s.post(func(now events.Instant) { s.owner.SetSettings(now, settings, offset, level) })
@@ -290,7 +295,7 @@ func (s *Shell) Run(ctx context.Context) error {
 // now reads the clock, and suspends the owner while the clock is not to be trusted.
 func (s *Shell) now() events.Instant {
 	t := s.cfg.Now()
-	slept := s.slept(t)
+	asleep := slept(s.seen, t)
 	s.seen = t
 	doubt := s.doubt()
 	agreed := doubt == nil && s.cfg.Agreed != nil && s.cfg.Agreed()
@@ -310,7 +315,7 @@ func (s *Shell) now() events.Instant {
 			s.cfg.Logger.Error("the clock jumped forward; nothing is decided until it can be trusted again", "partition", s.owner.core.cfg.Partition, "jump", s.clock.Jump())
 		}
 	}
-	if slept {
+	if asleep {
 		s.woke(now)
 	}
 	return now
@@ -328,10 +333,10 @@ func (s *Shell) doubt() error {
 // often.
 const sleptAfter = time.Second
 
-// slept says whether the process may have slept since it was last seen to run. While a machine sleeps, its monotonic clock may
+// slept says whether the process may have slept between two times. While a machine sleeps, its monotonic clock may
 // stand still.
-func (s *Shell) slept(t time.Time) bool {
-	return max(t.Sub(s.seen), t.Round(0).Sub(s.seen.Round(0))) > sleptAfter
+func slept(from, to time.Time) bool {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0))) > sleptAfter
 }
 
 // woke tells the owner that the process may have slept, and gives it back what was not sent.

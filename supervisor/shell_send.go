@@ -11,7 +11,7 @@ import (
 // were decided, the owner gets them back at the next look at the clock; but not twice in a row, or a machine on which every round
 // takes that long would never send anything.
 func (s *Shell) sendAll() {
-	if len(s.sends) > 0 && !s.again && s.slept(s.cfg.Now()) {
+	if len(s.sends) > 0 && !s.again && slept(s.seen, s.cfg.Now()) {
 		s.again = true
 		s.post(func(events.Instant) {})
 		return

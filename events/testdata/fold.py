@@ -153,7 +153,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset since_hash"
 
 
 class Passed(Entity):
@@ -204,10 +204,52 @@ class Held(Entity):
     order = "request! expires_at! cause! cause_hash"
 
 
+class Schedule(Entity):
+    order = "name! offset! body! next next_at previous paused queued running fires fired skipped missed failed in_row"
+
+    def remembers(self, due):
+        return any(f["due"] == due for f in self["running"] + self["fires"])
+
+    def advance(self, body, time):
+        self.update(next=body.get("next", "0"), next_at=time, in_row=body.get("in_row", "0"))
+
+    def fire(self, body, time):
+        assert not self.remembers(body["due"]) and ("paused" not in self or "request" in body)
+        for name in "running", "fires":
+            self[name].append(Fire(due=body["due"], task=body["task"], at=time, request=body.get("request", "0")))
+        self["fires"] = self["fires"][-100:]
+        if self["queued"] == body["due"]:
+            self.clear_of("queued")
+        self["previous"] = max(self.get("previous", '"'), body["due"])
+        self.advance(body, time)
+        self.add("fired")
+
+    def passes(self, body, time):
+        self.advance(body, time)
+        if self["queued"] == body["due"]:
+            self.clear_of("queued")
+        count, why = int(body["count"]), json.loads(body["why"])
+        if why == "queued":
+            self["queued"] = body["due"]
+        elif why in ("overlap", "missed", "failed"):
+            self.add({"overlap": "skipped"}.get(why, why), count)
+
+    def end(self, body):
+        assert any(f["task"] == body["task"] for f in self["running"])
+        self["running"] = [f for f in self["running"] if f["task"] != body["task"]]
+        for f in self["fires"]:
+            if f["task"] == body["task"]:
+                f.update(state=body["state"], reason=body.get("reason", "0"))
+
+
+class Fire(Entity):
+    order = "due! task! at! request state reason"
+
+
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
         ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at permit pivot_passed deadline_passed quiet_at
-        completions traceparent reply_to reply_key reply_began last steps rows"""
+        completions schedule traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -308,7 +350,7 @@ LAPSED = '{"class":"timeout","message":"its time was over"}'
 class State:
     def __init__(self, partition):
         self.partition = Partition(partition=str(partition), inputs={}, delayed={})
-        self.tasks, self.held, self.definitions, self.limits = {}, {}, {}, {}
+        self.tasks, self.held, self.definitions, self.limits, self.schedules = {}, {}, {}, {}, {}
         self.ordinal, self.ident, self.next, self.broken = 0, "", 0, False
 
     def hash(self):
@@ -316,6 +358,7 @@ class State:
         p.update(next_sequence=str(self.next), broken="true" if self.broken else "false")
         entities = [("partition", "", p.text())] + [e for k, t in self.tasks.items() for e in t.entities(k)]
         entities += [("definition", k, d.text()) for k, d in self.definitions.items()]
+        entities += [("schedule", k, s.text()) for k, s in self.schedules.items()]
         entities += [("held", t + "\0" + r, h.text()) for (t, r), h in self.held.items()]
         for name, (limit, permits) in self.limits.items():
             entities += [("limit", name, limit.text())] + [("permit", name + "\0" + k, x.text()) for k, x in permits.items()]
@@ -411,13 +454,15 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
+            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
             t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
             self.tasks[subject] = t
+        elif kind.startswith("Schedule"):
+            self.of_schedule(kind, body, time)
         elif kind == "RequestHeld":
             r = Request(members(body["request"]), task=quote(subject))
             held = Held(request=r, expires_at=body["expires_at"], cause=quote(h.get("ce_causationid", "")), cause_hash=quote(h.get("ce_causehash", "")))
@@ -440,6 +485,8 @@ class State:
             for member, name in (("failed", "StepFailed"), ("undo_failed", "CompensationFailed")):
                 if member in body:
                     self.of_task(name, members(body[member]), h, time)
+            if "schedule_ended" in body:
+                self.of_schedule("ScheduleTaskEnded", members(body["schedule_ended"]), time)
         elif kind == "EffectsDelayed":
             p["delayed"][json.loads(body["destination"])] = body.get("after", '""')
         elif kind == "EffectsCaughtUp":
@@ -486,6 +533,31 @@ class State:
     def release(self, t, body, time):
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
+
+    def of_schedule(self, kind, body, time):
+        p, name = self.partition, json.loads(body["schedule"])
+        s = self.schedules.get(name)
+        if kind == "ScheduleAdopted":
+            again = s is not None and s["offset"] == body["offset"]
+            assert (int(body["offset"]) > int(p["schedules_offset"]) or again) and (s is not None or "body" in body)
+            p["schedules_offset"] = str(max(int(p["schedules_offset"]), int(body["offset"])))
+            if "body" not in body:
+                del self.schedules[name]
+                return
+            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], running=[], fires=[]))
+            s.update(offset=body["offset"], body=body["body"], next=body.get("next", "0"), next_at=time)
+        elif kind == "ScheduleFired":
+            s.fire(body, time)
+        elif kind == "SchedulePassed":
+            s.passes(body, time)
+        elif kind == "ScheduleTaskEnded":
+            s.end(body)
+        elif kind == "SchedulePaused":
+            assert "paused" not in s
+            s["paused"] = Paused(by=body.get("by", "0"), since=time, reason=body.get("reason", "0"))
+        elif kind == "ScheduleResumed":
+            del s["paused"]
+            s.update(next=body.get("next", "0"), next_at=time)
 
     def of_task(self, kind, body, h, time):
         t = self.tasks[h["ce_subject"]]

@@ -99,6 +99,9 @@ func (m missingWorkflows) add(k workflowKey, problem error) error {
 
 func parseSubmission(data []byte) (*events.Submission, error) {
 	sub, err := events.ParseSubmission(data)
+	if err == nil && sub.Schedule != "" {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", ProblemPlace{Pointer: "/schedule", Message: "is set by the engine: trigger the schedule instead"})
+	}
 	if err == nil {
 		_, err = sub.TimesFrom(events.At(time.Now()), 0)
 	}

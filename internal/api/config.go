@@ -48,6 +48,7 @@ type Config struct {
 	Losses      Losses
 	Pauses      AgentPauses
 	Jobs        Jobs
+	Schedules   Schedules
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -138,6 +139,7 @@ func (c *Config) validate() error {
 	required(c.Losses != nil, "Losses")
 	required(c.Pauses != nil, "Pauses")
 	required(c.Jobs != nil, "Jobs")
+	required(c.Schedules != nil, "Schedules")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

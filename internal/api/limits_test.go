@@ -181,6 +181,8 @@ var places = map[string]limited{
 	"skip-task id": ofTask("POST", "/v1/tasks/%s/skip"), "skip-task Idempotency-Key": key("skip"), "skip-task /reason": inMember("skip", "reason"), "skip-task /step": inMember("skip", "step"),
 	"complete-task id": ofTask("POST", "/v1/tasks/%s/complete"), "complete-task Idempotency-Key": key("complete"), "complete-task /reason": inMember("complete", "reason"), "complete-task /step": inMember("complete", "step"),
 	"fail-task id": ofTask("POST", "/v1/tasks/%s/fail"), "fail-task Idempotency-Key": key("fail"), "fail-task /reason": inMember("fail", "reason"), "fail-task /step": inMember("fail", "step"),
+	"pause-schedule Idempotency-Key": scheduleKey("pause"), "resume-schedule Idempotency-Key": scheduleKey("resume"),
+	"trigger-schedule Idempotency-Key": scheduleKey("trigger"), "backfill-schedule Idempotency-Key": scheduleKey("backfill"),
 	"cancel-task id": ofTask("POST", "/v1/tasks/%s/cancel"), "cancel-task Idempotency-Key": key("cancel"),
 	"retry-task id": ofTask("POST", "/v1/tasks/%s/retry"), "retry-task Idempotency-Key": key("retry"),
 	"cancel-task /step": inMember("cancel", "step"), "cancel-task /reason": inMember("cancel", "reason"),
@@ -228,6 +230,18 @@ var places = map[string]limited{
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
 	"post-task /priority":     submission("priority", "$"),
 	"post-task /labels value": submission("labels", `{"k":"$"}`), "post-task /labels name": submission("labels", `{"$":"v"}`),
+}
+
+// scheduleKey asks something about a schedule, with an ID of the request.
+func scheduleKey(verb string) func(w *world, v string) reply {
+	return func(w *world, v string) reply {
+		w.do("PUT", "/v1/schedules/known", "schedule: known")
+		body := ""
+		if verb == "backfill" {
+			body = `{"since":"2026-11-20T00:00:00Z","until":"2026-11-20T00:30:00Z"}`
+		}
+		return w.do("POST", "/v1/schedules/known/"+verb, body, "Idempotency-Key", v)
+	}
 }
 
 func quoted(v string) string {
@@ -326,9 +340,12 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
 		"report":   `{"output":1}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
+		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
+		"backfill-schedule": `{"since":"2026-11-20T00:00:00Z","until":"2026-11-20T01:00:00Z"}`,
 	}
 	w.do("POST", "/v1/jobs", `{"id":"known","verb":"pause","filter":{"workflow":"other"}}`)
 	w.do("PUT", "/v1/workflows/w", "workflow: w\n")
+	w.do("PUT", "/v1/schedules/w", "schedule: w")
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	for at, item := range w.description().Paths {
 		for method, op := range item {

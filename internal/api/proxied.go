@@ -23,12 +23,19 @@ var proxied = map[string]bool{
 	"GET /v1/tasks/{id}":         true,
 	"GET /v1/tasks/{id}/history": true,
 	"GET " + outcomePath:         true,
+
+	"GET " + schedulePath:                true,
+	"GET " + schedulePath + "/fires":     true,
+	"POST " + schedulePath + "/pause":    true,
+	"POST " + schedulePath + "/resume":   true,
+	"POST " + schedulePath + "/trigger":  true,
+	"POST " + schedulePath + "/backfill": true,
 }
 
 // serveAtOwner makes the node that has the partition answer the request; r.Pattern is known. Requests that are not
 // about a single task are answered here.
 func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http.Handler) {
-	id, ok := taskOf(r.URL)
+	id, ok := keyOf(r.URL)
 	if !proxied[r.Pattern] && !slices.Contains(requestPatterns, r.Pattern) || !ok || events.CheckTaskID(id) != nil {
 		local.ServeHTTP(w, r)
 		return
@@ -63,6 +70,15 @@ var requestPatterns = func() (list []string) {
 	}
 	return list
 }()
+
+// keyOf returns the key whose partition answers: that of a schedule, or the ID of a task.
+func keyOf(u *url.URL) (string, bool) {
+	id, ok := taskOf(u)
+	if ok && strings.HasPrefix(u.EscapedPath(), schedulesPath+"/") {
+		return events.ScheduleKey(id), events.CheckTaskID(events.ScheduleKey(id)) == nil
+	}
+	return id, ok
+}
 
 // taskOf returns the ID in /v1/tasks/{id} or below it, or the one that a question about a request names.
 func taskOf(u *url.URL) (string, bool) {

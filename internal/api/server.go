@@ -112,6 +112,10 @@ func (s *Server) parts() []part {
 		workflows,
 		&settings{settings: c.Settings, namespace: c.Namespace, log: s.log},
 		&losses{losses: c.Losses, partitions: c.Partitions, log: s.log},
+		&schedules{
+			schedules: c.Schedules, tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
+			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
+		},
 		&jobs{jobs: c.Jobs, lists: lists, now: c.Now, log: s.log},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},

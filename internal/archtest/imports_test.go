@@ -12,7 +12,7 @@ var star = map[string][]string{
 
 	"projector":  {"events"},
 	"supervisor": {"events", "internal/pause"},
-	"scheduler":  {"events", "internal/exprlang", "internal/yamltree"}, // exprlang: conditions and mappings are planned where the DAG is
+	"scheduler":  {"events", "internal/cron", "internal/exprlang", "internal/yamltree"}, // exprlang: conditions and mappings are planned where the DAG is
 	"agent":      {"events", "agent/transport", "agent/internal/offsets", "internal/pause", "internal/repeats", "internal/traceparent"},
 
 	"agent/transport":        {"events"},                                                                                               // the interfaces between an agent and the broker
@@ -22,6 +22,7 @@ var star = map[string][]string{
 	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
 
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
+	"internal/cron":       nil,                                                           // says when something is due, and reads no clock
 	"internal/exprlang":   {"events", "internal/jsontext"},                               // the numbers and instants of expressions are those of the wire
 	"internal/agentfile":  {"agent", "events", "internal/exprlang", "internal/yamltree"}, // what the files of all kinds of bindings have in common
 	"internal/jsontext":   nil,                                                           // JSON text, whatever its meaning

@@ -154,9 +154,9 @@ func (s *settings) replyTopic(topic string) error {
 // submissionBytes is the limit of a submission as of now.
 func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settings.SubmissionBytes }
 
-// follow passes each change of the settings and each accepted loss to the owners until ctx ends.
+// follow passes each change of the settings and of schedules, and each accepted loss to the owners until ctx ends.
 func (s *settings) follow(ctx context.Context, o *owners) error {
-	next := int64(0)
+	next, told := int64(0), int64(-1)
 	for {
 		moved := s.ns.catalog.movement()
 		recorded := s.ns.catalog.Settings()
@@ -167,6 +167,10 @@ func (s *settings) follow(ctx context.Context, o *owners) error {
 		}
 		for _, shell := range o.shells {
 			shell.SetSettings(recorded.Settings, recorded.Offset, recorded.Level)
+		}
+		if scheduled := s.ns.catalog.ScheduledUpTo(); scheduled != told {
+			told = scheduled
+			o.setSchedules(s.ns.catalog.Catalog)
 		}
 		select {
 		case <-ctx.Done():

@@ -88,6 +88,10 @@ func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Plac
 		if f.Task != "" && (b.Failed != nil || b.CompensationFailed != nil) {
 			p.tell(f, at)
 		}
+	case events.EffectStart:
+		if e := b.ScheduleEnded; e != nil {
+			timetabled(p, &events.Fact{Body: e}, at)
+		}
 	case events.EffectForward:
 		in, number, offset, ok := b.Input.Input()
 		s := p.forwards.sent[forwardKey{in, strconv.Itoa(int(number)) + "/" + strconv.FormatInt(offset, 10)}]

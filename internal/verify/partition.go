@@ -40,21 +40,23 @@ func contentOf(hash string) uint64 {
 // partition reads and checks one partition.
 type partition struct {
 	*check
-	number   int32
-	owners   *ownership
-	fold     *folding
-	inputs   map[events.Input]*join
-	dead     map[events.Input]*deadLetters
-	known    map[digest]accepted
-	live     map[string]*story
-	swept    map[digest]uint64                // forgotten after a submission was judged
-	held     map[string]map[string]inputPrint // by task and request
-	defs     map[string]*definition
-	limits   map[string]*limit
-	accepted int
-	next     int64
-	settled  settled
-	settings settings
+	number int32
+	owners *ownership
+	fold   *folding
+	inputs map[events.Input]*join
+	dead   map[events.Input]*deadLetters
+	known  map[digest]accepted
+	live   map[string]*story
+	swept  map[digest]uint64                // forgotten after a submission was judged
+	held   map[string]map[string]inputPrint // by task and request
+	defs   map[string]*definition
+	limits map[string]*limit
+	// timetables are the schedules whose home is the partition.
+	timetables timetables
+	accepted   int
+	next       int64
+	settled    settled
+	settings   settings
 	// time is the time of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
 	time, jumpedAt events.Instant
 	// correcting is To of a TimeCorrected that is not settled.
@@ -67,7 +69,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	p := &partition{
 		check: c, number: number, owners: newOwnership(), inputs: map[events.Input]*join{}, dead: map[events.Input]*deadLetters{},
 		known: map[digest]accepted{}, live: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
-		defs: map[string]*definition{}, limits: map[string]*limit{}, next: b.Start,
+		defs: map[string]*definition{}, limits: map[string]*limit{}, timetables: timetables{}, next: b.Start,
 	}
 	if b.Start > 0 {
 		c.unread = true
@@ -216,6 +218,8 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.PermitGranted:
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 		p.tell(f, at)
+	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:
+		timetabled(p, f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
 		p.tell(f, at)

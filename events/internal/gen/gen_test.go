@@ -36,7 +36,7 @@ func TestUnknownTypesAndTagsAreRefused(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		text := "package events\ntype Work struct {\n" + field + "\n}\n"
-		for _, name := range []string{"Report", "Submission", "Task", "stepRow", "requestRow", "PartitionState", "HeldRequest", "Definition", "Limit", "Permit"} {
+		for _, name := range []string{"Report", "Submission", "Task", "stepRow", "requestRow", "PartitionState", "HeldRequest", "Definition", "Limit", "Permit", "Schedule"} {
 			text += "type " + name + " struct {\nID string `json:\"id\"`\n}\n"
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(text), 0o600))
@@ -59,5 +59,5 @@ func TestMembersHaveTheOrderOfTheFields(t *testing.T) {
 		names = append(names, m.name)
 	}
 	require.Equal(t, []string{"step", "attempt", "output", "signal", "quiet_at", "instance", "ready_at", "started_at", "accepted_at", "finished_at", "request", "reason", "by"}, names)
-	require.Len(t, p.bodies(), 46)
+	require.Len(t, p.bodies(), 52)
 }

@@ -19,7 +19,7 @@ import (
 // others.
 var (
 	records = []string{"Work", "Report", "Submission"}
-	others  = []string{"Task", "stepRow", "requestRow", "PartitionState", "HeldRequest", "Definition", "Limit", "Permit"}
+	others  = []string{"Task", "stepRow", "requestRow", "PartitionState", "HeldRequest", "Definition", "Limit", "Permit", "Schedule"}
 )
 
 // canonical is the type that also gets a method writeCanonical, which sorts the members.

@@ -76,6 +76,9 @@ type Engine struct {
 	paused   map[string]api.PausedAgent
 	accepted []events.AcceptedLoss
 	jobs     map[string]api.Job
+	// schedules are the schedules as they were applied, and scheduled as their home partitions know them.
+	schedules map[string]api.Schedule
+	scheduled map[string]*events.Schedule
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an

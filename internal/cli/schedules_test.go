@@ -1,0 +1,39 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSchedulesOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	file := filepath.Join(t.TempDir(), "hourly.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("schedule: hourly\nworkflow: order\nevery: 1h\n"), 0o600))
+	r := e.run("schedule", "apply", file)
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `hourly +yes +order +every 1h`, r.out)
+	require.Regexp(t, `hourly +order +every 1h +waiting +2026-\S+ +0 +0 +0`, e.run("schedules", "list").out)
+
+	e.ChangeSchedule("hourly", func(x *events.Schedule) {
+		x.Paused, x.Fired = &events.Paused{By: "ada", Reason: "why"}, 1
+		x.Fires = []events.ScheduleFire{{Due: 1000, Task: "hourly/1970-01-01T00:00:01Z", At: 5, State: "processed"}}
+	})
+	r = e.run("schedule", "get", "hourly")
+	require.Regexp(t, `STATE +paused\nPAUSED +\S* ?ada why`, r.out)
+	require.Contains(t, e.run("schedule", "next", "hourly").out, "hourly/1970-01-01T00:00:01Z  processed")
+
+	r = e.run("schedule", "delete", "hourly")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "schedule hourly is deleted")
+	require.Equal(t, 3, e.run("schedule", "get", "hourly").code)
+
+	require.NoError(t, os.WriteFile(file, []byte("schedule: hourly\nworkflow: order\nevery: 1h\ncron: 0 25 * * *\n"), 0o600))
+	r = e.run("schedule", "apply", file)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "nothing is applied: 2 faults")
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// schedules implements api.Schedules.
+type schedules struct {
+	ns       *namespace
+	producer *kafka.Producer
+	store    *projector.Store
+}
+
+// Schedules implements api.Schedules.
+func (s *schedules) Schedules(ctx context.Context) (map[string]api.Schedule, error) {
+	if err := s.ns.catalog.upToNow(ctx); err != nil {
+		return nil, noAnswer(err)
+	}
+	list := map[string]api.Schedule{}
+	for name, r := range s.ns.catalog.Schedules() {
+		if r.Body == nil {
+			continue
+		}
+		known, err := scheduleOf(r)
+		if err != nil {
+			return nil, err
+		}
+		list[name] = known
+	}
+	return list, nil
+}
+
+func scheduleOf(r scheduler.ScheduleRecord) (api.Schedule, error) {
+	d, err := (&events.Schedule{Name: r.Schedule, Body: r.Body}).Definition()
+	if err != nil {
+		return api.Schedule{}, err
+	}
+	return api.Schedule{ScheduleDefinition: *d, Offset: r.Offset, AppliedAt: r.At}, nil
+}
+
+// ApplySchedule implements api.Schedules.
+func (s *schedules) ApplySchedule(ctx context.Context, draft api.Draft) (now api.Schedule, changed bool, faults []api.Fault, err error) {
+	if err := s.ns.catalog.upToNow(ctx); err != nil {
+		return now, false, nil, noAnswer(err)
+	}
+	d, found := scheduler.ParseSchedule("", draft.Source)
+	for _, f := range found {
+		faults = append(faults, api.Fault{Pointer: f.Path, Message: f.Message, Line: f.Line, Column: f.Column})
+	}
+	if d == nil {
+		return now, false, faults, nil
+	}
+	known := s.ns.catalog.Schedules()
+	switch {
+	case d.Schedule != draft.Name:
+		faults = append(faults, api.Fault{Pointer: "/schedule", Message: fmt.Sprintf("is %q, but the URL names the schedule %q", d.Schedule, draft.Name)})
+	case known[d.Schedule].Body == nil && s.ns.catalog.ScheduleCount() >= scheduler.MaxSchedules:
+		faults = append(faults, api.Fault{Message: fmt.Sprintf("the namespace has %d schedules, as many as it can have: delete one first", scheduler.MaxSchedules)})
+	}
+	if fault := s.workflow(d); fault != "" {
+		faults = append(faults, api.Fault{Pointer: "/workflow", Message: fault})
+	}
+	if len(faults) > 0 {
+		return now, false, faults, nil
+	}
+	r, err := scheduler.EncodeSchedule(d, s.subject())
+	if err != nil {
+		return now, false, nil, err
+	}
+	if changed = !bytes.Equal(known[d.Schedule].Body, r.Value); changed {
+		if err := s.write(ctx, r); err != nil {
+			return now, false, nil, err
+		}
+	}
+	now, err = scheduleOf(s.ns.catalog.Schedules()[d.Schedule])
+	return now, changed, nil, err
+}
+
+// workflow says why the workflow of a schedule cannot be used, "" if it can.
+func (s *schedules) workflow(d *events.ScheduleDefinition) string {
+	if _, ok := s.ns.catalog.Catalog.Current(d.Workflow); !ok {
+		return fmt.Sprintf("there is no workflow %q: apply it first", d.Workflow)
+	}
+	if d.Version == 0 {
+		return ""
+	}
+	if _, ok := s.ns.catalog.Catalog.Version(d.Workflow, d.Version); !ok {
+		return fmt.Sprintf("workflow %q has no version %d", d.Workflow, d.Version)
+	}
+	return ""
+}
+
+// DeleteSchedule implements api.Schedules.
+func (s *schedules) DeleteSchedule(ctx context.Context, name string) (bool, error) {
+	if err := s.ns.catalog.upToNow(ctx); err != nil {
+		return false, noAnswer(err)
+	}
+	if s.ns.catalog.Schedules()[name].Body == nil {
+		return false, nil
+	}
+	return true, s.write(ctx, scheduler.EncodeScheduleDeletion(name, s.subject()))
+}
+
+func (s *schedules) subject() events.Subject {
+	return events.Subject{ID: uuid.NewString(), Source: "/" + s.ns.name + "/schedules", Time: events.At(time.Now())}
+}
+
+// write appends a record and reads it back.
+func (s *schedules) write(ctx context.Context, r events.Record) error {
+	r.Topic = s.ns.topics.Definitions()
+	at, err := s.producer.ProduceSync(ctx, r)
+	if err != nil {
+		return noAnswer(fmt.Errorf("record a schedule: %w", err))
+	}
+	return noAnswer(s.ns.catalog.upTo(ctx, at[0]+1))
+}
+
+// ScheduleState implements api.Schedules.
+func (s *schedules) ScheduleState(_ context.Context, name string) (*events.Schedule, error) {
+	return s.store.Partition(events.Home(events.ScheduleKey(name), s.ns.partitions)).Schedule(name)
+}
+
+// Dues implements api.Schedules.
+func (*schedules) Dues(d *events.ScheduleDefinition, after, until events.Instant, limit int) (list []events.Instant, err error) {
+	for len(list) < limit {
+		if after, err = scheduler.NextDue(d, after); err != nil {
+			return nil, err
+		}
+		if after == 0 || until != 0 && after > until {
+			break
+		}
+		list = append(list, after)
+	}
+	return list, nil
+}
+
+// setSchedules tells the owners the schedules of their partitions.
+func (o *owners) setSchedules(c *scheduler.Catalog) {
+	for p, shell := range o.shells {
+		var list []supervisor.ScheduleRecord
+		for _, r := range c.SchedulesOf(int32(p), int32(len(o.shells))) {
+			list = append(list, supervisor.ScheduleRecord{Schedule: r.Schedule, Offset: r.Offset, Body: r.Body})
+		}
+		shell.SetSchedules(list)
+	}
+}

@@ -1,0 +1,99 @@
+package node_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/stretchr/testify/require"
+)
+
+// report is a workflow without an agent.
+const report = `
+workflow: report
+input: {type: object, required: [day]}
+steps:
+  make: {sleep: 10s}
+`
+
+// schedule applies a schedule.
+func (w *world) schedule(p *process, name, text string) api.Schedule {
+	w.t.Helper()
+	s, changed, faults, err := p.Schedules().ApplySchedule(w.t.Context(), api.Draft{Name: name, Source: []byte(text)})
+	require.NoError(w.t, err)
+	require.Empty(w.t, faults)
+	require.True(w.t, changed)
+	return s
+}
+
+// scheduled waits until a schedule is as it should be.
+func (w *world) scheduled(p *process, name string, is func(x *events.Schedule) bool) *events.Schedule {
+	w.t.Helper()
+	var x *events.Schedule
+	for begun := time.Now(); time.Since(begun) < patience; <-time.After(50 * time.Millisecond) {
+		var err error
+		x, err = p.Schedules().ScheduleState(w.t.Context(), name)
+		require.NoError(w.t, err)
+		if x != nil && is(x) {
+			return x
+		}
+	}
+	w.t.Fatalf("schedule %s stays %+v", name, x)
+	return nil
+}
+
+// askSchedule asks something about a schedule.
+func (w *world) askSchedule(kind string, q events.ScheduleRequest) {
+	w.t.Helper()
+	r, err := events.EncodeScheduleRequest(q, kind, events.Subject{ID: uuid.NewString(), Source: "/test", Time: events.At(time.Now())})
+	require.NoError(w.t, err)
+	w.produce(w.topics.Reports(), -1, r)
+}
+
+// The example of the README is applied, fires, is paused, resumed and deleted.
+func TestTheDailyReport(t *testing.T) {
+	text, err := os.ReadFile("../../docs/daily-report.yaml")
+	require.NoError(t, err)
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		n := w.node(t.TempDir())
+		_, _, faults, err := n.Schedules().ApplySchedule(t.Context(), api.Draft{Name: "daily-report", Source: text})
+		require.NoError(t, err)
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0].Message, "apply it first")
+		w.apply(n, report)
+		w.schedule(n, "daily-report", string(text))
+		_, changed, _, err := n.Schedules().ApplySchedule(t.Context(), api.Draft{Name: "daily-report", Source: text})
+		require.NoError(t, err)
+		require.False(t, changed)
+		x := w.scheduled(n, "daily-report", func(*events.Schedule) bool { return true })
+		require.Equal(t, "2000-01-03T01:00:00.000Z", x.Next.String(), "the bubble begins on a Saturday")
+
+		due := events.At(time.Now())
+		w.askSchedule(events.TypeScheduleTrigger, events.ScheduleRequest{ID: "t1", Schedule: "daily-report", Due: due, By: "ada"})
+		x = w.scheduled(n, "daily-report", func(x *events.Schedule) bool { return len(x.Fires) == 1 && x.Fires[0].State != "" })
+		require.Equal(t, []string{"processed", events.ScheduleTask("daily-report", due)}, []string{x.Fires[0].State, x.Fires[0].Task})
+		task := w.watch.task(x.Fires[0].Task)
+		require.JSONEq(t, `{"day":"2000-01-01"}`, string(task.Input))
+		require.Equal(t, map[string]string{"team": "finance"}, task.Labels)
+		require.Equal(t, "daily-report", task.Schedule)
+
+		w.askSchedule(events.TypeSchedulePause, events.ScheduleRequest{Schedule: "daily-report"})
+		w.scheduled(n, "daily-report", func(x *events.Schedule) bool { return x.Paused != nil })
+		w.askSchedule(events.TypeScheduleResume, events.ScheduleRequest{Schedule: "daily-report"})
+		w.scheduled(n, "daily-report", func(x *events.Schedule) bool { return x.Paused == nil })
+
+		deleted, err := n.Schedules().DeleteSchedule(t.Context(), "daily-report")
+		require.NoError(t, err)
+		require.True(t, deleted)
+		w.watch.await("the schedule is gone", func() bool {
+			x, err := n.Schedules().ScheduleState(t.Context(), "daily-report")
+			return err == nil && x == nil
+		})
+		require.NoError(t, n.stop())
+		w.watch.verify()
+	})
+}

@@ -1,0 +1,66 @@
+package supervisor
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// start is the effect of a fact that starts a task elsewhere: its submission, to the task's home. It follows from the fact alone, so that a
+// repeat has the same content.
+func (s *schedules) start(f *events.Fact, task string, submission []byte) []*effect {
+	home := events.Home(task, s.cfg.Partitions)
+	r := events.SubmissionRecord(task, submission, events.Subject{ID: events.FactID(f, s.cfg.Partition), Source: s.outbox.source, Time: f.Time, Traceparent: f.Traceparent})
+	r.Partition = home
+	return []*effect{{kind: events.EffectStart, topic: string(events.Submissions), part: "/" + strconv.Itoa(int(home)), record: r}}
+}
+
+// end is the effect of a fact that ends a task, or rejects its submission: what started the task learns of it.
+func (s *schedules) end(f *events.Fact, end events.TaskEnd) []*effect {
+	if end.Schedule == "" {
+		return nil
+	}
+	r, err := events.EncodeTaskEnd(end, events.Subject{ID: events.FactID(f, s.cfg.Partition), Source: s.outbox.source, Time: f.Time, Traceparent: f.Traceparent})
+	if err != nil {
+		return nil
+	}
+	r.Partition = events.Home(string(r.Key), s.cfg.Partitions)
+	return []*effect{{kind: events.EffectEnd, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
+}
+
+// endOf is end for a fact of a task, nil if nobody waits for it.
+func (s *schedules) endOf(t *events.Task, f *events.Fact) []*effect {
+	if t == nil {
+		return nil
+	}
+	return s.end(f, events.TaskEnd{Schedule: t.Schedule, Task: t.ID, State: string(t.State), Reason: t.Reason})
+}
+
+// passed is the effect of a SchedulePassed: an alert if somebody should look.
+func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
+	a := Alert{Schedule: b.Schedule}
+	switch {
+	case b.Why == events.PassedMissed:
+		a.Kind, a.Reason = AlertScheduleMissed, fmt.Sprintf("%d due times from %s on are older than catch_up", b.Count, b.Due)
+	case b.Why == events.PassedFailed:
+		a.Kind, a.Reason = AlertScheduleFailed, fmt.Sprintf("the task that is due %s cannot be submitted: %s", b.Due, b.Reason)
+	case b.Why == events.PassedOverlap && b.InRow == events.ScheduleBlockedAfter:
+		a.Kind, a.Reason = AlertScheduleBlocked, fmt.Sprintf("%d due times in a row were passed over, because a task has not ended", b.InRow)
+	default:
+		return nil
+	}
+	return s.outbox.alert(nil, f, a)
+}
+
+// unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it.
+func (s *schedules) unstarted(f *events.Fact, why string) *events.ScheduleTaskEnded {
+	b, ok := f.Body.(*events.ScheduleFired)
+	if !ok {
+		return nil
+	}
+	if x := s.state.Schedules[b.Schedule]; x == nil || !x.Runs(b.Task) {
+		return nil
+	}
+	return &events.ScheduleTaskEnded{Schedule: b.Schedule, Task: b.Task, State: events.EndRejected, Reason: events.Clip(why, maxDetail)}
+}
