@@ -141,8 +141,11 @@ func (f *JobFilter) Window(opened Instant) (since, until Instant, err error) {
 	if until, err = windowEnd(f.Until, opened); err != nil {
 		return 0, 0, err
 	}
-	if until == 0 || until > opened {
+	switch {
+	case f.Until == "" || until > opened:
 		until = opened
+	case until == 0: // in a filter of the store this would be no bound, and match every task
+		until--
 	}
 	return since, until, nil
 }

@@ -35,4 +35,6 @@ func TestTheTasksOfAJobWereSubmittedBeforeIt(t *testing.T) {
 	require.Equal(t, []events.Instant{opened.Add(-2 * time.Hour), opened.Add(-time.Hour)}, []events.Instant{a, b})
 	_, b = window("", "2099-01-01T00:00:00Z")
 	require.Equal(t, opened, b)
+	_, b = window("", "1970-01-01T00:00:00Z")
+	require.Negative(t, b, "no task was submitted before this instant, and zero would be no bound")
 }

@@ -86,6 +86,11 @@ func usableJob(j *events.Job, data []byte) error {
 	if !slices.Contains(events.Verbs(), j.Verb) {
 		return fmt.Errorf("job %q: %q is not a verb", j.ID, events.Clip(string(j.Verb), maxQuotedBytes))
 	}
+	if len(j.Args) > 0 {
+		if err := json.Unmarshal(j.Args, new(events.Request)); err != nil { // no owner could ask a task, and the job would never end
+			return fmt.Errorf("job %q: its arguments: %w", j.ID, err)
+		}
+	}
 	if _, err := events.ParseRate(j.Rate); err != nil {
 		return fmt.Errorf("job %q: its rate %w", j.ID, err)
 	}

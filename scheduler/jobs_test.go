@@ -110,6 +110,7 @@ func TestAJobThatTheAPIDidNotWriteIsChecked(t *testing.T) {
 		"is not a verb":       {ID: "a", Verb: "undo", Filter: all},
 		"is not a rate":       {ID: "a", Verb: events.RequestRetry, Filter: all, Rate: "1"},
 		"neither an instant":  {ID: "a", Verb: events.RequestRetry, Filter: events.JobFilter{Since: "x"}},
+		"its arguments":       {ID: "a", Verb: events.RequestSkip, Filter: all, Args: []byte(`{"step":7}`)},
 		"its filter is empty": {ID: "a", Verb: events.RequestRetry},
 		"and may have 32768":  {ID: "a", Verb: events.RequestRetry, Filter: all, Reason: strings.Repeat("x", events.MaxJobBytes)},
 	} {

@@ -130,7 +130,7 @@ func TestExitCodesMeanWhatTheBindingSays(t *testing.T) {
 		require.Equal(t, c.class, r.Error.Class, "%+v", c)
 		require.Equal(t, events.EffectDoneUnknown, r.Effect, "it is over, and may have done something")
 		require.Equal(t, fmt.Sprintf("exit_%d", c.code), r.Error.Code)
-		require.Equal(t, fmt.Sprintf("/bin/sh exited with %d: no such file: x", c.code), r.Error.Message)
+		require.Equal(t, fmt.Sprintf("/bin/sh exited with %d: starting; no such file: x", c.code), r.Error.Message)
 		require.JSONEq(t, fmt.Sprintf(`{"exit_code":%d,"stderr":"starting\nno such file: x"}`, c.code), string(r.Error.Detail))
 	}
 }

@@ -45,7 +45,7 @@
 //	the program is not there         permanent, no effect
 //	not started for another reason   retryable, no effect
 //
-// A failure carries the end of standard error (2 KiB) without secrets, and its message quotes the last line.
+// A failure carries the end of standard error (2 KiB) without secrets, and its message quotes the last two lines.
 //
 // Shortly before the complete-by time, the process group of the command gets SIGTERM, and after the grace, SIGKILL; the grace takes at most
 // a quarter of the attempt's time. All of that is over at the complete-by time, so the undo, which begins later, never meets the command.

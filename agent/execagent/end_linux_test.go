@@ -168,6 +168,22 @@ func TestAnAttemptWhoseGuardIsKilledIsInDoubt(t *testing.T) {
 	gone(t, "MARK="+file)
 }
 
+// A command may stop its guard, which cannot end it then.
+func TestACommandThatStopsItsGuardEndsInTime(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "under-way")
+	h := bound(t, marked(`kill -STOP $PPID; touch "$1"; sleep 600`, file), nil)
+	w := h.Work("a", events.Do, nil)
+	w.CompleteBy = events.At(time.Now().Add(20 * time.Second))
+	h.Send(w)
+	underWay(t, file)
+	r, ok := h.Await(w)
+	require.True(t, ok)
+	require.Equal(t, "timeout", r.Error.Code)
+	require.Equal(t, events.EffectInDoubt, r.Effect)
+	gone(t, "MARK="+file)
+}
+
 // The owner tells an agent to stop an attempt whose task turned back.
 func TestAStoppedAttemptEndsItsCommand(t *testing.T) {
 	t.Parallel()

@@ -130,8 +130,11 @@ func (p *process) follow(status *os.File) {
 // terminate asks the command to end.
 func (p *process) terminate() { p.ask(askTerm) }
 
-// kill ends the command and everything that it has started.
-func (p *process) kill() { p.ask(askKill) }
+// kill ends the command and everything that it has started. The guard goes on first, if somebody stopped it: the command itself may have.
+func (p *process) kill() {
+	p.ask(askKill)
+	_ = p.guard.Process.Signal(syscall.SIGCONT)
+}
 
 // ask fails if the guard is over, and then there is nothing to end.
 func (p *process) ask(b byte) { _, _ = p.control.Write([]byte{b}) }

@@ -96,7 +96,7 @@ func (r *result) failure(class events.Class, code, text string) *agent.Failure {
 		detail.ExitCode = &r.ending.code
 	}
 	f.Detail = mustMarshal(detail)
-	if line := lastLine(detail.Stderr); line != "" {
+	if line := lastLines(detail.Stderr); line != "" {
 		text += ": " + events.Clip(line, wordsLimit)
 	}
 	f.Err = errors.New(text)
@@ -117,8 +117,13 @@ func (r *result) words() string {
 	return strings.TrimSpace(text)
 }
 
-func lastLine(text string) string {
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+// lastLines returns the last two lines of a text as one: the last alone often says only that a program gives up.
+func lastLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.Join(lines[max(0, len(lines)-2):], "; ")
 }
 
 // decode reads standard output in the format that a binding gives.

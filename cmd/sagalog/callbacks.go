@@ -23,7 +23,7 @@ type callbacks struct{ key, keyFile, url string }
 func (c *callbacks) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.key, "callback-key", "", "the secret of callbacks; everyone on the machine can see flags in ps, so use the variable or --callback-key-file")
 	f.StringVar(&c.keyFile, "callback-key-file", "", "file of the secret by which agents sign the callbacks of services that answer only \"accepted\", and nodes with the role api check them: the same on all of them, "+
-		"such as the output of `openssl rand -hex 32`; during a change, the new one on the first line and the old one on the second")
+		"such as what openssl rand -hex 32 prints; during a change, the new one on the first line and the old one on the second")
 	f.StringVar(&c.url, "callback-url", "", "URL of the HTTP API as services reach it, for their callbacks (default the address of --advertise or --http, if this process has the role api)")
 }
 

@@ -28,11 +28,10 @@ type Secrets struct {
 func NewSecrets(values map[string]string) *Secrets {
 	var pairs [][2]string
 	for name, v := range values {
-		if len(v) < secretMin {
-			continue
-		}
-		for _, form := range forms(v) {
-			pairs = append(pairs, [2]string{form, "${ env." + name + " }"})
+		for _, part := range parts(v) {
+			for _, form := range forms(part) {
+				pairs = append(pairs, [2]string{form, "${ env." + name + " }"})
+			}
 		}
 	}
 	if len(pairs) == 0 {
@@ -47,6 +46,19 @@ func NewSecrets(values map[string]string) *Secrets {
 		list, forms = append(list, p[0], p[1]), append(forms, p[0])
 	}
 	return &Secrets{strings.NewReplacer(list...), forms}
+}
+
+// parts returns a value, and its lines without the white space around them if it has any: a secret that was read from a file often ends in a
+// newline, which programs leave out, and a key of several lines is repeated line by line.
+func parts(v string) (out []string) {
+	for _, part := range append(strings.Split(v, "\n"), v) {
+		for _, p := range []string{part, strings.TrimSpace(part)} {
+			if len(p) >= secretMin && !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }
 
 // forms returns a value unchanged, escaped, and encoded.

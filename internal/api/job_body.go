@@ -143,6 +143,10 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 	known := []string{"all", "state", "workflow", "label", "since", "until"}
 	err := r.x.readMembers(data, known, func(name string, raw json.RawMessage) {
 		at, ok := "/filter/"+name, true
+		if list, texts := textsOf(raw); texts && (len(list) == 0 || slices.Contains(list, "")) {
+			r.fault(at, "is empty; leave it out if it is not to filter") // the text is often a variable that was not set
+			return
+		}
 		switch name {
 		case "all":
 			ok = json.Unmarshal(raw, &f.All) == nil

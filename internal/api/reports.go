@@ -191,6 +191,11 @@ func (x exchange) readReport() (e events.Report, err error) {
 	}
 	var f reportFaults
 	f.unknown("", members, reportMembers)
+	for name, raw := range members { // a fact could not hold it
+		if _, err := events.Compact(raw); err != nil {
+			f.add("/"+name, "cannot be used: "+err.Error())
+		}
+	}
 	var kinds []events.Result
 	for name, kind := range map[string]events.Result{"output": events.ResultCompleted, "error": events.ResultFailed, "progress": events.ResultProgress} {
 		if _, has := members[name]; has {

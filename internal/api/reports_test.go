@@ -249,3 +249,20 @@ func TestACallbackThatIsNotDurableIsAnswered503(t *testing.T) {
 	require.NotEmpty(t, r.header.Get("Retry-After"))
 	require.NotContains(t, w.text.String(), "/v1/reports/")
 }
+
+func TestAReportThatNobodyCouldReadIsRefused(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 9_990) + strings.Repeat("]", 9_990)
+	for name, body := range map[string]string{
+		"a deep output":           `{"output":` + deep + `}`,
+		"a deep detail":           `{"error":{"message":"m","detail":` + deep + `}}`,
+		"an output, not UTF-8":    "{\"output\":\"\xff\"}",
+		"a detail, not UTF-8":     "{\"error\":{\"message\":\"m\",\"detail\":\"\xff\"}}",
+		"a progress that is deep": `{"progress":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+	} {
+		w := takesCallbacks(t)
+		r := w.do("POST", "/v1/reports/"+ticket(t, "test", callbackSecret, asIs), body)
+		require.Equal(t, 422, r.status, name)
+		require.Empty(t, w.log.reports(t), name)
+	}
+}

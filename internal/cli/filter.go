@@ -43,10 +43,16 @@ func (s *session) filter() (url.Values, error) {
 	return q, err
 }
 
-// jobFilter returns the tasks that the flags select, as the filter of a job.
+// jobFilter returns the tasks that the flags select, as the filter of a job. A flag that was given and is empty is a mistake: its value is often
+// a variable of the shell that was not set, and without the flag more tasks would match.
 func (s jobCaller) jobFilter() (map[string]any, error) {
 	if s.isSet("all") {
 		return map[string]any{"all": true}, nil
+	}
+	for _, name := range filterNames {
+		if f := s.cmd.Flags().Lookup(name); f.Changed && slices.Contains([]string{"", "[]"}, f.Value.String()) {
+			return nil, Usage("--%s is empty: leave it out if it is not to filter", name)
+		}
 	}
 	q, err := s.filter()
 	if err != nil {

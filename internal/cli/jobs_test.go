@@ -51,6 +51,19 @@ func TestAVerbWithAFilterAsksAllThatMatch(t *testing.T) {
 	require.Contains(t, r.err, "a: the task is not paused")
 }
 
+func TestAnEmptyFlagDoesNotWidenAFilter(t *testing.T) {
+	t.Parallel()
+	e := parked(t)
+	for _, flag := range []string{"--workflow=", "--label=", "--until=", "--since="} {
+		r := e.run("task", "cancel", "--state", "parked", flag, "--yes")
+		require.Equal(t, 2, r.code, flag)
+		require.Contains(t, r.err, "is empty: leave it out", flag)
+	}
+	r := e.run("task", "cancel", "-w", "order", "--state", "", "--yes")
+	require.Equal(t, 2, r.code)
+	require.Empty(t, e.Inputs(events.Reports))
+}
+
 func TestADryRunOfAVerbShowsWhatMatches(t *testing.T) {
 	t.Parallel()
 	e := parked(t)

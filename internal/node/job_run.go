@@ -134,7 +134,7 @@ func (r *jobRun) block(ctx context.Context) error {
 		if ready, err := r.await(ctx, asks); !ready || err != nil {
 			return err
 		}
-		if err := r.ask(ctx, tasks[:n], again); err != nil {
+		if err := r.ask(ctx, tasks[:n]); err != nil {
 			return err
 		}
 		if tasks = tasks[n:]; len(tasks) == 0 {
@@ -230,20 +230,25 @@ func (r *jobRun) await(ctx context.Context, n int) (ready bool, err error) {
 	}
 }
 
-// ask asks tasks, waits until they have answered, and counts the answers. If they may have been asked before, it counts those that were, and
-// asks only those that match.
-func (r *jobRun) ask(ctx context.Context, tasks []*events.Task, again bool) error {
+// ask asks tasks, waits until they have answered, and counts the answers. The tasks were listed a while ago, with a low rate hours ago. By now one
+// may have answered, because it was asked before a crash, may no longer match, or may be forgotten, and another task may have its ID.
+func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
 	var ids []string
 	var records []events.Record
-	for _, t := range tasks {
-		if again {
-			if judged, ok := t.Request(r.request.ID); ok {
-				r.count(t.ID, judged.Refused)
-				continue
-			}
-			if !r.job.Filter.Matches(t.State) {
-				continue
-			}
+	for _, listed := range tasks {
+		t, err := r.tasks.Task(ctx, listed.ID)
+		if err != nil {
+			return err
+		}
+		if t == nil || t.Incarnation != listed.Incarnation {
+			continue
+		}
+		if judged, ok := t.Request(r.request.ID); ok {
+			r.count(t.ID, judged.Refused)
+			continue
+		}
+		if !r.job.Filter.Matches(t.State) {
+			continue
 		}
 		q := r.request
 		q.Task = t.ID

@@ -182,6 +182,28 @@ func TestAJobKeepsToItsRateAndStops(t *testing.T) {
 	})
 }
 
+// A task is cancelled and forgotten between the list of the job and its turn, and its ID is used again. Another one no longer matches then.
+func TestAJobDoesNotAskWhatFollowedItsList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir(), remembers(10*time.Second))
+		w.apply(n, order)
+		w.waiting(n, "again", "first")
+		w.openJob(n, events.Job{ID: "c", Verb: events.RequestCancel, Filter: events.JobFilter{State: []events.TaskState{events.TaskStatePending}}, Rate: "60/h"})
+		<-time.After(5 * time.Second)
+		w.request(events.RequestCancel, "again", "q")
+		w.watch.ended("again")
+		<-time.After(40 * time.Second)
+		task, err := n.Tasks().Task(t.Context(), "again")
+		require.NoError(t, err)
+		require.Nil(t, task, "it is forgotten")
+		w.waiting(n, "again")
+		j, _ := w.jobEnded(n, "c")
+		require.Equal(t, []int{1, 0}, []int{j.Granted, j.Refused})
+		require.Equal(t, map[string]int{"again": 1, "first": 1}, w.granted(events.NameCancelRequested))
+	})
+}
+
 // A job asks tasks that have ended, and says that they refused.
 func TestAJobCountsTheRefusalsOfEndedTasks(t *testing.T) {
 	bubble(t, func(t *testing.T) {

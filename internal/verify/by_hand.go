@@ -42,7 +42,7 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it is the pivot")
 	}
 	if b.Left {
-		failed, st.undone, st.left, st.undoFailed, st.undo.waiting, st.undoneAt = st.undoFailed, true, true, false, false, t.fact.Time
+		failed, st.undone, st.left, st.undoFailed, st.undo.waiting = st.undoFailed, true, true, false, false
 	} else {
 		st.skipped, st.failed, st.do.waiting, st.queued, st.wait = true, false, false, false, nil
 	}
@@ -57,7 +57,7 @@ func (t *telling) completedByHand(b *events.StepCompleted) {
 	}
 	failed := st.failed
 	t.story.completed++
-	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, st.do.attempts > 0, t.fact.Time
+	st.completion, st.done, st.touched = t.story.completed, true, st.do.attempts > 0
 	st.failed, st.do.waiting, st.wait = false, false, nil
 	t.decided(b.Request, failed)
 }
@@ -69,7 +69,7 @@ func (t *telling) compensatedByHand(b *events.Compensated) {
 		return
 	}
 	failed := st.undoFailed
-	st.undone, st.undoneAt, st.undoFailed, st.undo.waiting = true, t.fact.Time, false, false
+	st.undone, st.undoFailed, st.undo.waiting = true, false, false
 	t.decided(b.Request, failed)
 }
 

@@ -267,10 +267,10 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		}
 		wrong("not_called", "%s", what)
 	}
-	if st.done && (x.do == nil || !x.do.answered) {
+	if st.doneAt != 0 && (x.do == nil || !x.do.answered) {
 		missing(st.doneAt, "the log says that it completed, but no ledger holds a call of it that succeeded")
 	}
-	if st.undone && (x.undo == nil || !x.undo.answered) {
+	if st.undoneAt != 0 && (x.undo == nil || !x.undo.answered) {
 		missing(st.undoneAt, "the log says that it was undone, but no ledger holds a call to undo it that succeeded")
 	}
 	p.ledgerEffects(x, wrong)

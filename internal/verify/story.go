@@ -71,9 +71,9 @@ type step struct {
 	failed          bool
 	wait            *wait // nil unless it waits, and nobody does it
 	completion      int
-	doneAt          events.Instant
-	undoneAt        events.Instant
-	given           map[events.Operation][]byte // the inputs that an operator gave
+	// doneAt and undoneAt are when an agent reported that it did or undid it; zero if it waited, or an operator decided.
+	doneAt, undoneAt events.Instant
+	given            map[events.Operation][]byte // the inputs that an operator gave
 }
 
 func (s *story) step(id string) *step {

@@ -99,7 +99,7 @@ func woke(t *telling, b *events.StepCompleted) {
 		t.wrong(CheckAttempts, "too_early", b.Step, "it sleeps until %s, and is over at %s", st.wait.until, t.fact.Time)
 	}
 	t.story.completed++
-	st.completion, st.done, st.doneAt, st.wait = t.story.completed, true, t.fact.Time, nil
+	st.completion, st.done, st.wait = t.story.completed, true, nil
 }
 
 // signalled keeps a signal.

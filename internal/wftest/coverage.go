@@ -44,12 +44,15 @@ func (c Coverage) String() string {
 	return fmt.Sprintf("steps %s, undos %s, skips %s", c.Steps, c.Undos, c.Skips)
 }
 
-// Coverage says what the results reached: steps and undos that were called, and steps that were skipped.
+// Coverage says what the results reached: steps that were called or waited, undos that were called, and steps that were skipped.
 func (f *File) Coverage(results []*Result) (c Coverage) {
 	called, skipped := map[string]bool{}, map[string]bool{}
 	for _, r := range results {
 		for _, x := range r.Calls {
 			called[string(x.Operation)+x.Step] = true
+		}
+		for _, step := range r.waited {
+			called[string(events.Do)+step] = true
 		}
 		for _, s := range r.Steps {
 			if s.State == events.StepStateSkipped {

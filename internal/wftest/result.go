@@ -43,6 +43,8 @@ type Result struct {
 	Undone []string        `json:"undone"`
 	Steps  []StepResult    `json:"steps"`
 	Calls  []Call          `json:"calls"`
+	// waited are the steps that began to wait, which nobody is called for.
+	waited []string
 }
 
 // Run runs a case of the file. An error is a defect of the engine.
@@ -70,8 +72,11 @@ func (f *File) Run(c *Case) (*Result, error) {
 func (r *Result) describe(f *File, p *playing, t *events.Task) {
 	r.Took = events.Duration(p.now.Sub(begin))
 	for _, x := range p.facts {
-		if b, ok := x.Body.(*events.Compensated); ok {
+		switch b := x.Body.(type) {
+		case *events.Compensated:
 			r.Undone = append(r.Undone, b.Step)
+		case *events.WaitStarted:
+			r.waited = append(r.waited, b.Step)
 		}
 	}
 	if t == nil {
