@@ -56,7 +56,7 @@ func begins(t *Task, f *Fact) error {
 	if err != nil {
 		return err
 	}
-	if s.Waits() || s.Attempt > 0 || b.Until == 0 && len(b.Signals) == 0 {
+	if s.Waits() || s.Attempted() || b.Until == 0 && len(b.Signals) == 0 {
 		return fmt.Errorf("%w: step %q begins to wait until %q, after attempt %d", ErrImpossible, b.Step, b.Until, s.Attempt)
 	}
 	s.State, s.Wait, s.Output = StepStateWaiting, &Wait{Until: b.Until, Within: b.Within, Signals: b.Signals}, nil
