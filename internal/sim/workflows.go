@@ -237,7 +237,9 @@ func (p *Process) Defined(t *events.Task, path string) events.StepTraits {
 }
 
 // Redone implements supervisor.Scheduler.
-func (p *Process) Redone(t *events.Task, path string) []string { return p.by(t.Definition).Redone(t, path) }
+func (p *Process) Redone(t *events.Task, path string) []string {
+	return p.by(t.Definition).Redone(t, path)
+}
 
 // Policy implements supervisor.Scheduler.
 func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {

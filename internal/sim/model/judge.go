@@ -88,6 +88,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.requests(f)
 	j.byHand(f)
 	j.waits(f)
+	j.reruns(f)
 }
 
 // timesOut checks that the time of a step or of an attempt is over.
@@ -228,6 +229,12 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 		case *events.TaskResumed:
 			paused = false
 			goOn(f.Time)
+		case *events.TaskRerun:
+			parked, paused, halted = false, false, 0
+		case *events.RunBegun:
+			if due != 0 {
+				due, passed, since = f.Time.Add(due.Sub(since)), false, f.Time
+			}
 		case *events.TimeCorrected:
 			if since > b.To && due > b.To {
 				due = b.To.Add(due.Sub(since))
@@ -400,6 +407,8 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	switch {
 	case f == nil:
 		j.w.fail("INV8: phantom: the log does not hold the fact of an effect that was sent: %s", e.name)
+	case e.work != nil && e.work.Run != workRun(f):
+		j.w.fail("%s is sent for run %d, and its fact is of run %d", e.name, e.work.Run, workRun(f))
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
