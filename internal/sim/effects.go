@@ -31,6 +31,14 @@ func (p *partition) ticket(task string) string {
 	return ""
 }
 
+// run returns the run of the step of an attempt, as facts name it.
+func (p *partition) run(a Attempt) int {
+	if t, _ := p.state.Task(a.Task); t != nil {
+		return t.RunOf(a.Step)
+	}
+	return 0
+}
+
 // debt is one effect of an accepted fact.
 type debt struct {
 	at   events.Position

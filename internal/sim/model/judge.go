@@ -421,7 +421,7 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 // after the report was judged.
 func (j *judge) again(e *effect) {
 	for o, x := range j.Pending(events.Reports) {
-		if o < int64(j.part.before) && x.Outcome(sim.Attempt{Task: e.work.Task, Step: e.work.Step, Op: e.work.Operation, N: e.work.Attempt}, e.work.Ticket) {
+		if o < int64(j.part.before) && x.Outcome(sim.Attempt{Task: e.work.Task, Step: e.work.Step, Op: e.work.Operation, N: e.work.Attempt}, e.work.Ticket, e.work.Run) {
 			j.w.fail("work is sent again although its report was durable before the epoch and is not judged: %s", e.name)
 		}
 	}
