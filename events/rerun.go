@@ -96,7 +96,6 @@ func (t *Task) runBegun(f *Fact, b *RunBegun) error {
 	}
 	for _, path := range t.Rerun.Steps {
 		s := t.Step(path)
-		//mutant:new-run-after-undos
 		if s == nil || s.State == StepStateRunning || s.ToUndo() {
 			return fmt.Errorf("%w: run %d of task %q begins before step %q is undone", ErrImpossible, b.Run, t.ID, path)
 		}

@@ -242,6 +242,7 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 			next = step
 		}
 	}
+	//mutant:run-begins-after-undos
 	if next == nil && t.Rerun != nil {
 		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1}}}, nil
 	}

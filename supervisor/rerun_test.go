@@ -2,7 +2,6 @@ package supervisor_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +42,6 @@ func TestARerunUndoesAndDoesAgain(t *testing.T) {
 	require.Empty(t, b.rerun(a, ""))
 	require.Equal(t, events.TaskStateUndoing, b.task("t1").State)
 	require.Zero(t, b.task("t1").EndedAt)
-	a.pass(time.Second)
 	b.undone("t1", "second", 1)
 	a.run()
 	b.undone("t1", "first", 1)
@@ -76,7 +74,6 @@ func TestAKeptStepKeepsItsRun(t *testing.T) {
 	a := b.candidate("A").own()
 	after(submitted("two"), completes("first"), completes("second"))(b, a)
 	require.Empty(t, b.rerun(a, "second"))
-	a.pass(time.Second)
 	b.undone("t1", "second", 1)
 	a.run()
 	require.Zero(t, b.task("t1").Step("first").Run)
@@ -84,7 +81,7 @@ func TestAKeptStepKeepsItsRun(t *testing.T) {
 	b.decide(a, events.Request{ID: "c", Kind: events.RequestCancel})
 	b.reportOfRun("second", 2, 2)
 	a.run()
-	a.pass(10 * time.Second)
+	a.run()
 	require.Equal(t, 2, last[*events.CompensationStarted](b).Run)
 	require.Equal(t, 2, last[*events.CompensationStarted](b).Attempt, "its undo in the first run had attempt 1")
 }
