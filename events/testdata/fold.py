@@ -673,8 +673,9 @@ class State:
             s.update(path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
         t.keep(t["rerun"], "input")
         if "deadline" in t:
-            since = max(instant(t["submitted_at"]), instant(t["reopened_at"]) if "reopened_at" in t else 0)
-            t["deadline"] = instant_text(min(instant(time) + max(0, instant(t["deadline"]) - since), LAST))
+            since = max(instant(t[name]) for name in ("submitted_at", "reopened_at") if name in t)
+            left = instant(t["deadline"]) - since
+            t["deadline"] = instant_text(min(instant(time) + max(left, 0 * left), LAST))
             t["reopened_at"] = time
             t.clear_of("deadline_passed")
         t["run"] = body["run"]
