@@ -164,7 +164,7 @@ var mutants = []mutant{
 	{"work-has-the-run-of-its-fact", "a work request has the run of its fact",
 		swap("events.RunOf(b.Run)", "1"), "^a rerun$", "is sent for run 1"},
 	{"rerun-refuses-while-running", "nothing is redone that runs",
-		never, "^a rerun$", "."},
+		never, "^a rerun, a step beside$", "rerun"},
 	{"rerun-stops-at-pivot", "a pivot that may have had an effect is not redone",
 		never, "^a rerun, the pivot$", "."},
 	{"given-input-is-used", "the input that an operator gives is that of the next attempt",

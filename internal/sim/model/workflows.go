@@ -86,6 +86,12 @@ steps:
   s: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
   t: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
 `, `
+workflow: beside
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x}
+  t: {agent: y}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:
