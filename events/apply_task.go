@@ -49,11 +49,8 @@ func (s *State) foldTask(f *Fact) error {
 	case *RequestRefused:
 		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
 		t.judged(b.Verb, b.Request, b.Reason)
-	case *DeadlinePassed:
-		t.DeadlinePassed = true
-		if b.Action == DeadlineUndo {
-			t.beginUndoing("the deadline passed")
-		}
+	case *NotBeforePassed, *DeadlinePassed:
+		return passed(t, b)
 	case *TaskProcessed, *TaskUndone, *TaskTerminated:
 		return t.ended(f)
 	case *TaskRerun, *RunBegun:
@@ -95,10 +92,11 @@ func (t *Task) ended(f *Fact) error {
 		t.State, t.EndedAt, t.Reason = TaskStateTerminated, f.Time, reasonOr(b.Reason, "terminated")
 		t.Rerun, t.Paused, t.HaltedAt, t.ParkedFrom, t.ParkedAt, t.ParkedReason = nil, nil, 0, "", 0, ""
 		t.ParkDue, t.ParkReason, t.Reminders, t.RemindAt = "", "", 0, 0
+		mayStart(t)
 		return nil
 	}
-	if t.Paused != nil || t.Rerun != nil {
-		return fmt.Errorf("%w: %s of task %q, which is paused or being rerun", ErrImpossible, f.Body.Name(), t.ID)
+	if t.Paused != nil || t.NotBefore != 0 || t.Rerun != nil {
+		return fmt.Errorf("%w: %s of task %q, which is paused, being rerun, or waits until %q", ErrImpossible, f.Body.Name(), t.ID, t.NotBefore.String())
 	}
 	switch b := f.Body.(type) {
 	case *TaskProcessed:
@@ -140,7 +138,8 @@ func (t *Task) goOn(now Instant) {
 	}
 	if t.Deadline > t.HaltedAt {
 		//mutant:deadline-counts-on
-		t.Deadline = min(t.Deadline+max(0, now-t.HaltedAt), lastInstant)
+		//mutant:deadline-counts-from-not-before
+		t.Deadline = min(t.Deadline+max(0, now-max(t.HaltedAt, t.NotBefore)), lastInstant)
 		//mutant:deadline-passes-again
 		t.DeadlinePassed = false
 		t.ReopenedAt = now
@@ -225,8 +224,8 @@ func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempted() || t.Paused != nil || s.Waits() {
-		return fmt.Errorf("%w: step %q is skipped while it waits, after attempt %d, or while the task is paused", ErrImpossible, b.Step, s.Attempt)
+	if s.Attempted() || t.Paused != nil || t.NotBefore != 0 || s.Waits() {
+		return fmt.Errorf("%w: step %q is skipped while it or its task waits, after attempt %d, or while the task is paused", ErrImpossible, b.Step, s.Attempt)
 	}
 	*s = Step{
 		Path: b.Step, State: StepStateSkipped, Attempt: s.Attempt, EndedAt: f.Time, Reason: b.Why,
@@ -334,6 +333,7 @@ func (t *Task) beginUndoing(reason string) {
 	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
 	t.ParkDue, t.ParkReason = "", ""
 	t.Reminders, t.RemindAt = 0, 0
+	mayStart(t)
 	if t.Paused == nil {
 		t.HaltedAt = 0
 	}

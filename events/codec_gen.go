@@ -972,6 +972,32 @@ func (v *NamespaceCreated) size() int {
 	return n
 }
 
+func (v *NotBeforePassed) write(w *jsontext.Writer) {
+	w.Literal(`{"not_before":`)
+	v.NotBefore.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *NotBeforePassed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "not_before":
+			r.Once(&seen, 1<<0)
+			v.NotBefore.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *NotBeforePassed) size() int {
+	n := 16
+	n += 26
+	return n
+}
+
 func (v *PartitionClaimed) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
 	w.Text(`,"prev":`, v.Prev)
@@ -2713,6 +2739,9 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.Deadline != "" {
 		w.Text(`,"deadline":`, v.Deadline)
 	}
+	if v.NotBefore != "" {
+		w.Text(`,"not_before":`, v.NotBefore)
+	}
 	w.End(from)
 }
 
@@ -2737,6 +2766,9 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 			w.Text(`:`, value)
 		}
 		w.End(from)
+	}
+	if v.NotBefore != "" {
+		w.Text(`,"not_before":`, v.NotBefore)
 	}
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
@@ -2780,6 +2812,9 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "deadline":
 			r.Once(&seen, 1<<6)
 			r.Text(&v.Deadline)
+		case "not_before":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.NotBefore)
 		default:
 			r.Doubt()
 		}
@@ -2809,6 +2844,9 @@ func (v *Submission) size() int {
 	if v.Deadline != "" {
 		n += 12 + 2 + len(v.Deadline)
 	}
+	if v.NotBefore != "" {
+		n += 14 + 2 + len(v.NotBefore)
+	}
 	return n
 }
 
@@ -2836,6 +2874,14 @@ func (v *Submitted) write(w *jsontext.Writer) {
 	if v.Deadline != 0 {
 		w.Literal(`,"deadline":`)
 		v.Deadline.write(w)
+	}
+	if v.NotBefore != 0 {
+		w.Literal(`,"not_before":`)
+		v.NotBefore.write(w)
+	}
+	if v.Delay != 0 {
+		w.Literal(`,"delay":`)
+		v.Delay.write(w)
 	}
 	w.Text(`,"content":`, v.Content)
 	w.B = append(w.B, '}')
@@ -2873,8 +2919,14 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "deadline":
 			r.Once(&seen, 1<<6)
 			v.Deadline.read(r)
-		case "content":
+		case "not_before":
 			r.Once(&seen, 1<<7)
+			v.NotBefore.read(r)
+		case "delay":
+			r.Once(&seen, 1<<8)
+			v.Delay.read(r)
+		case "content":
+			r.Once(&seen, 1<<9)
 			r.Text(&v.Content)
 		default:
 			r.Doubt()
@@ -2900,6 +2952,12 @@ func (v *Submitted) size() int {
 	}
 	if v.Deadline != 0 {
 		n += 12 + 26
+	}
+	if v.NotBefore != 0 {
+		n += 14 + 26
+	}
+	if v.Delay != 0 {
+		n += 9 + 26
 	}
 	n += 2 + len(v.Content)
 	return n
@@ -2945,6 +3003,14 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.Deadline != 0 {
 		w.Literal(`,"deadline":`)
 		v.Deadline.write(w)
+	}
+	if v.NotBefore != 0 {
+		w.Literal(`,"not_before":`)
+		v.NotBefore.write(w)
+	}
+	if v.Delay != 0 {
+		w.Literal(`,"delay":`)
+		v.Delay.write(w)
 	}
 	if v.FailureCount != 0 {
 		w.Int(`,"failure_count":`, int64(v.FailureCount))
@@ -3131,64 +3197,70 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "deadline":
 			r.Once(&seen, 1<<15)
 			v.Deadline.read(r)
-		case "failure_count":
+		case "not_before":
 			r.Once(&seen, 1<<16)
+			v.NotBefore.read(r)
+		case "delay":
+			r.Once(&seen, 1<<17)
+			v.Delay.read(r)
+		case "failure_count":
+			r.Once(&seen, 1<<18)
 			v.FailureCount = r.Int()
 		case "reason":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<19)
 			r.Text(&v.Reason)
 		case "facts":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<20)
 			v.Facts = r.Int()
 		case "park_due":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<21)
 			r.Text(&v.ParkDue)
 		case "park_reason":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<22)
 			r.Text(&v.ParkReason)
 		case "parked_from":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<23)
 			v.ParkedFrom = TaskState(word(r))
 		case "parked_at":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<24)
 			v.ParkedAt.read(r)
 		case "reopened_at":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<25)
 			v.ReopenedAt.read(r)
 		case "paused":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<26)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "halted_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<27)
 			v.HaltedAt.read(r)
 		case "parked_reason":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<28)
 			r.Text(&v.ParkedReason)
 		case "rerun":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<29)
 			v.Rerun = new(Rerun)
 			v.Rerun.read(r)
 		case "reminders":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<30)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<31)
 			v.RemindAt.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<32)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<33)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<34)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<35)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<36)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -3197,7 +3269,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<37)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -3206,7 +3278,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<38)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -3215,13 +3287,13 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<39)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<40)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<41)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -3230,7 +3302,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<42)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

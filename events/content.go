@@ -9,7 +9,7 @@ import (
 )
 
 // ContentHash returns the hash that distinguishes a repeated submission from a conflicting one: SHA-256 of the object
-// with sorted members, no spaces, numbers as written, the ID included, and the deadline normalised.
+// with sorted members, no spaces, numbers as written, the ID included, and the times normalised.
 func (s *Submission) ContentHash() (string, error) {
 	content, err := s.content()
 	if err != nil {
@@ -23,12 +23,7 @@ func (s *Submission) ContentHash() (string, error) {
 // content returns the bytes to hash.
 func (s *Submission) content() ([]byte, error) {
 	n := *s
-	if n.Deadline == "" {
-	} else if d, err := ParseDuration(n.Deadline); err == nil {
-		n.Deadline = d.String()
-	} else if i, err := ParseInstant(n.Deadline); err == nil {
-		n.Deadline = i.String()
-	}
+	n.Deadline, n.NotBefore = normalised(n.Deadline), normalised(n.NotBefore)
 	w := jsontext.Writer{B: make([]byte, 0, 2*n.size())}
 	for name := range n.Labels {
 		w.Odd = w.Odd || !utf8.ValidString(name) // two of them may become equal
@@ -37,4 +32,18 @@ func (s *Submission) content() ([]byte, error) {
 		return jsontext.Canonical(n)
 	}
 	return w.B, nil
+}
+
+// normalised returns the one text of a duration or an instant.
+func normalised(text string) string {
+	if text == "" {
+		return ""
+	}
+	if d, err := ParseDuration(text); err == nil {
+		return d.String()
+	}
+	if i, err := ParseInstant(text); err == nil {
+		return i.String()
+	}
+	return text
 }

@@ -18,6 +18,7 @@ const (
 	NameSettingsAdopted     Name = "SettingsAdopted"
 	NameDefinitionAdopted   Name = "DefinitionAdopted"
 	NameSubmitted           Name = "Submitted"
+	NameNotBeforePassed     Name = "NotBeforePassed"
 	NameStepQueued          Name = "StepQueued"
 	NameStepStarted         Name = "StepStarted"
 	NameStepProgressed      Name = "StepProgressed"
@@ -136,6 +137,10 @@ type Submitted struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	// Deadline is absolute.
 	Deadline Instant `json:"deadline,omitzero"`
+	// NotBefore is the instant before which nothing of the task starts; zero if it may start at once.
+	NotBefore Instant `json:"not_before,omitzero"`
+	// Delay is the duration that the submission gives for it; absent if it gives an instant.
+	Delay Duration `json:"delay,omitzero"`
 	// Content is the content hash that distinguishes a repeat from a conflict.
 	Content string `json:"content"`
 }
@@ -307,18 +312,6 @@ type RequestRefused struct {
 	// By is who asked; empty if nobody said.
 	By string `json:"by,omitempty"`
 }
-
-// DeadlinePassed says that a task's deadline has passed. Action is "undo", or "alert" after the pivot.
-type DeadlinePassed struct {
-	Deadline Instant `json:"deadline"`
-	Action   string  `json:"action"`
-}
-
-// The actions of DeadlinePassed.
-const (
-	DeadlineUndo  = "undo"
-	DeadlineAlert = "alert"
-)
 
 // TaskProcessed ends a task that succeeded.
 type TaskProcessed struct {

@@ -15,6 +15,7 @@ var names = []Name{
 	NameSettingsAdopted,
 	NameDefinitionAdopted,
 	NameSubmitted,
+	NameNotBeforePassed,
 	NameStepQueued,
 	NameStepStarted,
 	NameStepProgressed,
@@ -59,6 +60,7 @@ func (*VersionBarrier) Name() Name      { return NameVersionBarrier }
 func (*SettingsAdopted) Name() Name     { return NameSettingsAdopted }
 func (*DefinitionAdopted) Name() Name   { return NameDefinitionAdopted }
 func (*Submitted) Name() Name           { return NameSubmitted }
+func (*NotBeforePassed) Name() Name     { return NameNotBeforePassed }
 func (*StepQueued) Name() Name          { return NameStepQueued }
 func (*StepStarted) Name() Name         { return NameStepStarted }
 func (*StepProgressed) Name() Name      { return NameStepProgressed }
@@ -111,6 +113,8 @@ func NewBody(n Name) (Body, error) {
 		return new(DefinitionAdopted), nil
 	case NameSubmitted:
 		return new(Submitted), nil
+	case NameNotBeforePassed:
+		return new(NotBeforePassed), nil
 	case NameStepQueued:
 		return new(StepQueued), nil
 	case NameStepStarted:
@@ -202,6 +206,8 @@ func nameOf(b []byte) Name {
 		return NameDefinitionAdopted
 	case NameSubmitted:
 		return NameSubmitted
+	case NameNotBeforePassed:
+		return NameNotBeforePassed
 	case NameStepQueued:
 		return NameStepQueued
 	case NameStepStarted:
@@ -291,6 +297,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *DefinitionAdopted:
 		b.write(w)
 	case *Submitted:
+		b.write(w)
+	case *NotBeforePassed:
 		b.write(w)
 	case *StepQueued:
 		b.write(w)
@@ -383,6 +391,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *Submitted:
 		b.read(r)
+	case *NotBeforePassed:
+		b.read(r)
 	case *StepQueued:
 		b.read(r)
 	case *StepStarted:
@@ -473,6 +483,8 @@ func bodySize(body Body) int {
 	case *DefinitionAdopted:
 		return b.size()
 	case *Submitted:
+		return b.size()
+	case *NotBeforePassed:
 		return b.size()
 	case *StepQueued:
 		return b.size()

@@ -83,9 +83,13 @@ func FuzzParseSubmission(f *testing.F) {
 		hash2, err := s2.ContentHash()
 		require.NoError(t, err)
 		require.Equal(t, hash, hash2)
+		times, err := s.TimesFrom(testStart, 0)
+		if err != nil {
+			return
+		}
 		// The resulting fact can be written, read and folded.
 		body := &events.Submitted{
-			Workflow: s.Workflow, Version: 1, Input: s.Input, Labels: s.Labels, Deadline: s.DeadlineFrom(testStart), Content: hash,
+			Workflow: s.Workflow, Version: 1, Input: s.Input, Labels: s.Labels, Deadline: times.Deadline, NotBefore: times.NotBefore, Delay: times.Delay, Content: hash,
 		}
 		r, err := events.EncodeFact(&events.Fact{Epoch: events.Epoch{N: 1, ID: "a"}, Time: testStart, Task: "t", Body: body}, 0, testSource)
 		require.NoError(t, err)

@@ -42,6 +42,7 @@ func story(t tester) *scribe {
 	w.waits()
 	w.reruns()
 	w.signals()
+	w.notYet()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
@@ -295,6 +296,35 @@ func (w *scribe) signals() {
 	w.write(id, &events.Timeout{Step: "again", Operation: events.Do, CompleteBy: w.now, Verdict: undo("no signal came in time")},
 		cause(events.CauseTimer(id, 1, "again", 0, events.TimerSignal)))
 	w.write(id, &events.TaskUndone{})
+}
+
+// notYet: tasks wait for their time. One is paused for a part of that, another until it has come; others are cancelled, terminated and parked.
+func (w *scribe) notYet() {
+	submit := func(id string, after, deadline time.Duration) {
+		w.write(id, &events.Submitted{
+			Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(deadline), NotBefore: w.now.Add(after), Delay: events.Duration(after), Content: id,
+		})
+	}
+	due := func(id string) {
+		w.write(id, &events.NotBeforePassed{NotBefore: w.task(id).NotBefore}, cause(events.CauseTimer(id, 1, "", 0, events.TimerNotBefore)))
+	}
+	submit("early-1", 10*time.Second, time.Minute)
+	w.write("early-1", &events.TaskPaused{Request: "n1"})
+	w.write("early-1", &events.TaskResumed{Request: "n2"})
+	due("early-1")
+	w.start("early-1", "package", 1)
+	submit("early-2", 1500*time.Millisecond, time.Minute)
+	w.write("early-2", &events.TaskPaused{Request: "n3"})
+	w.write("early-2", &events.StepSkipped{Step: "account", Why: events.SkipOperator, Operator: events.Operator{Request: "n4"}})
+	w.write("early-2", &events.TaskResumed{Request: "n5"})
+	due("early-2")
+	w.write("early-2", &events.TaskProcessed{})
+	submit("early-3", time.Hour, 2*time.Hour)
+	w.write("early-3", &events.CancelRequested{Request: "n6"})
+	w.write("early-3", &events.TaskUndone{})
+	submit("early-4", time.Hour, 2*time.Hour)
+	w.write("early-4", &events.TaskParked{Reason: "internal: a fault"})
+	w.write("early-4", &events.TaskTerminated{Request: "n7"})
 }
 
 // byHand: an operator skips one failed step and completes another, fails a running attempt and a waiting step, gives another input,

@@ -21,8 +21,10 @@ type Submission struct {
 	Input    json.RawMessage   `json:"input,omitempty"`
 	Priority int               `json:"priority,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// Deadline is a duration from acceptance such as "10m", or an instant.
+	// Deadline is a duration such as "10m", from acceptance or from NotBefore, or an instant.
 	Deadline string `json:"deadline,omitempty"`
+	// NotBefore says before when nothing of the task starts: a duration from acceptance, or an instant.
+	NotBefore string `json:"not_before,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -41,8 +43,8 @@ const (
 
 // The members of a submission, including the ones reserved for later versions.
 var (
-	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline"}
-	laterMembers      = map[string]bool{"not_before": true, "reply_to": true}
+	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "not_before"}
+	laterMembers      = map[string]bool{"reply_to": true}
 )
 
 // MemberError says which member of an object is wrong, by a JSON pointer.
@@ -97,7 +99,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "")
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -118,10 +120,7 @@ func (s *Submission) check() error {
 			return err
 		}
 	}
-	if s.Deadline != "" {
-		return s.checkDeadline()
-	}
-	return nil
+	return s.checkTimes()
 }
 
 func parseSubmission(data []byte) (*Submission, error) {
@@ -142,6 +141,9 @@ func parseSubmission(data []byte) (*Submission, error) {
 	}
 	if s.Workflow == "" && !hasMember(members, "workflow") {
 		faults = append(faults, memberError("/workflow", "is required: the name of a workflow"))
+	}
+	if len(faults) == 0 {
+		faults = append(faults, s.checkOrder())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -240,6 +242,11 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
 		}
 		return s.checkDeadline()
+	case "not_before":
+		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {
+			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
+		}
+		return s.checkNotBefore()
 	default:
 		if laterMembers[m.name] {
 			return memberError(at, "is known, but not supported by this version")
@@ -286,27 +293,4 @@ var LabelRule = fmt.Sprintf("a key has 1 to %d bytes without a colon, a value up
 // LabelAllowed says whether a task may have a label with that name and value.
 func LabelAllowed(name, value string) bool {
 	return name != "" && len(name) <= MaxLabelKey && strings.IndexByte(name, ':') < 0 && strings.IndexByte(name, 0) < 0 && len(value) <= MaxLabelValue
-}
-
-func (s *Submission) checkDeadline() error {
-	if i, err := ParseInstant(s.Deadline); err == nil && i > 0 { // zero would mean no deadline
-		return nil
-	}
-	d, err := ParseDuration(s.Deadline)
-	if err != nil || d <= 0 {
-		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", Clip(s.Deadline, maxQuotedBytes))
-	}
-	return nil
-}
-
-// DeadlineFrom returns the absolute deadline of a submission accepted at now, zero if it names none.
-func (s *Submission) DeadlineFrom(now Instant) Instant {
-	if s.Deadline == "" {
-		return 0
-	}
-	if i, err := ParseInstant(s.Deadline); err == nil {
-		return i
-	}
-	d, _ := ParseDuration(s.Deadline)
-	return now.Add(d.Std())
 }

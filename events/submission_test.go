@@ -66,10 +66,18 @@ func TestAllFaultsOfASubmissionAreReported(t *testing.T) {
 		"a typing error":  {`{"workflow":"w","priorty":1}`, []string{`/priorty: is not a member of a submission; did you mean "priority"?`}},
 		"an unknown member": {
 			`{"workflow":"w","a/~b":1}`,
-			[]string{`/a~1~0b: is not a member of a submission; known are id, workflow, version, input, priority, labels, deadline`},
+			[]string{`/a~1~0b: is not a member of a submission; known are id, workflow, version, input, priority, labels, deadline, not_before`},
 		},
-		"members of a later version": {`{"workflow":"w","not_before":"x","reply_to":"y"}`, []string{
-			`/not_before: is known, but not supported by this version`, `/reply_to: is known, but not supported by this version`,
+		"times": {`{"workflow":"w","not_before":"soon","deadline":0}`, []string{
+			`/not_before: "soon" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`,
+			`/deadline: is not a duration such as "10m" or an instant such as "2026-11-21T14:00:00Z"`,
+		}},
+		"a start that is too late": {`{"workflow":"w","not_before":"87601h"}`, []string{`/not_before: "87601h" is more than 87600h, the longest possible`}},
+		"a deadline before the start": {`{"workflow":"w","deadline":"2026-11-21T14:00:00Z","not_before":"2026-11-21T15:00:00Z"}`, []string{
+			`/deadline: "2026-11-21T14:00:00Z" is not after not_before, which is 2026-11-21T15:00:00Z: the task would be over before it may start`,
+		}},
+		"members of a later version": {`{"workflow":"w","reply_to":"y"}`, []string{
+			`/reply_to: is known, but not supported by this version`,
 		}},
 		"everything at once": {
 			`{"id":"","workflow":7,"version":0,"priority":1001,"labels":[],"deadline":"5","imput":{},"input":` + deep + `}`,
@@ -184,11 +192,37 @@ func TestEqualContentHasEqualHashes(t *testing.T) {
 
 func TestADeadlineCountsFromAcceptance(t *testing.T) {
 	t.Parallel()
-	from := func(d string) events.Instant { return (&events.Submission{Deadline: d}).DeadlineFrom(testStart) }
+	from := func(d string) events.Instant {
+		times, err := (&events.Submission{Deadline: d}).TimesFrom(testStart, 0)
+		require.NoError(t, err)
+		return times.Deadline
+	}
 	require.Zero(t, from(""))
 	require.Equal(t, testStart+600_000, from("10m"))
 	require.Equal(t, testStart+1000, from("2026-11-21T14:00:01Z"))
 	require.Equal(t, testStart, from("1ns"))
+}
+
+func TestATaskMayStartLaterThanItIsAccepted(t *testing.T) {
+	t.Parallel()
+	from := func(notBefore, deadline string, own events.Duration) string {
+		times, err := (&events.Submission{NotBefore: notBefore, Deadline: deadline}).TimesFrom(testStart, own)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint(int64(times.NotBefore-testStart), times.Delay, int64(times.Deadline-testStart))
+	}
+	const minute = events.Duration(60e9)
+	require.Equal(t, "600000 10m 660000", from("10m", "1m", minute/2))
+	require.Equal(t, "600000 10m 660000", from("10m", "", minute))
+	require.Equal(t, "60000 0s 120000", from("2026-11-21T14:01:00Z", "1m", 0))
+	require.Equal(t, "600000 10m 660000", from("10m", "2026-11-21T14:11:00Z", 0))
+	require.Equal(t, fmt.Sprint(int64(-testStart), " 0s ", 60_000), from("2026-11-21T13:00:00Z", "1m", 0), "it has come")
+	require.Equal(t, fmt.Sprint(int64(-testStart), " 0s ", 60_000), from("2026-11-21T14:00:00Z", "1m", 0), "it comes now")
+	require.Equal(t, fmt.Sprint(int64(-testStart), " 0s ", -3600_000), from("2026-11-21T13:30:00Z", "2026-11-21T13:00:00Z", 0), "both have come")
+	require.Equal(t, `/deadline: "2026-11-21T14:10:00Z" is not after not_before, which is 2026-11-21T14:10:00.000Z: the task would be over before it may start`, from("10m", "2026-11-21T14:10:00Z", 0))
+	require.Equal(t, `/not_before: "2036-11-21T14:00:00Z" is more than 87600h after the acceptance, at 2026-11-21T14:00:00.000Z; at most that is possible`, from("2036-11-21T14:00:00Z", "", 0))
+	require.Equal(t, fmt.Sprint(int64(events.MaxDelay)/1e6, " 87600h ", int64(-testStart)), from("87600h", "", 0))
 }
 
 // A content hash depends on the content alone, and not on the order of members or on spaces.

@@ -65,6 +65,10 @@ type Task struct {
 	UpdatedAt   Instant `json:"updated_at"`
 	EndedAt     Instant `json:"ended_at,omitzero"`
 	Deadline    Instant `json:"deadline,omitzero"`
+	// NotBefore is set while nothing of the task may start, because that instant has not come. Delay is the duration that the submission
+	// gives for it; zero if it gives an instant.
+	NotBefore Instant  `json:"not_before,omitzero"`
+	Delay     Duration `json:"delay,omitzero"`
 
 	FailureCount int `json:"failure_count,omitzero"`
 	// Reason says why the task was last parked, or why it is or was undone. A task that continued and ended well has none.
@@ -284,8 +288,10 @@ func (t *Task) Halted() bool { return t.State == TaskStateError || t.Paused != n
 
 // Starts says whether an attempt of the task may start, of a step or of its undo.
 func (t *Task) Starts() bool {
+	//mutant:nothing-starts-before
+	early := t.NotBefore != 0
 	//mutant:paused-starts-nothing
-	return !t.State.Ended() && !t.Halted()
+	return !t.State.Ended() && !t.Halted() && !early
 }
 
 // RunningStep returns the first step with a running attempt, and the attempt's operation; nil if no attempt runs.

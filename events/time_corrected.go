@@ -78,8 +78,7 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 	// Nothing says which attempt it is of, but each of them has started by now.
 	//mutant:corrected-doubt-lasts
 	t.QuietAt = min(t.QuietAt, to.Add(longest+grace))
-	//mutant:corrected-deadline-waits
-	t.Deadline = lasting(t.Deadline, max(t.SubmittedAt, t.ReopenedAt), to)
+	correctTimes(t, to)
 	if wait := settings.RemindAfter.Std(); wait > 0 { // the latest one may have come at the wrong time
 		t.RemindAt = min(t.RemindAt, to.Add(wait))
 	}

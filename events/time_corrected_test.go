@@ -42,12 +42,18 @@ func (w *scribe) wrongClock() {
 	w.write(again, &events.TaskParked{Step: "account", Reason: "attempts used up"})
 	w.write(again, &events.TaskReopened{Request: "q9", Steps: []string{"account"}})
 	w.write("later", &events.RequestHeld{Request: events.Request{ID: "q8", Kind: events.RequestCancel, Task: "later"}, ExpiresAt: w.now.Add(600e9)})
+	const delayed, dated = "early-5", "early-6"
+	w.write(delayed, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9) + w.step, NotBefore: w.now.Add(60e9) + w.step, Delay: events.Duration(60e9), Content: "c5"})
+	w.write(dated, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9), NotBefore: w.now.Add(60e9), Content: "c6"})
 	w.claim("d2", "d1")
 	w.now = right.Add(time.Hour)
 	to := w.now + w.step
-	for _, task := range []string{"", again, begun, tried, undone, beating} {
+	for _, task := range []string{"", again, begun, tried, undone, beating, delayed, dated} {
 		w.write(task, &events.TimeCorrected{To: to})
 	}
+	require.Equal(w.t, to.Add(60*time.Second), w.task(delayed).NotBefore)
+	require.Equal(w.t, w.task(delayed).NotBefore.Add(30*time.Second), w.task(delayed).Deadline)
+	require.Equal(w.t, w.task(dated).NotBefore.Add(30*time.Second), w.task(dated).Deadline)
 	w.hash1()
 	w.write("", &events.TimeCorrected{To: to, Settled: true})
 	w.hash1()

@@ -11,6 +11,7 @@ const (
 	TimerSleep      TimerKind = "sleep"
 	TimerSignal     TimerKind = "signal"
 	TimerQuiet      TimerKind = "quiet"
+	TimerNotBefore  TimerKind = "not_before"
 	TimerDeadline   TimerKind = "deadline"
 	TimerReminder   TimerKind = "reminder"
 	TimerExpiry     TimerKind = "expiry"
@@ -51,6 +52,11 @@ func (t *Task) Timers() []Timer {
 	}
 	if t.State == TaskStateUndoing && t.Paused == nil && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
+	}
+	//mutant:task-starts-at-its-time
+	if t.NotBefore != 0 && !t.Halted() {
+		//mutant:not-before-ends-at-its-time
+		list = append(list, Timer{Due: t.NotBefore, Kind: TimerNotBefore})
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.Undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})

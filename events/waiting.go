@@ -4,7 +4,7 @@ package events
 // verify.
 type Waiting string
 
-// The kinds. This is their only list. Nothing waits for a limit, concurrency, child or not_before yet.
+// The kinds. This is their only list. Nothing waits for a limit, concurrency or child yet.
 const (
 	WaitingAgent       Waiting = "agent"
 	WaitingCapacity    Waiting = "capacity"

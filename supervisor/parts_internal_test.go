@@ -24,6 +24,7 @@ var foldedBy = map[events.Name]string{
 	events.NameSettingsAdopted:     "",
 	events.NameDefinitionAdopted:   "",
 	events.NameSubmitted:           "",
+	events.NameNotBeforePassed:     "",
 	events.NameStepQueued:          "",
 	events.NameStepStarted:         "outbox workOf",
 	events.NameStepProgressed:      "",

@@ -141,22 +141,19 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
+	times, err := sub.TimesFrom(i.stamp(), i.sched.Deadline(v.Hash))
+	if err != nil {
+		return i.reject(item, sub.ID, events.RejectInvalid, err.Error())
+	}
 	if adopted == nil {
 		f := &events.Fact{Cause: events.CauseDefinition(v.Offset), Body: &events.DefinitionAdopted{Workflow: v.Workflow, Hash: v.Hash, Version: v.Version, Body: v.Body}}
 		if err := i.record(f, nil); err != nil {
 			return err
 		}
 	}
-	now := i.stamp()
-	deadline := sub.DeadlineFrom(now)
-	if deadline == 0 {
-		if d := i.sched.Deadline(v.Hash); d > 0 {
-			deadline = now.Add(d.Std())
-		}
-	}
 	f := i.caused(item, sub.ID, &events.Submitted{
 		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: accepted.Priority,
-		Labels: accepted.Labels, Deadline: deadline, Content: content,
+		Labels: accepted.Labels, Deadline: times.Deadline, NotBefore: times.NotBefore, Delay: times.Delay, Content: content,
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)

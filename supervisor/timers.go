@@ -64,6 +64,7 @@ var timerKinds = []timerKind{
 	{kind: events.TimerSignal, reads: everyInput, decide: (*timers).expireWait},
 	{kind: events.TimerSleep, decide: (*timers).wake},
 	{kind: events.TimerQuiet},
+	{kind: events.TimerNotBefore, decide: (*timers).passNotBefore},
 	{kind: events.TimerReminder, decide: (*timers).remind},
 }
 
@@ -317,6 +318,14 @@ func (t *timers) expireWait(task *events.Task, m events.Timer) events.Body {
 	})
 	t.stats.Timeouts++
 	return &events.Timeout{Step: m.Path, Operation: events.Do, CompleteBy: m.Due, Verdict: v}
+}
+
+// passNotBefore lets a task begin. Nothing of it has started, so no input but a request can say anything about it, and the first in the log wins.
+func (*timers) passNotBefore(task *events.Task, _ events.Timer) events.Body {
+	if task.NotBefore == 0 || task.Halted() { // another timer that was due at the same time has decided
+		return nil
+	}
+	return &events.NotBeforePassed{NotBefore: task.NotBefore}
 }
 
 func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {

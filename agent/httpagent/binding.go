@@ -3,18 +3,14 @@ package httpagent
 import (
 	"crypto/tls"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
-	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/exprlang"
 	"github.com/sagalog/sagalog/internal/yamltree"
 )
@@ -46,7 +42,7 @@ type Binding struct {
 	direct  bool
 	calls   map[events.Operation]*call
 	env     json.RawMessage
-	secrets *secrets
+	secrets *agentfile.Secrets
 	client  *http.Client
 	// single makes the calls that the service may accept.
 	single *http.Client
@@ -84,67 +80,37 @@ type headerTemplate struct {
 // service.
 const DefaultConcurrency = 64
 
-// fileLimit bounds the size of a binding file. A hand-written one has a few kilobytes.
-const fileLimit = 1 << 20
-
 // Fault is one mistake in a binding file.
-type Fault struct {
-	File    string
-	Line    int
-	Column  int
-	Message string
-}
-
-func (f Fault) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
-}
+type Fault = agentfile.Fault
 
 // Faults are all mistakes that were found, ordered by file and line.
-type Faults []Fault
+type Faults = agentfile.Faults
 
-func (f Faults) Error() string {
-	lines := make([]string, len(f))
-	for i, x := range f {
-		lines[i] = x.Error()
-	}
-	return strings.Join(lines, "\n")
-}
+// Kind is how the documents of agent files bind agents to HTTP services, for a program that reads files of several kinds.
+func Kind() agentfile.Kind { return agentfile.Kind{Key: "http", Bind: bind, Schema: schema} }
 
 // Load reads all *.yaml and *.yml files at the root of dir (such as os.DirFS of a directory). Each file holds one binding
 // or several, as YAML documents. env looks up environment variables (os.LookupEnv); every variable that a binding names
 // must be set. The error is of the type Faults, unless a file cannot be read.
 func Load(dir fs.FS, env func(string) (string, bool)) ([]*Binding, error) {
-	entries, err := fs.ReadDir(dir, ".")
-	if err != nil {
-		return nil, fmt.Errorf("read bindings: %w", err)
-	}
-	var all []*Binding
-	var faults Faults
-	for _, e := range entries {
-		if ext := path.Ext(e.Name()); e.IsDir() || strings.HasPrefix(e.Name(), ".") || ext != ".yaml" && ext != ".yml" {
-			continue
-		}
-		data, err := fs.ReadFile(dir, e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("read binding: %w", err)
-		}
-		some, err := Parse(e.Name(), data, env)
-		var f Faults
-		if errors.As(err, &f) {
-			faults = append(faults, f...)
-		}
-		for _, b := range some {
-			if i := slices.IndexFunc(all, func(o *Binding) bool { return o.Agent == b.Agent }); i >= 0 {
-				faults = append(faults, Fault{b.File, 1, 1, fmt.Sprintf("agent %q is bound in %s already", b.Agent, all[i].File)})
-			}
-			all = append(all, b)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	return all, nil
+	return own(agentfile.Load(dir, env, Kind()))
 }
+
+// Parse reads the bindings of one file. The error is of the type Faults.
+func Parse(file string, data []byte, env func(string) (string, bool)) ([]*Binding, error) {
+	return own(agentfile.Parse(file, data, env, Kind()))
+}
+
+func own(all []agentfile.Binding, err error) ([]*Binding, error) {
+	var out []*Binding
+	for _, b := range all {
+		out = append(out, b.(*Binding))
+	}
+	return out, err
+}
+
+// Name is the agent's name.
+func (b *Binding) Name() string { return b.Agent }
 
 // Register adds the bound agent to a registry. Extra options come after those of the file.
 func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {

@@ -86,7 +86,7 @@ func (x *exchange) quote(f *agent.Failure, contentType string, body []byte) {
 }
 
 func (x *exchange) redact(text string) string {
-	return x.grant.hidden.text(x.binding.secrets.text(text))
+	return x.grant.hidden.Text(x.binding.secrets.Text(text))
 }
 
 // explanations are the members in which services explain a refusal, the most specific one first. Those of RFC 9457 are among

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/yamltree"
 )
@@ -71,7 +72,9 @@ func (b *Binding) SetCallback(c Callback) { b.callback = c }
 func (b *Binding) Accepting() (Fault, bool) {
 	for _, op := range []events.Operation{events.Do, events.Undo} {
 		if c := b.calls[op]; c != nil && len(c.accepted) > 0 {
-			return Fault{b.File, c.acceptedAt.Line, c.acceptedAt.Column, "accepted needs a callback, by which the service reports the outcome"}, true
+			return Fault{
+				File: b.File, Line: c.acceptedAt.Line, Column: c.acceptedAt.Column, Message: "accepted needs a callback, by which the service reports the outcome",
+			}, true
 		}
 	}
 	return Fault{}, false
@@ -82,11 +85,11 @@ func (p *parser) accepted(n *yaml.Node, c *call) {
 	c.accepted, c.acceptedAt = p.statuses(n), yamltree.Of(n)
 	for _, code := range c.accepted {
 		if code > 299 {
-			p.fault(n, "status %d in accepted does not say that the service took the work: use a status from 200 to 299, such as 202", code)
+			p.Fault(n, "status %d in accepted does not say that the service took the work: use a status from 200 to 299, such as 202", code)
 		}
 	}
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		p.fault(n, "accepted is empty: leave it out, or name a status, such as 202")
+		p.Fault(n, "accepted is empty: leave it out, or name a status, such as 202")
 	}
 }
 
@@ -109,11 +112,11 @@ func (b *Binding) setCallback(ctx context.Context, h http.Header, c *call, w *ev
 }
 
 // ticketHidden replaces the ticket of the request in what a service answers.
-func (g *grant) ticketHidden() *secrets {
+func (g *grant) ticketHidden() *agentfile.Secrets {
 	if g.ticket == "" {
 		return nil
 	}
-	return newSecrets(map[string]string{"the ticket of the callback": g.ticket})
+	return agentfile.NewSecrets(map[string]string{"the ticket of the callback": g.ticket})
 }
 
 // newSingleClient returns a client for calls that the service may accept. It keeps no connection. net/http sends a request again by itself if a kept

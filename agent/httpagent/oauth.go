@@ -15,6 +15,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/agentfile"
 )
 
 // tokens gets access tokens by client credentials, and keeps one until shortly before it expires.
@@ -25,37 +26,37 @@ type tokens struct {
 	turn    chan struct{}
 	current *oauth2.Token
 	// hidden replaces the current token in what a service answers.
-	hidden *secrets
+	hidden *agentfile.Secrets
 }
 
 // oauth reads where access tokens come from.
 func (p *parser) oauth(n *yaml.Node, b *Binding) {
 	t := &tokens{turn: make(chan struct{}, 1)}
-	seen := p.mapping(n, map[string]field{
+	seen := p.Mapping(n, map[string]field{
 		"token_url": func(n *yaml.Node) {
-			s, ok := p.constant(n)
+			s, ok := p.Constant(n)
 			u, err := url.Parse(s)
 			if ok && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
-				p.fault(n, "token_url is not an absolute http or https URL without a user")
+				p.Fault(n, "token_url is not an absolute http or https URL without a user")
 			}
 			t.config.TokenURL = s
 		},
-		"client_id":     func(n *yaml.Node) { t.config.ClientID, _ = p.constant(n) },
-		"client_secret": func(n *yaml.Node) { t.config.ClientSecret, _ = p.secret(n) },
+		"client_id":     func(n *yaml.Node) { t.config.ClientID, _ = p.Constant(n) },
+		"client_secret": func(n *yaml.Node) { t.config.ClientSecret, _ = p.Secret(n) },
 		"scopes": func(n *yaml.Node) {
 			if n.Kind != yaml.SequenceNode {
-				p.fault(n, "scopes is a list, such as [orders.write]")
+				p.Fault(n, "scopes is a list, such as [orders.write]")
 				return
 			}
 			for _, e := range n.Content {
 				var scope string
-				if p.text(e, &scope) {
+				if p.Text(e, &scope) {
 					t.config.Scopes = append(t.config.Scopes, scope)
 				}
 			}
 		},
 	})
-	p.require(n, seen, "token_url", "client_id", "client_secret")
+	p.Require(n, seen, "token_url", "client_id", "client_secret")
 	b.tokens = t
 }
 
@@ -63,7 +64,7 @@ func (p *parser) oauth(n *yaml.Node, b *Binding) {
 type grant struct {
 	token string
 	// hidden replaces the token in what a service answers; nil replaces nothing.
-	hidden *secrets
+	hidden *agentfile.Secrets
 	// kept says that the token was got for an earlier request, so it may have been revoked.
 	kept bool
 	// ticket is that of the callback, empty without one.
@@ -85,7 +86,7 @@ func (t *tokens) authorize(ctx context.Context, h http.Header, g *grant) *agent.
 		if err != nil {
 			return t.failure(reason(err))
 		}
-		t.current, t.hidden = token, newSecrets(map[string]string{"the access token": token.AccessToken})
+		t.current, t.hidden = token, agentfile.NewSecrets(map[string]string{"the access token": token.AccessToken})
 	}
 	g.token, g.hidden = t.current.AccessToken, t.hidden
 	if !headerValue(g.token) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"github.com/sagalog/sagalog/internal/agentfile"
 )
 
 // noValue marks the place of an expression in a path that evaluated to nothing. It cannot come from a value, because
@@ -18,7 +20,7 @@ func escapeValue(v string) string {
 		return noValue
 	}
 	dots := strings.Contains(v, ".") && dotSegments(v)
-	return encodeUnless(v, func(c byte) bool { return unreserved(c) && (c != '.' || !dots) })
+	return agentfile.EncodeUnless(v, func(c byte) bool { return agentfile.Unreserved(c) && (c != '.' || !dots) })
 }
 
 // dotSegments says whether a part of the value between slashes is "." or "..", as it is or decoded again.
@@ -36,15 +38,6 @@ func dotSegments(v string) bool {
 		v = plain
 	}
 	return false
-}
-
-func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_~.", c) >= 0
-}
-
-func percent(b *strings.Builder, c byte) {
-	const hex = "0123456789ABCDEF"
-	b.Write([]byte{'%', hex[c>>4], hex[c&15]})
 }
 
 // resolvePath appends an evaluated path, perhaps with a query, to the base.
@@ -83,40 +76,19 @@ func resolvePath(base *url.URL, evaluated string) (*url.URL, error) {
 
 // encodeLiterals encodes the invalid URL characters in the author's own text. Values are encoded already.
 func encodeLiterals(s string) string {
-	return encodeUnless(s, func(c byte) bool { return unreserved(c) || strings.IndexByte("/%!$&'()*+,;=:@?", c) >= 0 })
+	return agentfile.EncodeUnless(s, func(c byte) bool { return agentfile.Unreserved(c) || strings.IndexByte("/%!$&'()*+,;=:@?", c) >= 0 })
 }
 
 // asciiOnly percent-encodes the bytes that are unsafe in a header. It also encodes the percent sign, so that the result can be
 // decoded.
 func asciiOnly(s string) string {
-	return encodeUnless(s, func(c byte) bool { return c > ' ' && c < 0x7f && c != '%' })
-}
-
-// encodeUnless percent-encodes the bytes that may not stay as they are.
-func encodeUnless(s string, may func(byte) bool) string {
-	first := 0
-	for first < len(s) && may(s[first]) {
-		first++
-	}
-	if first == len(s) {
-		return s
-	}
-	var b strings.Builder
-	b.WriteString(s[:first])
-	for i := first; i < len(s); i++ {
-		if may(s[i]) {
-			b.WriteByte(s[i])
-		} else {
-			percent(&b, s[i])
-		}
-	}
-	return b.String()
+	return agentfile.EncodeUnless(s, func(c byte) bool { return c > ' ' && c < 0x7f && c != '%' })
 }
 
 func headerName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !(unreserved(c) || strings.IndexByte("!#$%&'*+^`|", c) >= 0) {
+		if !(agentfile.Unreserved(c) || strings.IndexByte("!#$%&'*+^`|", c) >= 0) {
 			return false
 		}
 	}

@@ -65,10 +65,10 @@ func (b *Binding) try(c *call) agent.RawFunc {
 		}
 		ticket := g.ticketHidden()
 		if f == nil {
-			return ticket.json(g.hidden.json(b.secrets.json(out))), nil
+			return ticket.JSON(g.hidden.JSON(b.secrets.JSON(out))), nil
 		}
-		f.Err = errors.New(ticket.text(g.hidden.text(b.secrets.text(f.Err.Error()))))
-		f.Detail = ticket.json(g.hidden.json(b.secrets.json(f.Detail)))
+		f.Err = errors.New(ticket.Text(g.hidden.Text(b.secrets.Text(f.Err.Error()))))
+		f.Detail = ticket.JSON(g.hidden.JSON(b.secrets.JSON(f.Detail)))
 		return nil, f
 	}
 }

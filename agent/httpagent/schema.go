@@ -1,29 +1,17 @@
 package httpagent
 
 import (
-	"encoding/json"
-
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/internal/agentfile"
 )
 
 // JSONSchema returns the JSON Schema (draft 2020-12) of a binding, for editors. Its bounds and words are those of the parser. It
 // describes the shape only; Parse checks the rest, above all the expressions.
-func JSONSchema() []byte {
-	type object = schemaObject
-	text := func(description string) object { return object{"type": "string", "description": description} }
-	whole := func(most int, description string) object {
-		return object{"type": "integer", "minimum": 1, "maximum": most, "description": description}
-	}
-	duration := func(description string) object {
-		return object{"type": "string", "pattern": durationPattern, "description": description, "examples": []string{"500ms", "10s"}}
-	}
-	mapping := func(description string, members object, required ...string) object {
-		m := object{"type": "object", "description": description, "additionalProperties": false, "properties": members}
-		if len(required) > 0 {
-			m["required"] = required
-		}
-		return m
-	}
+func JSONSchema() []byte { return agentfile.JSONSchema(Kind()) }
+
+func schema() agentfile.Object {
+	type object = agentfile.Object
+	whole, duration, mapping := agentfile.SchemaInteger, agentfile.SchemaDuration, agentfile.SchemaMapping
 	statuses := func(description string) object {
 		return object{"type": "array", "description": description, "items": object{"type": "integer", "minimum": 200, "maximum": 599}, "examples": [][]int{{404, 409}}}
 	}
@@ -45,8 +33,8 @@ func JSONSchema() []byte {
 	do["properties"].(object)["output"] = object{"description": "The output of the step: a JSON value whose texts may hold expressions over status, headers and body. Absent: the body.", "examples": []string{"${ body.data }"}}
 	undo := call("The request that undoes the step; absent if the agent undoes nothing.")
 	undo["properties"].(object)["gone"] = object{"const": "undone", "description": "404 and 410 always mean that there is nothing left to undo."}
-	schema := mapping("How a step calls an HTTP service.", object{
-		"agent": object{"type": "string", "pattern": "^[a-z]", "description": "The name by which the steps of workflows name the agent.", "examples": []string{"package"}},
+	return mapping("How a step calls an HTTP service.", object{
+		"agent": agentfile.SchemaAgent(),
 		"http": mapping("The service, and how it is called.", object{
 			"base":        object{"type": "string", "description": "The absolute URL of the service. It may name environment variables.", "examples": []string{"${ env.PACKAGE_URL }"}},
 			"concurrency": whole(agent.MaxConcurrency, "How many calls are made at once."),
@@ -61,28 +49,21 @@ func JSONSchema() []byte {
 			"retry": mapping("The tries of an attempt; absent: one.", object{
 				"tries": whole(agent.MaxTries, "The calls of an attempt, the first one too."), "backoff": duration("The wait before the second try."), "max_backoff": duration("The longest wait."),
 			}),
-			"public": object{"type": "array", "items": text("An environment variable."), "description": "Environment variables whose values are not secret."},
+			"public": agentfile.SchemaPublic(),
 			"direct": object{"type": "boolean", "description": "No proxy, balancer or mesh stands between the agent and the service."},
-			"tls":    trust(text, mapping),
-			"oauth":  tokenSource(text, mapping),
+			"tls":    trust(),
+			"oauth":  tokenSource(),
 			"limit":  object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
 		}, "base"),
 		"do":   do,
 		"undo": undo,
 	}, "agent", "http", "do")
-	schema["$schema"], schema["$id"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "https://sagalog.dev/schema/agent.schema.json", "Sagalog HTTP agent"
-	b, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		panic("httpagent: the schema: " + err.Error()) // it consists of constants
-	}
-	return append(b, '\n')
 }
 
-type schemaObject = map[string]any
-
 // trust is the schema of tls.
-func trust(text func(string) schemaObject, mapping func(string, schemaObject, ...string) schemaObject) schemaObject {
-	return mapping("How the service is trusted, and how the agent proves itself.", schemaObject{
+func trust() agentfile.Object {
+	text := agentfile.SchemaText
+	return agentfile.SchemaMapping("How the service is trusted, and how the agent proves itself.", agentfile.Object{
 		"ca":   text("The absolute path of the certificates, in PEM form, that may have signed the service's; absent: those of the system."),
 		"cert": text("The absolute path of the client's certificate."),
 		"key":  text("The absolute path of its key."),
@@ -90,14 +71,12 @@ func trust(text func(string) schemaObject, mapping func(string, schemaObject, ..
 }
 
 // tokenSource is the schema of oauth.
-func tokenSource(text func(string) schemaObject, mapping func(string, schemaObject, ...string) schemaObject) schemaObject {
-	return mapping("Where access tokens come from, by client credentials.", schemaObject{
+func tokenSource() agentfile.Object {
+	text := agentfile.SchemaText
+	return agentfile.SchemaMapping("Where access tokens come from, by client credentials.", agentfile.Object{
 		"token_url":     text("The absolute URL of the token endpoint."),
 		"client_id":     text("The client's identifier."),
-		"client_secret": schemaObject{"type": "string", "description": "The client's secret, from an environment variable.", "examples": []string{"${ env.CLIENT_SECRET }"}},
-		"scopes":        schemaObject{"type": "array", "items": text("A scope."), "description": "The scopes that are asked for."},
+		"client_secret": agentfile.Object{"type": "string", "description": "The client's secret, from an environment variable.", "examples": []string{"${ env.CLIENT_SECRET }"}},
+		"scopes":        agentfile.Object{"type": "array", "items": text("A scope."), "description": "The scopes that are asked for."},
 	}, "token_url", "client_id", "client_secret")
 }
-
-// durationPattern matches a duration with units.
-const durationPattern = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`

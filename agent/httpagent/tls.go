@@ -3,36 +3,33 @@ package httpagent
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
 // tls reads how a binding trusts its service, and how it proves itself. There is no way to trust any certificate.
 func (p *parser) tls(n *yaml.Node, b *Binding) {
 	var ca, cert, key string
 	var caNode *yaml.Node
-	seen := p.mapping(n, map[string]field{
+	seen := p.Mapping(n, map[string]field{
 		"ca":   func(n *yaml.Node) { ca, caNode = p.filePath(n), n },
 		"cert": func(n *yaml.Node) { cert = p.filePath(n) },
 		"key":  func(n *yaml.Node) { key = p.filePath(n) },
 	})
 	if seen["cert"] != seen["key"] {
-		p.fault(n, "cert and key belong together: the client's certificate and its key")
+		p.Fault(n, "cert and key belong together: the client's certificate and its key")
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
 		pem, err := os.ReadFile(ca)
 		if err != nil {
-			p.fault(caNode, "ca: %v", err)
+			p.Fault(caNode, "ca: %v", err)
 			return
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			p.fault(caNode, "ca: %s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", ca)
+			p.Fault(caNode, "ca: %s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", ca)
 		}
 	}
 	if cert != "" && key != "" {
@@ -41,7 +38,7 @@ func (p *parser) tls(n *yaml.Node, b *Binding) {
 			return &pair, err
 		}
 		if _, err := load(); err != nil {
-			p.fault(n, "cert %s and key %s: %v", cert, key, err)
+			p.Fault(n, "cert %s and key %s: %v", cert, key, err)
 		}
 		// The files are read at each handshake, because certificates are renewed while a process runs.
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
@@ -51,33 +48,13 @@ func (p *parser) tls(n *yaml.Node, b *Binding) {
 
 // filePath reads the absolute path of a file.
 func (p *parser) filePath(n *yaml.Node) string {
-	s, ok := p.constant(n)
+	s, ok := p.Constant(n)
 	if !ok {
 		return ""
 	}
 	if !filepath.IsAbs(s) {
-		p.fault(n, "%q is not an absolute path", s)
+		p.Fault(n, "%q is not an absolute path", s)
 		return ""
 	}
 	return s
-}
-
-// constant evaluates a text that sees env only. Its variables are not secret.
-func (p *parser) constant(n *yaml.Node) (string, bool) {
-	p.open = true
-	defer func() { p.open = false }()
-	return p.secret(n)
-}
-
-// secret evaluates a text that sees env only. Its variables are secret.
-func (p *parser) secret(n *yaml.Node) (string, bool) {
-	t := p.template(n, nil, baseVars)
-	if t == nil || len(p.faults) > 0 {
-		return "", false
-	}
-	s, err := t.Eval(exprlang.NewScope(map[string]json.RawMessage{"env": mustMarshal(p.values)}))
-	if err != nil {
-		p.fault(n, "%v", err)
-	}
-	return s, err == nil
 }

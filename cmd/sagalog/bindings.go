@@ -9,19 +9,24 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/agent/execagent"
 	"github.com/sagalog/sagalog/agent/httpagent"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 )
 
-// bindings are the agents that a process runs: HTTP services, bound by files.
+// bindings are the agents that a process runs: HTTP services and commands, bound by files.
 type bindings struct {
 	registry *agent.Registry
-	bound    []*httpagent.Binding
+	bound    []agentfile.Binding
 	// reports is nil if this process has no key of callbacks.
 	reports *reports
 	// accepts is an agent whose service may report later; "" if none has one.
 	accepts string
 }
+
+// agentKinds are what the files of agents bind.
+func agentKinds() []agentfile.Kind { return []agentfile.Kind{httpagent.Kind(), execagent.Kind()} }
 
 func newBindings() *bindings { return &bindings{registry: agent.NewRegistry()} }
 
@@ -34,7 +39,7 @@ func (b *bindings) folder(dir string) error {
 		return fmt.Errorf("--agents: %w", err)
 	}
 	err := b.files(beneath(dir), os.LookupEnv)
-	if faults, ok := errors.AsType[httpagent.Faults](err); ok {
+	if faults, ok := errors.AsType[agentfile.Faults](err); ok {
 		placed := slices.Clone(faults)
 		for i := range placed {
 			placed[i].File = filepath.Join(dir, placed[i].File)
@@ -50,20 +55,15 @@ func agentsFault(err error) doctor.Finding {
 }
 
 func (b *bindings) files(files fs.FS, env func(string) (string, bool)) error {
-	all, err := httpagent.Load(files, env)
+	all, err := agentfile.Load(files, env, agentKinds()...)
 	if err != nil {
 		return err
 	}
-	var faults httpagent.Faults
+	var faults agentfile.Faults
 	for _, one := range all {
-		if fault, accepts := one.Accepting(); accepts {
-			if b.reports == nil {
-				fault.Message += ": start this process and those with the role api with the same --callback-key-file"
-				faults = append(faults, fault)
-				continue
-			}
-			b.accepts = one.Agent
-			one.SetCallback(b.reports.callback)
+		if fault, ok := b.callback(one); !ok {
+			faults = append(faults, fault)
+			continue
 		}
 		one.Register(b.registry)
 	}
@@ -72,6 +72,25 @@ func (b *bindings) files(files fs.FS, env func(string) (string, bool)) error {
 	}
 	b.bound = append(b.bound, all...)
 	return b.registry.Err()
+}
+
+// callback gives a binding whose service may report later what it needs for that; ok is false if this process has no key.
+func (b *bindings) callback(one agentfile.Binding) (fault agentfile.Fault, ok bool) {
+	service, calls := one.(*httpagent.Binding)
+	if !calls {
+		return fault, true
+	}
+	fault, accepts := service.Accepting()
+	if !accepts {
+		return fault, true
+	}
+	if b.reports == nil {
+		fault.Message += ": start this process and those with the role api with the same --callback-key-file"
+		return fault, false
+	}
+	b.accepts = service.Agent
+	service.SetCallback(b.reports.callback)
+	return fault, true
 }
 
 // names returns the names of the agents.

@@ -66,7 +66,7 @@ with the same --data and it continues. A power cut may lose the most recent ones
 	f.StringVar(&c.kafka, "kafka", "127.0.0.1:9092", "where the embedded broker listens (port 0 takes a free one)")
 	f.BoolVar(&c.fsync, "fsync", false, "make the broker answer only when the data is on the disk: slower, but survives a power cut")
 	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery, orders (a payment service, for the shop that cmd/orders runs) or none")
-	f.StringVar(&c.agents, "agents", "", "directory of your own HTTP agents (*.yaml), loaded at the start")
+	f.StringVar(&c.agents, "agents", "", "directory of your own agents without code (*.yaml): HTTP services and commands, loaded at the start")
 	c.engineFlags.flags(f)
 	return cmd
 }

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"github.com/sagalog/sagalog/agent/httpagent"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 )
 
 // schemas are the JSON Schemas by the kind of file that they describe.
-var schemas = map[string]func() []byte{"definition": scheduler.JSONSchema, "agent": httpagent.JSONSchema}
+var schemas = map[string]func() []byte{"definition": scheduler.JSONSchema, "agent": func() []byte { return agentfile.JSONSchema(agentKinds()...) }}
 
 var schemaKinds = []string{"definition", "agent"}
 

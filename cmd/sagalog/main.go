@@ -11,11 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sagalog/sagalog/agent/execagent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/spf13/pflag"
 )
 
 func main() {
+	execagent.Guard()
 	keepPrivate()
 	tuneCollector()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sagalog/sagalog/agent/execagent"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,6 +29,7 @@ func startsMany(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
+	execagent.Guard() // the program starts itself as a guard, without its variables
 	if os.Getenv(programEnv) == "" {
 		os.Exit(m.Run())
 	}

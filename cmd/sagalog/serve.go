@@ -83,7 +83,7 @@ func (m *member) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.advertise, "advertise", "", "HOST:PORT by which other nodes reach the API (default the address of --http; required if that is every address, 0.0.0.0)")
 	f.StringSliceVar(&m.roleNames, "roles", allRoles, "roles of this process: owner (takes its share of the partitions), agent, api, projector (follows the partitions of others too)")
 	f.StringVar(&m.node, "node", "", "name of this process, the same at each start and unique among those running (default the host's)")
-	f.StringVar(&m.agents, "agents", "", "directory of HTTP agents (*.yaml), for the role agent")
+	f.StringVar(&m.agents, "agents", "", "directory of agents without code (*.yaml): HTTP services and commands, for the role agent")
 }
 
 func serveCommand() *cobra.Command {

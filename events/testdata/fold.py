@@ -186,7 +186,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -203,7 +203,7 @@ class Task(Entity):
         if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
             return
         self.update(state='"undoing"', reason=reason)
-        self.clear_of("parked_from", "parked_at", "park_due", "park_reason", "reminders", "remind_at")
+        self.clear_of("parked_from", "parked_at", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
         if "paused" not in self:
             self.clear_of("halted_at")
         for s in self["steps"]:
@@ -218,7 +218,8 @@ class Task(Entity):
         if self["state"] == '"error"' or "paused" in self or "halted_at" not in self:
             return
         if instant(self["deadline"]) > instant(self["halted_at"]):
-            halted = max(instant(time) - instant(self["halted_at"]), datetime.timedelta())
+            since = max(instant(self["halted_at"]), instant(self.get("not_before", "0")))
+            halted = max(instant(time) - since, datetime.timedelta())
             self["deadline"] = instant_text(min(instant(self["deadline"]), LAST - halted) + halted)
             self.clear_of("deadline_passed")
             self["reopened_at"] = time
@@ -394,6 +395,7 @@ class State:
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
+            t.keep(body, "not_before", "delay")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
             self.tasks[subject] = t
@@ -608,6 +610,10 @@ class State:
         t.add("facts", -1)
         t.judge(body["verb"], body["request"], body["reason"])
 
+    def NotBeforePassed(self, t, body, time):
+        assert t["not_before"] == body["not_before"] and "paused" not in t and t["state"] != '"error"'
+        t.clear_of("not_before", "delay")
+
     def DeadlinePassed(self, t, body, time):
         t["deadline_passed"] = "true"
         if body["action"] == '"undo"':
@@ -647,7 +653,7 @@ class State:
     def TaskTerminated(self, t, body, time):
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
-        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at")
+        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
 
     def TaskRerun(self, t, body, time):
         t.judge('"rerun"', body["request"])
@@ -747,7 +753,13 @@ class State:
                 cut(s, "progressed_at", to)
         cut(t, "quiet_at", less(to, -longest - span(members(self.partition["settings"])["grace"])))
         since = "reopened_at" if t.get("reopened_at", "") > t["submitted_at"] else "submitted_at"
-        lasting(t, "deadline", since, to)
+        if "not_before" not in t:
+            lasting(t, "deadline", since, to)
+        elif "delay" in t:
+            before = t["not_before"]
+            lasting(t, "not_before", "submitted_at", to)
+            if t.get("deadline", "0") != "0":
+                t["deadline"] = less(t["deadline"], apart(before, t["not_before"]))
         cut(t, "submitted_at", to)
         cut(t, "reopened_at", to)
         wait = span(members(self.partition["settings"])["remind_after"])

@@ -97,6 +97,9 @@ func (m missingWorkflows) add(k workflowKey, problem error) error {
 func parseSubmission(data []byte) (*events.Submission, error) {
 	sub, err := events.ParseSubmission(data)
 	if err == nil {
+		_, err = sub.TimesFrom(events.At(time.Now()), 0)
+	}
+	if err == nil {
 		return sub, nil
 	}
 	if p := syntaxProblem(data); p != nil {

@@ -25,6 +25,7 @@ type TaskDocument struct {
 	UpdatedAt   events.Instant `json:"updated_at" format:"date-time"`
 	EndedAt     events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
+	NotBefore   events.Instant `json:"not_before,omitzero" format:"date-time" doc:"Nothing of the task starts before this instant; absent once it has come"`
 
 	Paused *events.Paused `json:"paused,omitempty" doc:"Who paused the task, since when, and why"`
 
@@ -122,7 +123,7 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, Labels: t.Labels,
-		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline,
+		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
 		FailureCount: t.FailureCount, Reason: t.Reason, Paused: t.Paused,
 	}
 	if !t.State.Ended() {

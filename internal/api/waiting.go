@@ -16,8 +16,8 @@ type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
 	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; the names of the signals; who paused the task, or why it is parked"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked, or the step sleeps or waits for a signal; for kind agent: when steps of any task began to wait for the operation"`
-	Until events.Instant `json:"until,omitzero" format:"date-time" doc:"For kinds agent and capacity of a step that must start in time: when its time is over"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked or waits for its time, or the step sleeps or waits for a signal; for kind agent: when steps of any task began to wait for the operation"`
+	Until events.Instant `json:"until,omitzero" format:"date-time" doc:"When that is over; for kinds agent and capacity of a step that must start in time: when its time is over"`
 }
 
 // TransformSchema implements huma.SchemaTransformer: it writes the list of kinds into the document.
@@ -44,6 +44,9 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	}
 	if t.State == events.TaskStateError {
 		list = append(list, WaitingDocument{Kind: events.WaitingOperator, For: t.Reason, Since: t.ParkedAt})
+	}
+	if t.NotBefore != 0 {
+		list = append(list, WaitingDocument{Kind: events.WaitingNotBefore, Since: t.SubmittedAt, Until: t.NotBefore})
 	}
 	for _, x := range t.Steps {
 		if x.Waits() {

@@ -15,15 +15,18 @@ var star = map[string][]string{
 	"scheduler":  {"events", "internal/exprlang", "internal/yamltree"}, // exprlang: conditions and mappings are planned where the DAG is
 	"agent":      {"events", "agent/transport", "agent/internal/offsets", "internal/pause", "internal/repeats", "internal/traceparent"},
 
-	"agent/transport":        {"events"},                                                                         // the interfaces between an agent and the broker
-	"agent/internal/offsets": {"agent/transport"},                                                                // computes the positions that agents commit
-	"agent/httpagent":        {"agent", "events", "internal/callback", "internal/exprlang", "internal/yamltree"}, // the path, headers and body of an HTTP request are expressions
+	"agent/transport":        {"events"},                                                                                               // the interfaces between an agent and the broker
+	"agent/internal/offsets": {"agent/transport"},                                                                                      // computes the positions that agents commit
+	"agent/httpagent":        {"agent", "events", "internal/agentfile", "internal/callback", "internal/exprlang", "internal/yamltree"}, // the path, headers and body of an HTTP request are expressions
 
-	"internal/callback":   {"events"},                      // the tickets that agents sign and the API checks
-	"internal/exprlang":   {"events", "internal/jsontext"}, // the numbers and instants of expressions are those of the wire
-	"internal/jsontext":   nil,                             // JSON text, whatever its meaning
-	"internal/yamltree":   nil,                             // YAML as JSON values with their places
-	"events/internal/gen": nil,                             // go generate ./events: reads the source of events, and nothing of ours imports it
+	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
+
+	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
+	"internal/exprlang":   {"events", "internal/jsontext"},                               // the numbers and instants of expressions are those of the wire
+	"internal/agentfile":  {"agent", "events", "internal/exprlang", "internal/yamltree"}, // what the files of all kinds of bindings have in common
+	"internal/jsontext":   nil,                                                           // JSON text, whatever its meaning
+	"internal/yamltree":   nil,                                                           // YAML as JSON values with their places
+	"events/internal/gen": nil,                                                           // go generate ./events: reads the source of events, and nothing of ours imports it
 
 	"internal/kafka":           {"events", "internal/kafka/batch", "internal/pause", "internal/repeats"},
 	"internal/kafka/batch":     {"events"},                                                                // bytes and records, below any client

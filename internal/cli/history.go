@@ -115,12 +115,13 @@ func operatorsAct(f api.HistoryEvent) string {
 // wait says for what a step waits, which signal came, and which one a step took; "" of other facts.
 func wait(f api.HistoryEvent) string {
 	var data struct {
-		Signals []string       `json:"signals"`
-		Signal  string         `json:"signal"`
-		Until   events.Instant `json:"until"`
-		StartBy events.Instant `json:"start_by"`
-		By      string         `json:"by"`
-		Output  struct {
+		Signals   []string       `json:"signals"`
+		Signal    string         `json:"signal"`
+		Until     events.Instant `json:"until"`
+		StartBy   events.Instant `json:"start_by"`
+		NotBefore events.Instant `json:"not_before"`
+		By        string         `json:"by"`
+		Output    struct {
 			Signal string `json:"signal"`
 		} `json:"output"`
 	}
@@ -128,6 +129,10 @@ func wait(f api.HistoryEvent) string {
 		return ""
 	}
 	switch name := events.Name(f.Type); {
+	case name == events.NameSubmitted && data.NotBefore != 0:
+		return "nothing of it starts before " + data.NotBefore.String()
+	case name == events.NameNotBeforePassed:
+		return "it may start"
 	case name == events.NameWaitStarted && len(data.Signals) > 0:
 		text := "it waits for the signal " + strings.Join(data.Signals, " or ")
 		if data.Until != 0 {

@@ -35,6 +35,8 @@ func TestAHistorySaysWhatAnOperatorDecided(t *testing.T) {
 		{&events.TaskTerminated{Request: "q", By: "ada", Reason: "known"}, "ada terminated the task; known"},
 		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no"}, "an operator's request to cancel was refused; no"},
 		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no", By: "ada"}, "ada's request to cancel was refused; no"},
+		{&events.Submitted{NotBefore: 1000}, "nothing of it starts before 1970-01-01T00:00:01.000Z"},
+		{&events.NotBeforePassed{NotBefore: 1000}, "it may start"},
 		{&events.WaitStarted{Step: "s", Within: 1, Until: 1000}, "it sleeps until 1970-01-01T00:00:01.000Z"},
 		{&events.WaitStarted{Step: "s", Signals: []string{"yes", "no"}}, "it waits for the signal yes or no"},
 		{&events.WaitStarted{Step: "s", Signals: []string{"yes"}, Until: 1000}, "it waits for the signal yes, until 1970-01-01T00:00:01.000Z"},

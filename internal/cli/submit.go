@@ -40,7 +40,8 @@ restarting engine did not acknowledge are sent again with the same IDs; a line w
 	f.String("input", "", "the task's input: JSON, @FILE, or - for stdin")
 	f.Int("priority", 0, "higher runs first")
 	f.StringArray("label", nil, "key:value, any number of times")
-	f.String("deadline", "", "a duration from acceptance (10m), or an instant")
+	f.String("deadline", "", "a duration from acceptance or from --not-before (10m), or an instant")
+	f.String("not-before", "", "when the task may start: a duration from acceptance (2h), or an instant")
 	f.String("from", "", "submissions, one a line: FILE.ndjson, or - for stdin")
 	f.Duration("retry-for", time.Minute, "with --from: how long to try again while nothing gets through")
 	waitFlags(c)
@@ -49,7 +50,7 @@ restarting engine did not acknowledge are sent again with the same IDs; a line w
 
 func (s *session) submit() error {
 	if s.flag("from") != "" {
-		for _, name := range []string{"workflow", "version", "id", "input", "priority", "label", "deadline", "wait"} {
+		for _, name := range []string{"workflow", "version", "id", "input", "priority", "label", "deadline", "not-before", "wait"} {
 			if s.cmd.Flags().Changed(name) {
 				return Usage("--from reads whole submissions from the file, so --%s cannot be combined with it", name)
 			}
@@ -94,7 +95,7 @@ func (s *session) submission() (*events.Submission, error) {
 	if f.Changed("id") && s.flag("id") == "" {
 		return nil, Usage("--id is empty; is a shell variable unset? Leave the flag out to get a new ID")
 	}
-	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline")}
+	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline"), NotBefore: s.flag("not-before")}
 	if err := onlyName(sub.Workflow); err != nil {
 		return nil, err
 	}

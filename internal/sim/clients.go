@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -52,6 +53,14 @@ func (c *clients) body(id string, n int) map[string]any {
 	case 5:
 		body["deadline"] = "1s"
 		body["workflow"] = "dag"
+	}
+	switch n % 9 { // not drawn, so that other seeds stay as they are
+	case 2:
+		body["not_before"] = "1500ms"
+	case 5:
+		body["not_before"] = begin.Add(8 * time.Second).String()
+	case 8:
+		body["not_before"] = "10s"
 	}
 	if w.chance(w.faults.Oversize) {
 		size, limit := 0, w.cfg.Settings.PayloadBytes

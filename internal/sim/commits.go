@@ -94,6 +94,9 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	if t.Deadline != 0 && !t.DeadlinePassed && t.State != events.TaskStateUndoing && t.ParkedFrom != events.TaskStateUndoing {
 		wakes(t.Deadline, "its deadline")
 	}
+	if t.NotBefore != 0 && !t.Halted() && (k.Wake == 0 || k.Wake > t.NotBefore) {
+		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its not_before", s.node.name, p.id, t.ID)
+	}
 	if t.RemindAt != 0 && (k.Wake == 0 || k.Wake > t.RemindAt) {
 		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its reminder", s.node.name, p.id, t.ID)
 	}

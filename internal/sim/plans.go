@@ -70,7 +70,7 @@ func (p *partition) planned(f *events.Fact) {
 // moves checks INV10 at each fact of the task: something will move it, or it waits for an operator. The facts that its plan
 // asks for move it too: the owner writes them in the same batch, or the next owner does.
 func (p *partition) moves(t *events.Task) {
-	if !t.Starts() || len(t.Timers()) > 0 {
+	if t.State.Ended() || t.Halted() || len(t.Timers()) > 0 {
 		return
 	}
 	plan, err := programs.Plan(t)

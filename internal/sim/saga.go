@@ -30,6 +30,7 @@ type saga struct {
 	// datedAt is when its deadline was set: when it was accepted, or reopened with a later one. toldAt is the time of its latest fact.
 	datedAt, toldAt events.Instant
 	reminders       int
+	early           early
 	// parkDue says that a verdict asks for an operator, for the step parkStep.
 	parkDue  bool
 	parkStep string
@@ -89,7 +90,7 @@ type sagaStep struct {
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
+	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -183,8 +184,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return g.keeps(a.w, b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		return g.answers(f, body)
-	case *events.DeadlinePassed:
-		return g.expires(f, b)
+	case *events.NotBeforePassed, *events.DeadlinePassed:
+		return a.passes(g, f)
 	case *events.TaskProcessed:
 		return g.ends(b)
 	case *events.TaskUndone:
@@ -220,8 +221,8 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	switch {
 	case s == nil:
 		return "INV6: the workflow has no such step"
-	case g.undoing || g.parked || g.parkDue || g.paused:
-		return "a step starts in a task that is undone, is parked or paused, or must be parked"
+	case g.undoing || g.parked || g.parkDue || g.paused || g.early.until != 0:
+		return "a step starts in a task that is undone, is parked or paused, must be parked, or waits for its time"
 	case s.running || s.over() || s.wait != nil:
 		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
@@ -324,7 +325,7 @@ func (g *saga) turns(why string) string {
 	if g.irrevocable() {
 		return why + " undoes a task that may be past its pivot"
 	}
-	g.undoing, g.parked, g.parkDue = true, false, false
+	g.undoing, g.parked, g.parkDue, g.early.until = true, false, false, 0
 	for _, s := range g.steps {
 		s.failed, s.wait = s.failed || s.wait != nil, nil
 	}
@@ -332,15 +333,6 @@ func (g *saga) turns(why string) string {
 		g.haltedAt = 0
 	}
 	return ""
-}
-
-func (g *saga) irrevocable() bool {
-	for _, s := range g.steps {
-		if s.def.Pivot && (s.running || s.touched) {
-			return true
-		}
-	}
-	return false
 }
 
 // expires checks that a deadline acts once, and that it undoes the task if it can.
@@ -473,7 +465,7 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore {
 		plain := *g
 		plain.def, plain.steps, plain.kept = nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)

@@ -69,7 +69,7 @@ func (g *saga) goesOn(f *events.Fact) {
 		return
 	}
 	if g.haltedAt < g.deadline {
-		g.deadline, g.expired, g.datedAt = g.deadline.Add(f.Time.Sub(g.haltedAt)), false, f.Time
+		g.deadline, g.expired, g.datedAt = g.deadline.Add(max(0, f.Time.Sub(max(g.haltedAt, g.early.until)))), false, f.Time
 	}
 	g.haltedAt = 0
 }
@@ -104,6 +104,16 @@ func (g *saga) terminates(b *events.TaskTerminated) string {
 	if len(left) > 0 {
 		return "a terminated task does not name what is left"
 	}
-	g.ended, g.parked, g.paused, g.parkDue, g.haltedAt = true, false, false, false, 0
+	g.ended, g.parked, g.paused, g.parkDue, g.haltedAt, g.early.until = true, false, false, false, 0, 0
 	return ""
+}
+
+// irrevocable says whether the pivot of the task may have had an effect.
+func (g *saga) irrevocable() bool {
+	for _, s := range g.steps {
+		if s.def.Pivot && (s.running || s.touched) {
+			return true
+		}
+	}
+	return false
 }

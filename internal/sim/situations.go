@@ -141,6 +141,9 @@ func (w *World) seeEffectFailed(b *events.EffectFailed) {
 // seeTask counts what happens to a task.
 func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 	w := p.w
+	if t.NotBefore != 0 {
+		seeEarly(w, f)
+	}
 	switch b := f.Body.(type) {
 	case *events.StepCompleted:
 		if t.State == events.TaskStateUndoing {

@@ -112,7 +112,11 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 		}
 	}
 	g.quiet = min(g.quiet, to.Add(longest+a.w.cfg.Settings.Grace.Std()))
-	g.deadline = moved(g.deadline, g.datedAt, to)
+	if g.early.until == 0 {
+		g.deadline = moved(g.deadline, g.datedAt, to)
+	} else {
+		a.correctsEarly(g, to)
+	}
 	if wait := a.p.state.Partition.Settings.RemindAfter.Std(); wait > 0 {
 		g.remindAt = min(g.remindAt, to.Add(wait))
 	}

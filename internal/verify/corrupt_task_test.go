@@ -281,7 +281,7 @@ var taskCorruptions = []corruption{
 		return f.place()
 	}},
 	{"steps that wait for each other", verify.CheckMovers, "stuck", false, func(h *harmed) string {
-		f := h.fact(events.NameSubmitted, "")
+		f := h.fact(events.NameSubmitted, "ok-", func(f found) bool { return f.body()["not_before"] == nil })
 		for _, d := range h.all(topicEvents, func(d found) bool { return nameOf(*d.Record) == events.NameDefinitionAdopted }) {
 			d.Value = []byte(strings.Replace(string(d.Value), `"id":"reserve"`, `"id":"reserve","needs":["ship"]`, 1))
 		}

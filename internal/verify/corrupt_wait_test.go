@@ -31,6 +31,28 @@ var waitCorruptions = []corruption{
 		f.alter("step", "charge")
 		return f.place()
 	}},
+	{"the time of a task comes early", verify.CheckAttempts, "not_before", false, func(h *harmed) string {
+		f := h.fact(events.NameNotBeforePassed, "ok-")
+		f.alter("not_before", longAfter(f))
+		return f.place()
+	}},
+	{"the time of a task comes twice", verify.CheckAttempts, "not_before", false, func(h *harmed) string {
+		f, into := late(h, events.NameNotBeforePassed, "", "")
+		return h.again(f, into).place()
+	}},
+	{"a task begins before its time", verify.CheckAttempts, "start_not_forward", false, func(h *harmed) string {
+		f := h.fact(events.NameNotBeforePassed, "ok-")
+		first := h.one(topicEvents, func(x found) bool {
+			return nameOf(*x.Record) == events.NameStepStarted && string(x.Key) == string(f.Key) && x.text("step") == "reserve" && h.accepted(x)
+		})
+		h.nothing(f.Record)
+		return first.place()
+	}},
+	{"a task waits for another time than its submission says", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "ok-")
+		f.alter("not_before", longAfter(f))
+		return f.place()
+	}},
 	{"a step without an attempt completes that does not wait", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f, into := late(h, events.NameStepCompleted, "park", "")
 		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step")}).place()

@@ -10,7 +10,7 @@ import (
 // mover describes what will move a live task.
 type mover struct {
 	// kind is running, ready, due (a fact follows at once from the state), none, or what the task waits for: operator, paused, retry,
-	// cool_down, quiet, sleep or signal.
+	// cool_down, quiet, not_before, sleep or signal.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -24,6 +24,9 @@ func (s *story) next() mover {
 	}
 	if s.parkDue || s.cancelHeld && !s.back {
 		return mover{kind: "due", since: s.time}
+	}
+	if s.early.until != 0 && !s.paused {
+		return mover{kind: string(events.WaitingNotBefore), since: s.early.until}
 	}
 	var run, wait *mover
 	for _, st := range s.steps {

@@ -296,7 +296,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
 		def = &definition{}
 	}
-	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, deadline: b.Deadline}
+	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}}
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	p.live[f.Task] = s
@@ -317,6 +317,8 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, but the submission %s has %s", b.Content, f.Cause, content)
 	case sub.Priority != 0 && sub.Priority != b.Priority:
 		wrong(CheckInputs, "not_its_input", "the task is accepted with the priority %d, but the submission %s has %d", b.Priority, f.Cause, sub.Priority)
+	case !sameTimes(f.Time, sub, b):
+		wrong(CheckInputs, "not_its_input", "the task is accepted with not_before %q, delay %s and deadline %q, which do not follow from the submission %s", b.NotBefore.String(), b.Delay, b.Deadline.String(), f.Cause)
 	default: // the definition may give the task more labels
 		for _, name := range slices.Sorted(maps.Keys(sub.Labels)) {
 			if got, ok := b.Labels[name]; !ok || got != sub.Labels[name] {

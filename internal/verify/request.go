@@ -85,7 +85,7 @@ func (t *telling) goOn() {
 		return
 	}
 	if t.deadline > t.haltedAt {
-		t.deadline, t.expired, t.reopenedAt = t.deadline.Add(t.fact.Time.Sub(t.haltedAt)), false, t.fact.Time
+		t.deadline, t.expired, t.reopenedAt = t.deadline.Add(max(0, t.fact.Time.Sub(max(t.haltedAt, t.early.until)))), false, t.fact.Time
 	}
 	t.haltedAt = 0
 }

@@ -184,11 +184,14 @@ func (r *rig) produce(topic string, partition int32, records ...events.Record) [
 }
 
 func submission(id string, n int) events.Record {
-	workflow := "order"
-	if strings.HasPrefix(id, "sig-") {
-		workflow = "approval"
+	body := map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}}
+	switch {
+	case strings.HasPrefix(id, "sig-"):
+		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "ok-") && n%2 == 0:
+		body["not_before"] = "30ms"
 	}
-	b, _ := json.Marshal(map[string]any{"id": id, "workflow": workflow, "input": map[string]any{"n": n}, "priority": 5, "labels": map[string]string{"tier": "own"}})
+	b, _ := json.Marshal(body)
 	return events.Record{Key: []byte(id), Value: b}
 }
 

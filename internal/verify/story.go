@@ -19,6 +19,7 @@ type story struct {
 	number      int // how many facts the partition had accepted by then
 	submittedAt events.Instant
 	deadline    events.Instant
+	early       early
 	expired     bool
 	back        bool // it turned back: undoing
 	parked      bool
@@ -150,7 +151,7 @@ func (t *telling) turn(why string) {
 			st.do.waiting, st.queued, st.wait, st.failed = false, false, nil, true
 		}
 	}
-	t.back, t.parked, t.parkDue = true, false, false
+	t.back, t.parked, t.parkDue, t.early.until = true, false, false, 0
 	if !t.paused {
 		t.haltedAt = 0
 	}
@@ -204,6 +205,8 @@ func (t *telling) tell() {
 		t.undoFailed(b.Step, b.Attempt, b.Verdict)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		t.answered()
+	case *events.NotBeforePassed:
+		begins(t, b)
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
@@ -279,7 +282,7 @@ func (t *telling) started(b *events.StepStarted) {
 			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, is over (INV6)", need)
 		}
 	}
-	if t.back || t.parked || t.paused {
+	if t.stands() {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
 	}
 	if st.over() {
@@ -299,6 +302,8 @@ func (s *story) state() string {
 		return "parked"
 	case s.back:
 		return "being undone"
+	case s.early.until != 0:
+		return "waiting for its time"
 	}
 	return "processing"
 }
@@ -444,7 +449,7 @@ func (t *telling) reopened(b *events.TaskReopened) {
 
 func (t *telling) processed() {
 	t.end = t.fact.Body.Name()
-	if t.back || t.parked || t.paused {
+	if t.stands() {
 		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())
 	}
 	for i := range t.def.Steps {

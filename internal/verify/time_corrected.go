@@ -75,7 +75,14 @@ func (t *telling) corrected(to, last events.Instant) {
 		}
 	}
 	t.quiet = min(t.quiet, to.Add(longest))
-	lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
+	if before := t.early.until; before == 0 {
+		lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
+	} else if t.early.within > 0 {
+		lasting(&t.early.until, t.submittedAt)
+		if t.deadline != 0 {
+			t.deadline = t.deadline.Add(t.early.until.Sub(before))
+		}
+	}
 	if wait := t.partition.settings.remind; wait > 0 {
 		t.remindAt = min(t.remindAt, to.Add(wait))
 	}

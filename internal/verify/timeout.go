@@ -54,7 +54,7 @@ func (t *telling) queued(b *events.StepQueued) {
 	switch {
 	case r == nil || r.StartWithin != b.StartWithin || b.StartBy != t.fact.Time.Add(b.StartWithin.Std()):
 		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it must start within %s, by %s, which differs from its definition", b.StartWithin, b.StartBy)
-	case t.back || t.parked || t.paused || st.over() || st.queued || st.do.attempts > 0 || st.failed:
+	case t.stands() || st.over() || st.queued || st.do.attempts > 0 || st.failed:
 		t.wrong(CheckAttempts, "queued", b.Step, "it is queued although it has begun or is over, or the task is %s", t.state())
 	case t.unmet(r) != "":
 		t.wrong(CheckAttempts, "needs", b.Step, "it is queued before step %s, which it needs, is over", t.unmet(r))

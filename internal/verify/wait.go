@@ -40,7 +40,7 @@ func beginWait(t *telling, b *events.WaitStarted) {
 	}
 	within, fixed := r.waits()
 	switch {
-	case t.back || t.parked || t.paused:
+	case t.stands():
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it begins to wait although the task is %s", t.state())
 	case st.over() || st.wait != nil || st.do.attempts > 0 || st.do.waiting && st.do.retryAt > t.fact.Time:
 		t.wrong(CheckAttempts, "start_again", b.Step, "it begins to wait although it waits already, has completed, was skipped, or had an attempt")

@@ -17,7 +17,7 @@ import (
 // The keys of a test file.
 var (
 	fileKeys   = []string{"workflow", "input", "mocks", "undo_mocks", "cases"}
-	caseKeys   = []string{"name", "id", "input", "labels", "priority", "deadline", "mocks", "undo_mocks", "requests", "advance", "expect"}
+	caseKeys   = []string{"name", "id", "input", "labels", "priority", "deadline", "not_before", "mocks", "undo_mocks", "requests", "advance", "expect"}
 	answerKeys = []string{"output", "fail", "error", "effect", "after", "retry_after", "silent"}
 	errorKeys  = []string{"message", "code", "detail"}
 	expectKeys = []string{"state", "reason", "labels", "priority", "output", "steps", "undone", "never_called"}
@@ -284,6 +284,8 @@ func (p *parser) submitted(m member, s *events.Submission) {
 		s.Input = p.json(m.value)
 	case "deadline":
 		s.Deadline = p.text(m.value)
+	case "not_before":
+		s.NotBefore = p.text(m.value)
 	case "priority":
 		s.Priority = p.priority(m.value)
 	case "labels":

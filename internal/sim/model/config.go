@@ -106,6 +106,8 @@ type Client struct {
 	Task string
 	// Workflow of the task; "one" if empty.
 	Workflow string
+	// NotBefore is that of the submission.
+	NotBefore string
 	// Asks is what a request says besides its kind and its task.
 	Asks events.Request
 	// Partition to which it is sent, not always the home of the task.

@@ -55,6 +55,7 @@ func Configurations() []Bounded {
 	ownership(add)
 	effects(add)
 	timing(add)
+	delays(add)
 	others(add)
 	byHand(add)
 	reruns(add)
@@ -136,6 +137,18 @@ func effects(add func(Bound, Config)) {
 	add(CI, Config{Name: "a delayed forward", Delays: true, Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
 	add(CI, Config{Name: "a forward, passing time", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1, Passes: 1}})
 	add(CI, Config{Name: "a forward, passing time, more", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 2, SlowAcks: 1, LateEffects: 1, Passes: 1}})
+}
+
+// delays covers tasks that wait for their time.
+func delays(add func(Bound, Config)) {
+	notYet := func(workflow string) []Client {
+		return []Client{{Kind: Submit, Task: "T1", Workflow: workflow, NotBefore: "5s", AtStart: true}}
+	}
+	add(Small, Config{Name: "a task that waits for its time", Nodes: 1, Clients: append(notYet("one"), later(Pause, "T1", "one"), later(Cancel, "T1", "one")), Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a task that waits for its time, a crash", Clients: notYet("none"), Budgets: faults{Passes: 1, Crashes: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a task that waits for its time, a hand-over", Clients: notYet("none"), Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a task that waits for its time, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(notYet("dated"), later(Pause, "T1", "dated"), later(Resume, "T1", "dated")), Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a wrong clock, a task that waits for its time", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: notYet("none"), Budgets: faults{Reassigns: 1, Passes: 1}})
 }
 
 // timing covers timers, sweeps and held requests.

@@ -195,14 +195,14 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 
 // deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
-	var since, halted events.Instant // since when the deadline counts, and since when it does not
+	var since, halted, notBefore events.Instant // since when the deadline counts, since when it does not, and before when it does not either
 	parked, paused := false, false
 	goOn := func(now events.Instant) {
 		if parked || paused || halted == 0 {
 			return
 		}
 		if halted < due {
-			due, passed, since = due.Add(now.Sub(halted)), false, now
+			due, passed, since = due.Add(max(0, now.Sub(max(halted, notBefore)))), false, now
 		}
 		halted = 0
 	}
@@ -213,6 +213,9 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 		switch b := f.Body.(type) {
 		case *events.Submitted:
 			due, passed, since, halted, parked, paused = b.Deadline, false, f.Time, 0, false, false
+			notBefore = b.NotBefore
+		case *events.NotBeforePassed:
+			notBefore = 0
 		case *events.DeadlinePassed:
 			passed = true
 		case *events.TaskParked:
@@ -236,7 +239,9 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 				due, passed, since = f.Time.Add(due.Sub(since)), false, f.Time
 			}
 		case *events.TimeCorrected:
-			if since > b.To && due > b.To {
+			if notBefore != 0 && since > b.To { // only a time that counts from the acceptance is in this model
+				due, notBefore = due-since+b.To, notBefore-since+b.To
+			} else if since > b.To && due > b.To {
 				due = b.To.Add(due.Sub(since))
 			}
 			since, halted = min(since, b.To), min(halted, b.To)

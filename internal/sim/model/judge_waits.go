@@ -6,7 +6,12 @@ import "github.com/sagalog/sagalog/events"
 // clock.
 func (j *judge) waits(f *events.Fact) {
 	switch b := f.Body.(type) {
+	case *events.NotBeforePassed:
+		j.comes(f, b)
+	case *events.StepQueued, *events.StepStarted, *events.TaskProcessed:
+		j.mayStart(f)
 	case *events.WaitStarted:
+		j.mayStart(f)
 		if t, _ := j.State.Task(f.Task); j.paused(f.Task) || t != nil && t.Undoing() {
 			j.w.fail("step %s of %s begins to wait while its task is paused or undone", b.Step, f.Task)
 		}
@@ -44,5 +49,27 @@ func (j *judge) takes(f *events.Fact, b *events.StepCompleted) {
 	})
 	if !came {
 		j.w.fail("step %s of %s takes the signal %s, which did not come", b.Step, f.Task, b.Signal)
+	}
+}
+
+// comes checks that the time of a task comes once, not before the duration is over that its submission gives, and in no task that is held.
+func (j *judge) comes(f *events.Fact, b *events.NotBeforePassed) {
+	at, right := j.log.latest(j.w.sp, f.Task, events.NameSubmitted), j.w.sp.cfg.right
+	if t, _ := j.State.Task(f.Task); j.paused(f.Task) || t != nil && t.Halted() {
+		j.w.fail("the time of %s comes while it is paused or parked", f.Task)
+	}
+	if x := at.Body.(*events.Submitted); right(f.Time).Sub(right(at.Time)) < x.Delay.Std() || x.NotBefore == 0 {
+		j.w.fail("the time of %s comes before its time, at %s", f.Task, b.NotBefore)
+	}
+	if again := j.log.latest(j.w.sp, f.Task, events.NameNotBeforePassed); again != nil && again.Position() != f.Position() {
+		j.w.fail("the time of %s comes twice", f.Task)
+	}
+}
+
+// mayStart checks that the time of the task has come.
+func (j *judge) mayStart(f *events.Fact) {
+	at := j.log.latest(j.w.sp, f.Task, events.NameSubmitted)
+	if at.Body.(*events.Submitted).NotBefore != 0 && j.log.latest(j.w.sp, f.Task, events.NameNotBeforePassed) == nil {
+		j.w.fail("%s of %s before the time of the task has come", f.Body.Name(), f.Task)
 	}
 }

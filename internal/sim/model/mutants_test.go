@@ -255,6 +255,16 @@ var mutants = []mutant{
 		swap("everyInput", "outcomeInputs"), "^a signal$", "a wait timed out before a signal"},
 	{"corrected-sleep-has-all-its-time", "a sleep that began at the wrong time keeps its duration",
 		swap("lasting(w.Until, started, to)", "min(w.Until, to)"), "^a wrong clock, a step that sleeps$", "is over before its time"},
+	{"nothing-starts-before", "nothing of a task starts before its time has come",
+		swap("t.NotBefore != 0", "false"), "^a task that waits for its time$", "before the time of the task has come"},
+	{"task-starts-at-its-time", "a task that waits for its time has a timer",
+		never, "^a task that waits for its time$", "INV10"},
+	{"not-before-ends-at-its-time", "that timer is due at its time, and not before",
+		swap("t.NotBefore, Kind", "1, Kind"), "^a task that waits for its time$", "before its time"},
+	{"deadline-counts-from-not-before", "a pause before the time of a task does not move its deadline",
+		swap("max(t.HaltedAt, t.NotBefore)", "t.HaltedAt"), "^a task that waits for its time, a deadline$", "with the deadline|and it has the deadline"},
+	{"corrected-delay-lasts", "a task that was accepted at the wrong time waits for its whole duration",
+		swap("lasting(t.NotBefore, t.SubmittedAt, to)", "min(t.NotBefore, to)"), "^a wrong clock, a task that waits for its time$", "before its time"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
 		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
 

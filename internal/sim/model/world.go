@@ -131,6 +131,9 @@ func (w *World) client(i int) {
 	case Submit, Conflict, Lethal:
 		x.Kind = sim.InputSubmission
 		body := map[string]any{"id": c.Task, "workflow": c.Workflow, "input": map[string]any{"go": false}}
+		if c.NotBefore != "" {
+			body["not_before"] = c.NotBefore
+		}
 		if c.Kind == Conflict {
 			body["labels"] = map[string]any{"other": "content"}
 		}

@@ -1,4 +1,4 @@
-package httpagent
+package agentfile
 
 import (
 	"bytes"
@@ -16,14 +16,16 @@ import (
 // password is that short.
 const secretMin = 6
 
-// secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil value
+// Secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil value
 // replaces nothing.
-type secrets struct {
+type Secrets struct {
 	replacer *strings.Replacer
+	// forms are all that is replaced, the longest first.
+	forms []string
 }
 
-// newSecrets returns the secrets of a binding by name.
-func newSecrets(values map[string]string) *secrets {
+// NewSecrets returns the secrets of a binding by name.
+func NewSecrets(values map[string]string) *Secrets {
 	var pairs [][2]string
 	for name, v := range values {
 		if len(v) < secretMin {
@@ -40,17 +42,17 @@ func newSecrets(values map[string]string) *secrets {
 	slices.SortFunc(pairs, func(a, b [2]string) int {
 		return cmp.Or(len(b[0])-len(a[0]), strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
 	})
-	var list []string
+	var list, forms []string
 	for _, p := range pairs {
-		list = append(list, p[0], p[1])
+		list, forms = append(list, p[0], p[1]), append(forms, p[0])
 	}
-	return &secrets{strings.NewReplacer(list...)}
+	return &Secrets{strings.NewReplacer(list...), forms}
 }
 
 // forms returns a value unchanged, escaped, and encoded.
 func forms(v string) []string {
 	quoted := string(mustMarshal(v))
-	out := []string{v, quoted[1 : len(quoted)-1], url.QueryEscape(v), url.PathEscape(v), encodeUnless(v, unreserved)}
+	out := []string{v, quoted[1 : len(quoted)-1], url.QueryEscape(v), url.PathEscape(v), EncodeUnless(v, Unreserved)}
 	if b, err := json.Marshal(v); err == nil { // with the escapes of HTML
 		out = append(out, string(b[1:len(b)-1]))
 	}
@@ -70,16 +72,41 @@ func forms(v string) []string {
 	return slices.Compact(out)
 }
 
-func (s *secrets) text(t string) string {
+// Text redacts a text.
+func (s *Secrets) Text(t string) string {
 	if s == nil {
 		return t
 	}
 	return s.replacer.Replace(t)
 }
 
-// json redacts the strings of a JSON value as a reader sees them, without their escapes, and its numbers.
-func (s *secrets) json(raw json.RawMessage) json.RawMessage {
-	if s == nil || len(raw) == 0 || bytes.IndexByte(raw, '\\') < 0 && s.text(string(raw)) == string(raw) {
+// Longest is the length of the longest form of a secret.
+func (s *Secrets) Longest() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.forms[0])
+}
+
+// WithoutRest returns a text that was cut at its beginning without the rest of a secret there, which Text would not recognize.
+func (s *Secrets) WithoutRest(text string) string {
+	if s == nil {
+		return text
+	}
+	most := 0
+	for _, form := range s.forms {
+		for n := min(len(form)-1, len(text)); n > most; n-- {
+			if strings.HasPrefix(text, form[len(form)-n:]) {
+				most = n
+			}
+		}
+	}
+	return text[most:]
+}
+
+// JSON redacts the strings of a JSON value as a reader sees them, without their escapes, and its numbers.
+func (s *Secrets) JSON(raw json.RawMessage) json.RawMessage {
+	if s == nil || len(raw) == 0 || bytes.IndexByte(raw, '\\') < 0 && s.Text(string(raw)) == string(raw) {
 		return raw
 	}
 	var out []byte
@@ -92,10 +119,10 @@ func (s *secrets) json(raw json.RawMessage) json.RawMessage {
 }
 
 // token redacts a string or a number. A number that holds a secret becomes a string.
-func (s *secrets) token(token []byte) []byte {
+func (s *Secrets) token(token []byte) []byte {
 	var plain string
 	if token[0] != '"' {
-		if plain = s.text(string(token)); plain == string(token) {
+		if plain = s.Text(string(token)); plain == string(token) {
 			return token
 		}
 		return mustMarshal(plain)
@@ -103,7 +130,7 @@ func (s *secrets) token(token []byte) []byte {
 	if json.Unmarshal(token, &plain) != nil {
 		return token
 	}
-	redacted := s.text(plain)
+	redacted := s.Text(plain)
 	if redacted == plain {
 		return token
 	}
