@@ -325,7 +325,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
-		Last: at,
+		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at,
 	}
 	for _, h := range s.HeldFor(f.Task) {
 		// The request is kept in the task, so that Plan derives the facts from the state and not from memory: see

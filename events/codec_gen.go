@@ -776,6 +776,10 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.Last != 0 {
 		w.Int(`,"last":`, v.Last)
 	}
+	if v.Reply != nil {
+		w.Literal(`,"reply":`)
+		v.Reply.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -797,6 +801,10 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "last":
 			r.Once(&seen, 1<<4)
 			v.Last = r.Int64()
+		case "reply":
+			r.Once(&seen, 1<<5)
+			v.Reply = new(ReplyTo)
+			v.Reply.read(r)
 		default:
 			r.Doubt()
 		}
@@ -819,6 +827,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.Last != 0 {
 		n += 8 + 5
+	}
+	if v.Reply != nil {
+		n += 9 + v.Reply.size()
 	}
 	return n
 }
@@ -1259,6 +1270,58 @@ func (v *Paused) read(r *jsontext.Reader) (seen uint64) {
 		}
 	}
 	return seen
+}
+
+func (v *ReplyTo) write(w *jsontext.Writer) {
+	w.Text(`{"to":`, v.To)
+	if v.Key != "" {
+		w.Text(`,"key":`, v.Key)
+	}
+	if v.ID != "" {
+		w.Text(`,"id":`, v.ID)
+	}
+	if v.Workflow != "" {
+		w.Text(`,"workflow":`, v.Workflow)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ReplyTo) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "to":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.To)
+		case "key":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Key)
+		case "id":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.ID)
+		case "workflow":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Workflow)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ReplyTo) size() int {
+	n := 8
+	n += 2 + len(v.To)
+	if v.Key != "" {
+		n += 7 + 2 + len(v.Key)
+	}
+	if v.ID != "" {
+		n += 6 + 2 + len(v.ID)
+	}
+	if v.Workflow != "" {
+		n += 12 + 2 + len(v.Workflow)
+	}
+	return n
 }
 
 func (v *Report) write(w *jsontext.Writer) {
@@ -1708,6 +1771,9 @@ func (v *Settings) write(w *jsontext.Writer) {
 	w.Literal(`,"remind_after":`)
 	v.RemindAfter.write(w)
 	w.Int(`,"hash_every":`, int64(v.HashEvery))
+	if v.ReplyTopics != "" {
+		w.Text(`,"reply_topics":`, v.ReplyTopics)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1741,6 +1807,9 @@ func (v *Settings) read(r *jsontext.Reader) (seen uint64) {
 		case "hash_every":
 			r.Once(&seen, 1<<8)
 			v.HashEvery = r.Int()
+		case "reply_topics":
+			r.Once(&seen, 1<<9)
+			r.Text(&v.ReplyTopics)
 		default:
 			r.Doubt()
 		}
@@ -1760,6 +1829,9 @@ func (v *Settings) size() int {
 	n += 26
 	n += 26
 	n += 5
+	if v.ReplyTopics != "" {
+		n += 16 + 2 + len(v.ReplyTopics)
+	}
 	return n
 }
 
@@ -2742,6 +2814,12 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.NotBefore != "" {
 		w.Text(`,"not_before":`, v.NotBefore)
 	}
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
 	w.End(from)
 }
 
@@ -2772,6 +2850,12 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
 	}
 	if v.Version != 0 {
 		w.Int(`,"version":`, int64(v.Version))
@@ -2815,6 +2899,12 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "not_before":
 			r.Once(&seen, 1<<7)
 			r.Text(&v.NotBefore)
+		case "reply_to":
+			r.Once(&seen, 1<<8)
+			r.Text(&v.ReplyTo)
+		case "reply_key":
+			r.Once(&seen, 1<<9)
+			r.Text(&v.ReplyKey)
 		default:
 			r.Doubt()
 		}
@@ -2846,6 +2936,12 @@ func (v *Submission) size() int {
 	}
 	if v.NotBefore != "" {
 		n += 14 + 2 + len(v.NotBefore)
+	}
+	if v.ReplyTo != "" {
+		n += 12 + 2 + len(v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		n += 13 + 2 + len(v.ReplyKey)
 	}
 	return n
 }
@@ -2884,6 +2980,12 @@ func (v *Submitted) write(w *jsontext.Writer) {
 		v.Delay.write(w)
 	}
 	w.Text(`,"content":`, v.Content)
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2928,6 +3030,12 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "content":
 			r.Once(&seen, 1<<9)
 			r.Text(&v.Content)
+		case "reply_to":
+			r.Once(&seen, 1<<10)
+			r.Text(&v.ReplyTo)
+		case "reply_key":
+			r.Once(&seen, 1<<11)
+			r.Text(&v.ReplyKey)
 		default:
 			r.Doubt()
 		}
@@ -2960,6 +3068,12 @@ func (v *Submitted) size() int {
 		n += 9 + 26
 	}
 	n += 2 + len(v.Content)
+	if v.ReplyTo != "" {
+		n += 12 + 2 + len(v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		n += 13 + 2 + len(v.ReplyKey)
+	}
 	return n
 }
 
@@ -3109,6 +3223,16 @@ func (v *Task) write(w *jsontext.Writer) {
 	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
+	}
+	if v.ReplyTo != "" {
+		w.Text(`,"reply_to":`, v.ReplyTo)
+	}
+	if v.ReplyKey != "" {
+		w.Text(`,"reply_key":`, v.ReplyKey)
+	}
+	if v.ReplyBegan != (Position{}) {
+		w.Literal(`,"reply_began":`)
+		v.ReplyBegan.write(w)
 	}
 	if v.Last != (Position{}) {
 		w.Literal(`,"last":`)
@@ -3289,11 +3413,20 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "traceparent":
 			r.Once(&seen, 1<<39)
 			r.Text(&v.Traceparent)
-		case "last":
+		case "reply_to":
 			r.Once(&seen, 1<<40)
+			r.Text(&v.ReplyTo)
+		case "reply_key":
+			r.Once(&seen, 1<<41)
+			r.Text(&v.ReplyKey)
+		case "reply_began":
+			r.Once(&seen, 1<<42)
+			v.ReplyBegan.read(r)
+		case "last":
+			r.Once(&seen, 1<<43)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<44)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -3302,7 +3435,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<45)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -126,7 +126,7 @@ func (d *driver) newcomer(id string) []move {
 	list := []move{
 		{id, &events.Submitted{
 			Workflow: "w", Version: 1, Hash: "d1", Input: d.blob(`{ "x" : "\ufffd<\u2028>" , "n": 1.50e3 }`), Content: "c",
-			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1,
+			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1, ReplyTo: rapid.SampledFrom([]string{"", "shop.replies"}).Draw(d.t, "reply topic"),
 		}},
 		{id, &events.RequestHeld{Request: request, ExpiresAt: d.now.Add(60e9)}},
 	}

@@ -117,8 +117,7 @@ type SettingsAdopted struct {
 	Offset   int64    `json:"offset,omitzero"`
 }
 
-// DefinitionAdopted brings a version of a workflow into the partition before its first use there, so that the fold
-// needs no other topic.
+// DefinitionAdopted brings a version of a workflow into the partition before its first use, so that the fold needs no other topic.
 type DefinitionAdopted struct {
 	Workflow string `json:"workflow"`
 	Hash     string `json:"hash"`
@@ -142,7 +141,9 @@ type Submitted struct {
 	// Delay is the duration that the submission gives for it; absent if it gives an instant.
 	Delay Duration `json:"delay,omitzero"`
 	// Content is the content hash that distinguishes a repeat from a conflict.
-	Content string `json:"content"`
+	Content  string `json:"content"`
+	ReplyTo  string `json:"reply_to,omitempty"`
+	ReplyKey string `json:"reply_key,omitempty"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -389,9 +390,10 @@ type InputRejected struct {
 	Held string `json:"held,omitempty"`
 	// HeldAt names that input by its coordinates, because the cause of this fact is the timer.
 	HeldAt Cause `json:"held_at,omitempty"`
-	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be decompressed. The
-	// cause is the first of them.
+	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be decompressed.
 	Last int64 `json:"last,omitempty"`
+	// Reply is set if the input is a submission that asks for replies in an allowed topic.
+	Reply *ReplyTo `json:"reply,omitempty"`
 }
 
 // The reasons of a rejection.
@@ -454,8 +456,7 @@ type EffectFailed struct {
 	Failed *StepFailed `json:"failed,omitempty"`
 	// CompensationFailed is the same for the work request of an undo.
 	CompensationFailed *CompensationFailed `json:"undo_failed,omitempty"`
-	// Input names the input, if the effect was to forward it. The input then becomes a dead letter, as another effect of this
-	// fact.
+	// Input names the input, if the effect was to forward it. It then becomes a dead letter, as another effect of this fact.
 	Input Cause `json:"input,omitempty"`
 }
 
@@ -465,6 +466,7 @@ const (
 	EffectDeadLetter = "dead_letter"
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
+	EffectReply      = "reply"
 )
 
 // EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.

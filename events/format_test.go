@@ -142,7 +142,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"submission": func() any { return new(events.Submission) }, "work": func() any { return new(events.Work) },
 		"stop":   func() any { return new(events.Stop) },
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
-		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
+		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) }, "reply": func() any { return new(events.Reply) },
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
 		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },

@@ -22,6 +22,9 @@ type Record struct {
 	Control bool
 }
 
+// ByKey, as the partition of a record to be produced, means the one that Kafka's default partitioner chooses by the key.
+const ByKey int32 = -1
+
 // Header is one header of a record.
 type Header struct {
 	Key   string

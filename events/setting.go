@@ -16,9 +16,10 @@ type Setting struct {
 	What string
 	// Least and Most bound it: a number, or nanoseconds.
 	Least, Most int64
-	// One of count and span returns the member; the other is nil.
-	count func(*Settings) *int
-	span  func(*Settings) *Duration
+	// One of count, span and topics returns the member; the others are nil.
+	count  func(*Settings) *int
+	span   func(*Settings) *Duration
+	topics func(*Settings) *string
 }
 
 const (
@@ -34,15 +35,16 @@ const (
 
 // settingList is in the order of the members.
 var settingList = []Setting{
-	{"submission_bytes", "limit of a submission", 1, maxSubmissionBytes, func(s *Settings) *int { return &s.SubmissionBytes }, nil},
-	{"payload_bytes", "limit of a step's input and of its output", 1, MaxPayloadBytes, func(s *Settings) *int { return &s.PayloadBytes }, nil},
-	{"task_facts", "limit of the facts of a task", 10, maxCount, func(s *Settings) *int { return &s.TaskFacts }, nil},
-	{"held_requests", "limit of the requests that are held for tasks that do not exist yet", 0, maxCount, func(s *Settings) *int { return &s.HeldRequests }, nil},
-	{"held_for", "how long a request is held for a task that does not exist yet", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.HeldFor }},
-	{"grace", "how long after a complete-by time a request may still land; no undo starts before that", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.Grace }},
-	{"remember_for", "how long a finished task and its ID are remembered", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.RememberFor }},
-	{"remind_after", "how long a task stays parked before its alert is repeated, and the time between repeats; 0s: it is not repeated", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.RemindAfter }},
-	{"hash_every", "facts between two state hashes", 1, maxCount, func(s *Settings) *int { return &s.HashEvery }, nil},
+	{"submission_bytes", "limit of a submission", 1, maxSubmissionBytes, func(s *Settings) *int { return &s.SubmissionBytes }, nil, nil},
+	{"payload_bytes", "limit of a step's input and of its output", 1, MaxPayloadBytes, func(s *Settings) *int { return &s.PayloadBytes }, nil, nil},
+	{"task_facts", "limit of the facts of a task", 10, maxCount, func(s *Settings) *int { return &s.TaskFacts }, nil, nil},
+	{"held_requests", "limit of the requests that are held for tasks that do not exist yet", 0, maxCount, func(s *Settings) *int { return &s.HeldRequests }, nil, nil},
+	{"held_for", "how long a request is held for a task that does not exist yet", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.HeldFor }, nil},
+	{"grace", "how long after a complete-by time a request may still land; no undo starts before that", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.Grace }, nil},
+	{"remember_for", "how long a finished task and its ID are remembered", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.RememberFor }, nil},
+	{"remind_after", "how long a task stays parked before its alert is repeated, and the time between repeats; 0s: it is not repeated", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.RemindAfter }, nil},
+	{"hash_every", "facts between two state hashes", 1, maxCount, func(s *Settings) *int { return &s.HashEvery }, nil, nil},
+	{"reply_topics", "topics in which tasks may be answered; empty: none", 0, maxReplyTopics, nil, nil, func(s *Settings) *string { return &s.ReplyTopics }},
 }
 
 // SettingList returns all settings.
@@ -60,8 +62,11 @@ func SettingOf(name string) (Setting, error) {
 	return Setting{}, fmt.Errorf("%s is not a setting; %s", strconv.Quote(name), Suggest(name, names))
 }
 
-// Value returns the setting as JSON: a number, or a duration as text.
+// Value returns the setting as JSON: a number, or a text.
 func (x *Setting) Value(of Settings) json.RawMessage {
+	if x.topics != nil {
+		return json.RawMessage(strconv.Quote(*x.topics(&of)))
+	}
 	if x.span != nil {
 		return json.RawMessage(strconv.Quote(x.span(&of).String()))
 	}
@@ -70,6 +75,9 @@ func (x *Setting) Value(of Settings) json.RawMessage {
 
 // Text returns the setting as a person writes it.
 func (x *Setting) Text(of Settings) string {
+	if x.topics != nil {
+		return *x.topics(&of)
+	}
 	if x.span != nil {
 		return x.span(&of).String()
 	}
@@ -78,6 +86,9 @@ func (x *Setting) Text(of Settings) string {
 
 // Range says in words which values are allowed.
 func (x *Setting) Range() string {
+	if x.topics != nil {
+		return fmt.Sprintf("up to %d names of topics with commas; a name that ends in a star stands for all that begin so, such as shop.replies,billing.*", x.Most)
+	}
 	if x.span != nil {
 		return fmt.Sprintf("a duration from %s to %s, such as %s", Duration(x.Least), Duration(x.Most), x.Text(DefaultSettings()))
 	}
@@ -86,6 +97,13 @@ func (x *Setting) Range() string {
 
 // Set changes the setting to a JSON value, or returns an error that names the setting and its range.
 func (x *Setting) Set(to *Settings, value json.RawMessage) error {
+	if x.topics != nil {
+		if list, ok := readReplyTopics(value); ok {
+			*x.topics(to) = list
+			return nil
+		}
+		return x.refuse(value)
+	}
 	if x.span != nil {
 		var d Duration
 		if json.Unmarshal(value, &d) == nil && x.within(int64(d)) {

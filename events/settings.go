@@ -34,6 +34,8 @@ type Settings struct {
 	RemindAfter Duration `json:"remind_after"`
 	// HashEvery is the number of facts between two StateHash facts.
 	HashEvery int `json:"hash_every"`
+	// ReplyTopics are the topics to which replies may go, with commas: names, or beginnings of names that end in a star.
+	ReplyTopics string `json:"reply_topics,omitempty"`
 }
 
 // DefaultSettings returns the limits that FORMAT.md names.

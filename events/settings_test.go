@@ -3,6 +3,7 @@ package events_test
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ func TestEachSettingCanBeSet(t *testing.T) {
 	require.Len(t, list, fields.NumField())
 	var s events.Settings
 	for i, x := range list {
-		require.Equal(t, fields.Field(i).Tag.Get("json"), x.Name)
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		require.Equal(t, name, x.Name)
 		require.NoError(t, x.Set(&s, x.Value(events.DefaultSettings())))
 		require.Equal(t, x.Text(events.DefaultSettings()), x.Text(s))
 	}

@@ -44,6 +44,7 @@ func story(t tester) *scribe {
 	w.signals()
 	w.notYet()
 	w.inputs()
+	w.replies()
 	w.brokenEpoch()
 	w.wrongClock()
 	return w
@@ -435,6 +436,31 @@ func (w *scribe) inputs() {
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions", After: events.Position{Epoch: w.epoch, Sequence: 2}}, watermark(w.next-1))
 	w.write("", &events.EffectsCaughtUp{Destination: "submissions/5"})
 	w.submit("delivery-1", fromInput(events.Submissions, 12))
+	w.hash1()
+}
+
+// replies: two tasks are answered, one of which begins with a wait, and a rejected submission.
+func (w *scribe) replies() {
+	s := events.DefaultSettings()
+	s.ReplyTopics = "billing.*,shop.replies"
+	w.write("", &events.SettingsAdopted{Settings: s, Offset: 13}, cause(events.CauseDefinition(13)))
+	w.write("order-1", &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "7d01", ReplyTo: "shop.replies", ReplyKey: "o-1"},
+		fromInput(events.Submissions, 13))
+	w.start("order-1", "account", 1)
+	w.start("order-1", "package", 1)
+	w.complete("order-1", "account", 1)
+	w.complete("order-1", "package", 1)
+	w.write("order-1", &events.TaskProcessed{Output: raw(`{"id":"order-1"}`)})
+	w.write("order-2", &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "7d02", ReplyTo: "billing.out"}, fromInput(events.Submissions, 14))
+	w.write("order-2", &events.WaitStarted{Step: "pause", Within: events.Duration(60e9), Until: w.now.Add(60e9)})
+	w.write("order-2", &events.TaskTerminated{Request: "stop-2", Reason: "no longer needed"}, fromInput(events.Reports, 20))
+	w.write("order-1", &events.InputRejected{
+		Reason: events.RejectConflict, Detail: "another content has this ID",
+		Reply: &events.ReplyTo{To: "shop.replies", Key: "o-1", ID: "order-1", Workflow: "drone-delivery"},
+	}, fromInput(events.Submissions, 15))
+	w.write("", &events.EffectFailed{Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectReply, Error: "the topic has taken no reply for 24h"})
+	w.write("", &events.EffectsDelayed{Destination: "replies/billing.out", After: events.Position{Epoch: w.epoch, Sequence: 1}})
+	w.write("", &events.EffectsCaughtUp{Destination: "replies/billing.out"})
 	w.hash1()
 }
 

@@ -25,6 +25,9 @@ type Submission struct {
 	Deadline string `json:"deadline,omitempty"`
 	// NotBefore says before when nothing of the task starts: a duration from acceptance, or an instant.
 	NotBefore string `json:"not_before,omitempty"`
+	// ReplyTo is the topic in which the states of the task are answered, and ReplyKey the key of the answers, by default the task's ID.
+	ReplyTo  string `json:"reply_to,omitempty"`
+	ReplyKey string `json:"reply_key,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -41,11 +44,8 @@ const (
 	maxMembers = 64
 )
 
-// The members of a submission, including the ones reserved for later versions.
-var (
-	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "not_before"}
-	laterMembers      = map[string]bool{"reply_to": true}
-)
+// The members of a submission.
+var submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline", "not_before", "reply_to", "reply_key"}
 
 // MemberError says which member of an object is wrong, by a JSON pointer.
 type MemberError struct {
@@ -99,7 +99,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "")
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -120,7 +120,10 @@ func (s *Submission) check() error {
 			return err
 		}
 	}
-	return s.checkTimes()
+	if err := s.checkTimes(); err != nil {
+		return err
+	}
+	return s.checkReply()
 }
 
 func parseSubmission(data []byte) (*Submission, error) {
@@ -141,6 +144,11 @@ func parseSubmission(data []byte) (*Submission, error) {
 	}
 	if s.Workflow == "" && !hasMember(members, "workflow") {
 		faults = append(faults, memberError("/workflow", "is required: the name of a workflow"))
+	}
+	if s.ReplyTo != "" || !hasMember(members, "reply_to") {
+		if err := s.checkReply(); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	if len(faults) == 0 {
 		faults = append(faults, s.checkOrder())
@@ -247,10 +255,15 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
 		}
 		return s.checkNotBefore()
-	default:
-		if laterMembers[m.name] {
-			return memberError(at, "is known, but not supported by this version")
+	case "reply_to":
+		if err := json.Unmarshal(m.value, &s.ReplyTo); err != nil || s.ReplyTo == "" {
+			return memberError(at, "is not the name of a topic")
 		}
+	case "reply_key":
+		if err := json.Unmarshal(m.value, &s.ReplyKey); err != nil || s.ReplyKey == "" {
+			return memberError(at, "is not a text")
+		}
+	default:
 		return memberError(at, "is not a member of a submission; %s", Suggest(Clip(m.name, maxQuotedBytes), submissionMembers))
 	}
 	return nil

@@ -66,7 +66,7 @@ func TestAllFaultsOfASubmissionAreReported(t *testing.T) {
 		"a typing error":  {`{"workflow":"w","priorty":1}`, []string{`/priorty: is not a member of a submission; did you mean "priority"?`}},
 		"an unknown member": {
 			`{"workflow":"w","a/~b":1}`,
-			[]string{`/a~1~0b: is not a member of a submission; known are id, workflow, version, input, priority, labels, deadline, not_before`},
+			[]string{`/a~1~0b: is not a member of a submission; known are id, workflow, version, input, priority, labels, deadline, not_before, reply_to, reply_key`},
 		},
 		"times": {`{"workflow":"w","not_before":"soon","deadline":0}`, []string{
 			`/not_before: "soon" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`,
@@ -76,9 +76,13 @@ func TestAllFaultsOfASubmissionAreReported(t *testing.T) {
 		"a deadline before the start": {`{"workflow":"w","deadline":"2026-11-21T14:00:00Z","not_before":"2026-11-21T15:00:00Z"}`, []string{
 			`/deadline: "2026-11-21T14:00:00Z" is not after not_before, which is 2026-11-21T15:00:00Z: the task would be over before it may start`,
 		}},
-		"members of a later version": {`{"workflow":"w","reply_to":"y"}`, []string{
-			`/reply_to: is known, but not supported by this version`,
+		"a reply topic that is no name": {`{"workflow":"w","reply_to":"shop/replies"}`, []string{
+			`/reply_to: is not the name of a topic: 1 to 249 letters, digits, dots, dashes and underscores`,
 		}},
+		"a reply topic that is no text":  {`{"workflow":"w","reply_to":7,"reply_key":"k"}`, []string{`/reply_to: is not the name of a topic`}},
+		"a reply key without a topic":    {`{"workflow":"w","reply_key":"k"}`, []string{`/reply_key: has no effect without reply_to, the topic of the replies`}},
+		"a reply key that is too long":   {`{"workflow":"w","reply_to":"r","reply_key":"` + strings.Repeat("k", 256) + `"}`, []string{`/reply_key: is longer than 255 bytes`}},
+		"an empty reply topic and a key": {`{"workflow":"w","reply_to":"","reply_key":""}`, []string{`/reply_to: is not the name of a topic`, `/reply_key: is not a text`}},
 		"everything at once": {
 			`{"id":"","workflow":7,"version":0,"priority":1001,"labels":[],"deadline":"5","imput":{},"input":` + deep + `}`,
 			[]string{

@@ -116,6 +116,10 @@ type Task struct {
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`
+	// ReplyTo and ReplyKey are those of the submission. ReplyBegan is the position of the fact by which the first step began, if ReplyTo is set.
+	ReplyTo    string   `json:"reply_to,omitempty"`
+	ReplyKey   string   `json:"reply_key,omitempty"`
+	ReplyBegan Position `json:"reply_began,omitzero"`
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
 	Last Position `json:"last,omitzero"`
 

@@ -45,6 +45,9 @@ func (s *Step) Waits() bool { return s.State == StepStateWaiting && s.Wait != ni
 
 // begins begins an attempt or a wait.
 func begins(t *Task, f *Fact) error {
+	if t.State == TaskStatePending && t.ReplyTo != "" {
+		t.ReplyBegan = f.Position()
+	}
 	b, waits := f.Body.(*WaitStarted)
 	if !waits {
 		return t.stepStarted(f, f.Body.(*StepStarted))

@@ -73,7 +73,8 @@ type Send struct {
 	// ID is zero if nothing waits for the answer: for an alert that no fact owes, and for a stop.
 	ID   uint64
 	Kind string
-	// Topic is relative to the namespace: "work.<agent>", "alerts", an input, or "dlq." and an input.
+	// Topic is relative to the namespace: "work.<agent>", "alerts", an input, or "dlq." and an input; or RepliesPrefix and the full name of a
+	// topic, in which the key of the record decides the partition.
 	Topic  string
 	Record events.Record
 	// Within, if not zero, limits how long sending is tried: nobody needs the work of an attempt after its complete-by time.

@@ -66,6 +66,9 @@ type versions []supervisor.Version
 // Level implements supervisor.Catalog.
 func (c versions) Level() int { return events.FirstLevel }
 
+// Settings implements supervisor.Catalog.
+func (c versions) Settings() (events.Settings, int64) { return events.DefaultSettings(), 0 }
+
 // leveled are the definitions of a namespace with a level.
 type leveled struct {
 	versions

@@ -55,6 +55,8 @@ type Config struct {
 	SlowAfter time.Duration
 	// DelayAfter is how long an effect holds the watermark before its destination is delayed.
 	DelayAfter time.Duration
+	// ReplyFor is how long a reply is tried, from its fact on. A topic that was deleted by mistake is missed within a day.
+	ReplyFor time.Duration
 	// Window is how many attempts of an agent run at once in this partition if the agent publishes no capacity.
 	Window int
 	// Beside bounds the submissions that a batch takes while attempts are ending, in addition to those that the facts in the
@@ -108,6 +110,7 @@ func (c Config) withDefaults() Config {
 	c.UnacknowledgedBytes = cmp.Or(c.UnacknowledgedBytes, 64<<20)
 	c.SlowAfter = cmp.Or(c.SlowAfter, 2*time.Second)
 	c.DelayAfter = cmp.Or(c.DelayAfter, 10*time.Second)
+	c.ReplyFor = cmp.Or(c.ReplyFor, 24*time.Hour)
 	c.Window = cmp.Or(c.Window, 64)
 	c.Beside = cmp.Or(c.Beside, 128)
 	c.PassEvery = cmp.Or(c.PassEvery, 1000)
@@ -211,6 +214,8 @@ type Version struct {
 type Catalog interface {
 	// Level is the namespace's level, at least as recent as the definitions that were found so far.
 	Level() int
+	// Settings returns the namespace's settings, at least as recent as the definitions, and the offset of their record.
+	Settings() (events.Settings, int64)
 	// These return false for a version that is not there, and say whether that is because it was deleted.
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)

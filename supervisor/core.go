@@ -49,6 +49,7 @@ type core struct {
 	timers   *timers
 	outbox   *outbox
 	delays   *delays
+	replies  *replies
 	waking   *waking
 	dispatch *dispatch
 	writer   *writer

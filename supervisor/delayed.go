@@ -66,7 +66,7 @@ const (
 )
 
 // destination says what an effect waits for: the topic of an agent, the alerts, the dead letters of an input, or a partition of an
-// input.
+// input, or a reply topic.
 func (y *effect) destination() string { return y.topic + y.part }
 
 // after returns the position up to which the destination has taken all its effects.
@@ -100,6 +100,9 @@ func (d *delayed) trim() {
 // concerns says whether a fact may have effects for the destination. Building the work of a fact also chooses its recipient, so
 // it is built only for its own destination.
 func (d *delayed) concerns(f *events.Fact) bool {
+	if d.replies() {
+		return mayAnswer(f)
+	}
 	w, ok := workOf(f)
 	return ok == d.work() && (!ok || workTopic+w.Agent == d.destination)
 }
@@ -201,6 +204,9 @@ func (x *delays) recordNew() error {
 		}
 		at = slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
 		to := e.effects[at].destination()
+		if x.replies.tooMany(to) {
+			return nil
+		}
 		d := x.takeOut(to)
 		//mutant:delayed-from-the-oldest
 		if err := x.note(&events.EffectsDelayed{Destination: to, After: d.after()}); err != nil {
@@ -315,11 +321,18 @@ func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 		if err != nil {
 			return err
 		}
-		if owed(t, f) {
-			if f.Epoch != x.state.Partition.Epoch {
-				x.stats.Resent++
-			}
+		again := f.Epoch != x.state.Partition.Epoch
+		switch {
+		case d.replies():
+			list = x.replies.reply(t, f)
+			again = again && len(list) > 0
+		case owed(t, f):
 			list = x.outbox.effects(t, f)
+		default:
+			again = false
+		}
+		if again {
+			x.stats.Resent++
 		}
 	}
 	x.join(d, f, list, offset+1)

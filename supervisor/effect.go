@@ -207,7 +207,7 @@ func (x *outbox) failedEffects(t *events.Task, f *events.Fact, b *events.EffectF
 	if b.Kind == events.EffectForward {
 		list = x.inputEffect(f, events.EffectDeadLetter, b.Input)
 	}
-	if b.Kind != events.EffectAlert { // a refused alert does not raise another alert
+	if b.Kind != events.EffectAlert && b.Kind != events.EffectReply { // a refused alert does not raise another alert, nor do a day's replies one each
 		list = append(list, x.alert(t, f, Alert{Kind: AlertEffect, Reason: b.Kind + ": " + b.Error})...)
 	}
 	return list

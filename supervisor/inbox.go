@@ -119,6 +119,8 @@ type input struct {
 	// env and data are the decoded envelope and data of the record.
 	env  events.Envelope
 	data []byte
+	// submits says that it is a submission, which may ask for replies.
+	submits bool
 }
 
 // reset drops the inputs that were read.

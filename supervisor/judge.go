@@ -139,6 +139,9 @@ func (i *inbox) reject(item *input, task, reason, detail string) error {
 	if n := item.record.Unread; n > 1 { // the rest of the batch is judged with its first record
 		b.Last = item.record.Offset + n - 1
 	}
+	if item.submits {
+		b.Reply = i.replies.asked(item, task)
+	}
 	return i.record(i.caused(item, task, b), &item.record)
 }
 

@@ -125,13 +125,13 @@ func (x *outbox) fold(t *events.Task, f *events.Fact, offset int64) {
 			x.leave(attempt{f.Task, b.Step, events.Undo, b.Attempt})
 		}
 	}
-	list := x.effects(t, f)
+	list := append(x.effects(t, f), x.replies.reply(t, f)...)
 	delete(x.inputs, f.Position())
 	x.pass(f, offset, list)
 	x.forgetPassed()
 }
 
-// effects returns the effects of a fact.
+// effects returns the effects of a fact, without the reply.
 func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	switch b := f.Body.(type) {
 	case *events.StepStarted, *events.CompensationStarted:
@@ -322,7 +322,7 @@ func (x *outbox) send() {
 	}
 	later := x.fresh[:0]
 	for _, y := range x.fresh {
-		if y.done {
+		if y.done || x.replies.hold(y) {
 			continue
 		}
 		if y.wants != "" && !x.delays.mayFetch(y) {
@@ -377,7 +377,11 @@ func (x *outbox) answered(id uint64, refused error) bool {
 	delete(x.waiting, id)
 	switch {
 	case refused == nil:
+		x.replies.took(y)
 		x.settle(y)
+	//mutant:refused-reply-waits
+	case y.kind == events.EffectReply:
+		x.replies.refusedBy(y, refused)
 	//mutant:dead-letter-is-never-given-up
 	case y.kind == events.EffectDeadLetter:
 		y.retryAt = x.now.Add(deadLetterPause)

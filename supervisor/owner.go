@@ -28,7 +28,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	_, _ = hash.Write([]byte(cfg.Node)) // never fails
 	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}, level: cfg.Level}
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
-	c.waking, c.delays = &waking{core: c}, &delays{core: c}
+	c.waking, c.delays, c.replies = &waking{core: c}, &delays{core: c}, &replies{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
 	c.planner = &planner{core: c, poison: map[string]string{}}
@@ -190,6 +190,7 @@ func (o *Owner) Tick(now events.Instant) {
 	}
 	o.outbox.works = nil
 	o.outbox.retryRefused()
+	o.replies.tick()
 	o.dispatch.avoidSlow()
 	o.deciding = true
 }
@@ -235,6 +236,7 @@ func (o *Owner) end(next phase) {
 	o.timers.reset()
 	o.outbox.reset()
 	o.delays.reset()
+	o.replies.reset()
 	o.waking.reset()
 	o.dispatch.reset()
 	o.deciding = false

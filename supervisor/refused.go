@@ -4,7 +4,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Effects that the broker refuses for good: dead letters are retried, and the failure of any other effect is recorded as a fact.
+// Effects that the broker refuses for good: dead letters are retried, replies too for a time, and the failure of any other effect is
+// recorded as a fact.
 
 // alertRefused raises one alert for a dead letter that is refused. It is not the effect of a fact: if it is lost with the
 // epoch, the next refusal raises it again.

@@ -42,13 +42,14 @@ func (x *outbox) replay(records []events.Record) error {
 			x.fold(t, f, r.Offset)
 			continue
 		}
-		// It owes no effect, but the log does not say so yet: if its task were swept and the ID reused, the next owner would find
+		// It owes no work, but the log does not say so yet: if its task were swept and the ID reused, the next owner would find
 		// this attempt running.
 		x.owing = append(x.owing, marked{f.Position(), f.Task})
 		if len(x.entries) == 0 {
 			x.lastDone = f.Position() // a fact must record the watermark once the partition is idle
 		}
-		x.pass(f, r.Offset, nil)
+		//mutant:reply-is-sent-again
+		x.pass(f, r.Offset, x.replies.reply(t, f))
 	}
 	return nil
 }

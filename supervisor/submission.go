@@ -60,6 +60,7 @@ func (i *inbox) askCatalog() {
 
 // judgeSubmission accepts, rejects, forwards or passes a submission.
 func (i *inbox) judgeSubmission(item *input) error {
+	item.submits = true
 	sub, err := events.ParseSubmission(item.data)
 	if err != nil {
 		return i.reject(item, "", rejection(item.data, err), err.Error())
@@ -99,6 +100,9 @@ func rejection(data []byte, err error) string {
 }
 
 func (i *inbox) accept(item *input, sub *events.Submission, content string) error {
+	if done, err := i.replies.forbidden(item, sub); done || err != nil {
+		return err
+	}
 	v, found, known := i.resolve(item, sub)
 	if v.Unread { // the next tick tries again: asking would not pause
 		return errUndefined
@@ -153,7 +157,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	f := i.caused(item, sub.ID, &events.Submitted{
 		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: accepted.Priority,
-		Labels: accepted.Labels, Deadline: times.Deadline, NotBefore: times.NotBefore, Delay: times.Delay, Content: content,
+		Labels: accepted.Labels, Deadline: times.Deadline, NotBefore: times.NotBefore, Delay: times.Delay, Content: content, ReplyTo: sub.ReplyTo, ReplyKey: sub.ReplyKey,
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)

@@ -80,7 +80,7 @@ func (t *timers) sweepable(before events.Instant) (swept []string, more bool, er
 			continue
 		}
 		//mutant:sweep-waits-for-effects
-		if task.State.Ended() && task.EndedAt < before && !busy[id] {
+		if task.State.Ended() && task.EndedAt < before && !busy[id] && !t.replies.owes(task) {
 			swept = append(swept, id)
 		}
 	}

@@ -186,8 +186,8 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at pivot_passed deadline_passed quiet_at
-        completions traceparent last steps rows"""
+        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
+        completions traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -395,7 +395,7 @@ class State:
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
-            t.keep(body, "not_before", "delay")
+            t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
             self.tasks[subject] = t
@@ -448,8 +448,14 @@ class State:
             if "start_by" in body:
                 w.update(start_by=body["start_by"], timed_from=time)
 
-    def StepStarted(self, t, body, time):
+    @staticmethod
+    def begin(t):
+        if t["state"] == '"pending"' and "reply_to" in t:
+            t["reply_began"] = t["last"]
         t["state"] = '"processing"'
+
+    def StepStarted(self, t, body, time):
+        self.begin(t)
         s = t.step(body["step"])
         s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable", "heartbeat", "cap_by")
         s.update(state='"running"', started_at=time)
@@ -465,7 +471,7 @@ class State:
         s["progressed_at"] = time
 
     def WaitStarted(self, t, body, time):
-        t["state"] = '"processing"'
+        self.begin(t)
         s = t.step(body["step"])
         s["wait"] = Wait()
         s["wait"].keep(body, "until", "within", "signals")

@@ -29,6 +29,9 @@ func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkfl
 	}
 	sub.ID = d.id
 	d.partition = events.Home(d.id, s.partitions)
+	if err := s.checkReply(ctx, sub, missing); err != nil {
+		return err
+	}
 	if err := s.checkDefinition(ctx, d, missing); err != nil || isNew {
 		return err // an ID that was just generated cannot be in use
 	}
@@ -106,6 +109,18 @@ func parseSubmission(data []byte) (*events.Submission, error) {
 		return nil, p
 	}
 	return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", places(err)...)
+}
+
+// checkReply refuses a reply topic that the settings do not allow. Another node may have allowed it a moment ago; if that cannot be found
+// out, the owner decides.
+func (s *submissions) checkReply(ctx context.Context, sub *events.Submission, missing missingWorkflows) error {
+	if s.replies(sub.ReplyTo) == nil || !missing.refreshed() && !s.refresh(ctx, missing) {
+		return nil
+	}
+	if err := s.replies(sub.ReplyTo); err != nil {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The task cannot be answered in the topic of its reply_to.", places(err)...)
+	}
+	return nil
 }
 
 func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing missingWorkflows) error {

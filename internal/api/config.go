@@ -31,6 +31,8 @@ type Config struct {
 	// now, and SubmissionBytes is only documented.
 	SubmissionBytes int
 	SubmissionLimit func() int
+	// ReplyTopic returns why no task can be answered in a topic, as of now; by default none can.
+	ReplyTopic func(topic string) error
 	// DefinitionBytes limits a definition; default DefaultDefinitionBytes.
 	DefinitionBytes int
 
@@ -95,6 +97,10 @@ func (c *Config) setDefaults() {
 	if c.SubmissionLimit == nil {
 		limit := c.SubmissionBytes
 		c.SubmissionLimit = func() int { return limit }
+	}
+	if c.ReplyTopic == nil {
+		settings := events.DefaultSettings()
+		c.ReplyTopic = func(topic string) error { return settings.CheckReplyTopic(c.Namespace, topic) }
 	}
 	c.DefinitionBytes = cmp.Or(c.DefinitionBytes, DefaultDefinitionBytes)
 	c.NamespaceID = cmp.Or(c.NamespaceID, c.Namespace)

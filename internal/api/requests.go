@@ -69,7 +69,8 @@ type requestRoute struct {
 var requestRoutes = []requestRoute{
 	{
 		events.RequestCancel, "Cancel a task",
-		"The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it.",
+		"The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it. 404 if no task with this ID was submitted: " +
+			"only a cancel that is produced to a topic may come before its task.",
 		reflect.TypeFor[CancelBody](), map[string]any{"reason": "the customer called"},
 	},
 	{
@@ -232,6 +233,10 @@ func (x exchange) requestMembers(verb events.Verb, known []string, data []byte) 
 			q.Step, q.Reason = "", ""
 		case name == "attempt" && q.Attempt < 1:
 			faults = append(faults, ProblemPlace{Pointer: "/attempt", Message: "is less than 1; attempts count from 1"})
+		case name == "effect" && !slices.Contains(reportEffects, q.Effect):
+			faults = append(faults, ProblemPlace{Pointer: "/effect", Message: "is not none, done_unknown or in_doubt"})
+		case name == "error" && q.Error.Class != "" && !slices.Contains(failClasses, q.Error.Class):
+			faults = append(faults, ProblemPlace{Pointer: "/error/class", Message: "is not retryable, permanent, internal or limit"})
 		}
 	})
 	if err != nil {
@@ -287,7 +292,8 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 // find returns the task of a request. An unknown task may be in a submission that has not been judged yet, since a producer may
 // cancel a task that it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
 // answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
-// there. A signal may come a day before its task, and always goes there.
+// there. A signal may come a day before its task, and always goes there. Any other request for a task that was not submitted is refused:
+// a person who mistypes an ID must see it, and a held cancel would look like success and then end as a dead letter that nobody reads.
 func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*events.Task, error) {
 	if unseen(ctx) {
 		return nil, nil

@@ -93,7 +93,7 @@ func (s *Server) parts() []part {
 	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
-		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, now: c.Now,
+		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, now: c.Now,
 		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	list := []part{

@@ -46,6 +46,9 @@ type FailError struct {
 	Message string `json:"message,omitempty" doc:"absent: the reason"`
 }
 
+// failClasses are the classes of an error with which an operator may fail an attempt.
+var failClasses = []events.Class{events.ClassRetryable, events.ClassPermanent, events.ClassInternal, events.ClassLimit}
+
 // stepRoutes describe the calls for what an operator decides about a step.
 var stepRoutes = []requestRoute{
 	{

@@ -27,7 +27,9 @@ type submissions struct {
 	partitions int32
 	// limit returns the longest submission, in bytes.
 	limit func() int
-	now   func() time.Time
+	// replies returns why a task cannot be answered in a topic.
+	replies func(topic string) error
+	now     func() time.Time
 	// lines counts the answers to lines of bulk submissions.
 	lines *prometheus.CounterVec
 	// disk bounds the temporary files for answers that clients have not read.

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,4 +39,44 @@ func TestDecidingAboutAStep(t *testing.T) {
 	require.Equal(t, 2, e.run("task", "skip", "p").code, "no step")
 	require.Equal(t, 2, e.run("task", "skip", "p", "--step", "ship", "--result", "{").code)
 	require.Equal(t, 1, e.run("task", "skip", "p", "--step", "ship", "--result", "@nowhere").code)
+}
+
+// An effect or a class that does not exist is a wrong call, named by its place, and no record is written.
+func TestAFailThatCannotBeIsRefusedByPlace(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "p")
+	before := len(e.Inputs(events.Reports))
+	for member, place := range map[string]string{
+		`"effect":"maybe"`:                `"/effect"`,
+		`"effect":""`:                     `"/effect"`,
+		`"error":{"class":"unknown"}`:     `"/error/class"`,
+		`"error":{"class":"unavailable"}`: `"/error/class"`,
+	} {
+		status, text := ask(t, e.url+"/v1/tasks/p/fail", `{"step":"ship",`+member+`}`)
+		require.Equal(t, 422, status, text)
+		require.Contains(t, text, place)
+	}
+	require.Len(t, e.Inputs(events.Reports), before)
+}
+
+func TestAPayloadComesFromAFileOrTheStandardInput(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "p")
+	file := filepath.Join(t.TempDir(), "payload")
+	require.NoError(t, os.WriteFile(file, []byte(`{"by": "ada"}`), 0o600))
+	for i, c := range []struct{ payload, want string }{{"@" + file, `{"by":"ada"}`}, {"-", `{"by":"bob"}`}, {`{"by":"eve"}`, `{"by":"eve"}`}} {
+		id := fmt.Sprintf("s%d", i)
+		r := e.pipe(`{"by": "bob"}`, "task", "signal", "p", "go", "--payload", c.payload, "--request-id", id)
+		require.Equal(t, 0, r.code, r.err)
+		list := e.Inputs(events.Reports)
+		require.JSONEq(t, `{"id":"`+id+`","kind":"signal","task":"p","signal":"go","payload":`+c.want+`}`, string(list[len(list)-1].Value))
+	}
+	before := len(e.Inputs(events.Reports))
+	require.Equal(t, 2, e.pipe("{", "task", "signal", "p", "go", "--payload", "-").code)
+	r := e.run("task", "signal", "p", "go", "--payload", "@"+file+".not")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, file+".not")
+	require.Len(t, e.Inputs(events.Reports), before, "nothing was sent")
 }

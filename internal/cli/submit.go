@@ -42,6 +42,8 @@ restarting engine did not acknowledge are sent again with the same IDs; a line w
 	f.StringArray("label", nil, "key:value, any number of times")
 	f.String("deadline", "", "a duration from acceptance or from --not-before (10m), or an instant")
 	f.String("not-before", "", "when the task may start: a duration from acceptance (2h), or an instant")
+	f.String("reply-to", "", "the topic in which the states of the task are answered; the setting reply_topics allows it")
+	f.String("reply-key", "", "the key of the answers (default: the task's ID)")
 	f.String("from", "", "submissions, one a line: FILE.ndjson, or - for stdin")
 	f.Duration("retry-for", time.Minute, "with --from: how long to try again while nothing gets through")
 	waitFlags(c)
@@ -50,7 +52,7 @@ restarting engine did not acknowledge are sent again with the same IDs; a line w
 
 func (s *session) submit() error {
 	if s.flag("from") != "" {
-		for _, name := range []string{"workflow", "version", "id", "input", "priority", "label", "deadline", "not-before", "wait"} {
+		for _, name := range []string{"workflow", "version", "id", "input", "priority", "label", "deadline", "not-before", "reply-to", "reply-key", "wait"} {
 			if s.cmd.Flags().Changed(name) {
 				return Usage("--from reads whole submissions from the file, so --%s cannot be combined with it", name)
 			}
@@ -95,7 +97,8 @@ func (s *session) submission() (*events.Submission, error) {
 	if f.Changed("id") && s.flag("id") == "" {
 		return nil, Usage("--id is empty; is a shell variable unset? Leave the flag out to get a new ID")
 	}
-	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline"), NotBefore: s.flag("not-before")}
+	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline"), NotBefore: s.flag("not-before"),
+		ReplyTo: s.flag("reply-to"), ReplyKey: s.flag("reply-key")}
 	if err := onlyName(sub.Workflow); err != nil {
 		return nil, err
 	}

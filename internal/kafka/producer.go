@@ -29,11 +29,22 @@ func producerOpts(c *Cluster) []kgo.Opt {
 	}
 	return []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(partition)),
 		kgo.ProducerLinger(0),
 		kgo.ProduceRequestTimeout(produceTimeout),
 		kgo.ProducerBatchCompression(compression),
 		kgo.ProducerBatchMaxBytesFn(batchMaxBytes),
+	}
+}
+
+// partition returns the function that chooses the partition of a record of a topic: the one that the record names, or the one of its key.
+func partition(topic string) func(*kgo.Record, int) int {
+	byKey := kgo.StickyKeyPartitioner(nil).ForTopic(topic)
+	return func(r *kgo.Record, partitions int) int {
+		if r.Partition == events.ByKey {
+			return byKey.Partition(r, partitions)
+		}
+		return int(r.Partition)
 	}
 }
 
@@ -45,7 +56,7 @@ func batchMaxBytes(topic string) int32 {
 	return MaxMessageBytes
 }
 
-// Producer appends records to any topic: effects of owners, inputs of the API. Each record names its partition. The producer is
+// Producer appends records to any topic: effects of owners, inputs of the API. Each record names its partition, or events.ByKey. The producer is
 // idempotent, so the client's own retries do not duplicate a record. It is safe for concurrent use.
 //
 // A caller's context bounds how long the caller waits, but not the record. The client checks the context of the first buffered record of

@@ -272,6 +272,11 @@ type view struct{ c *catalog }
 
 func (v view) Level() int { return v.c.Settings().Level }
 
+func (v view) Settings() (events.Settings, int64) {
+	s := v.c.Catalog.Settings()
+	return s.Settings, s.Offset
+}
+
 func (v view) Current(w string) (supervisor.Version, bool) {
 	return v.c.complete(v.c.Catalog.Current(w))
 }

@@ -278,6 +278,9 @@ func (l *partitionLog) sendAgain(ctx context.Context, r events.Record, s sending
 
 // name returns the full name of a topic.
 func (l *partitionLog) name(topic string) string {
+	if full, ok := strings.CutPrefix(topic, supervisor.RepliesPrefix); ok {
+		return full
+	}
 	if rest, ok := strings.CutPrefix(topic, kafka.DeadPrefix); ok {
 		return kafka.DeadPrefix + l.topics.Namespace + "." + rest
 	}

@@ -145,6 +145,12 @@ func (s *settings) ChangeSettings(ctx context.Context, change events.SettingsCha
 	return s.known(), true, nil
 }
 
+// replyTopic returns why no task can be answered in a topic, as far as this node knows.
+func (s *settings) replyTopic(topic string) error {
+	latest := s.ns.catalog.Settings().Settings
+	return latest.CheckReplyTopic(s.ns.name, topic)
+}
+
 // submissionBytes is the limit of a submission as of now.
 func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settings.SubmissionBytes }
 

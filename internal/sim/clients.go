@@ -54,6 +54,12 @@ func (c *clients) body(id string, n int) map[string]any {
 		body["deadline"] = "1s"
 		body["workflow"] = "dag"
 	}
+	switch n % 7 { // not drawn, so that other seeds stay as they are
+	case 1, 4:
+		body["reply_to"] = "replies.a"
+	case 3:
+		body["reply_to"], body["reply_key"] = "replies.b", "customer"
+	}
 	switch n % 9 { // not drawn, so that other seeds stay as they are
 	case 2:
 		body["not_before"] = "1500ms"

@@ -58,6 +58,10 @@ const (
 	sawForwardRefused
 	sawAlertRefused
 	sawDeadRefused
+	sawReply
+	sawReplyAgain
+	sawReplyRefused
+	sawReplyGivenUp
 	sawForwarded
 	sawStillMisplaced
 	sawForwardTooOld
@@ -252,6 +256,10 @@ var named = [situations]struct {
 	sawForwardRefused:     {name: "the broker refuses a forward", rare: true},
 	sawAlertRefused:       {name: "the broker refuses an alert"},
 	sawDeadRefused:        {name: "the broker refuses a dead letter for a while"},
+	sawReply:              {name: "a reply lands"},
+	sawReplyAgain:         {name: "a reply lands again"},
+	sawReplyRefused:       {name: "the broker refuses a reply for a while"},
+	sawReplyGivenUp:       {name: "a reply is given up", rare: true},
 	sawForwarded:          {name: "a misplaced input is sent home"},
 	sawStillMisplaced:     {name: "a forwarded input is misplaced again", rare: true},
 	sawForwardTooOld:      {name: "a forwarded input is older than what is remembered", rare: true},

@@ -197,6 +197,9 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if slices.Contains(owed, events.EffectDeadLetter) {
 		owed = append(owed, events.EffectAlert) // the alert about a refusal, which no fact owes and which is sent once in an epoch
 	}
+	if _, answered := e.p.answers.owed[id]; answered {
+		owed = append(owed, events.EffectReply)
+	}
 	if !slices.Contains(owed, a.Kind) {
 		e.w.fail("%s/%d sends %s for %s %s", s.node.name, e.p.id, a.Kind, f.Body.Name(), id)
 	}
@@ -245,15 +248,18 @@ func (e *effects) arrives(key string) { e.arrived[key] = true }
 func (e *effects) settled(s Settled) {
 	e.owed = slices.DeleteFunc(e.owed, func(d debt) bool {
 		covered := s.Covers(d.at, d.to)
-		if covered && !e.arrived[d.key] && StillOwed(e.p.state, d.fact) {
+		if covered && !e.arrived[d.key] && StillOwed(e.p.state, d.fact, d.to) {
 			e.w.fail("the watermark passes %s, which nobody sent", d.key)
 		}
 		return covered
 	})
 }
 
-// StillOwed says whether an effect must still be sent, given the facts after its own: work only while its attempt runs.
-func StillOwed(s *events.State, f *events.Fact) bool {
+// StillOwed says whether an effect for a destination must still be sent, given the facts after its own: work only while its attempt runs.
+func StillOwed(s *events.State, f *events.Fact, to string) bool {
+	if isReplies(to) {
+		return true
+	}
 	t, _ := s.Task(f.Task)
 	if t != nil && f.Position().String() != t.Incarnation {
 		if accepted, err := events.ParsePosition(t.Incarnation); err != nil || f.Position().Before(accepted) {

@@ -282,8 +282,11 @@ func (s *slot) send(a supervisor.Send) {
 	}
 	if a.Kind != "" && w.chance(w.faults.Refuse) && a.ID != 0 {
 		w.note("the broker refuses %s", key)
-		if a.Kind == events.EffectDeadLetter {
+		switch a.Kind {
+		case events.EffectDeadLetter:
 			w.saw(sawDeadRefused)
+		case events.EffectReply:
+			w.saw(sawReplyRefused)
 		}
 		s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, errRefused) })
 		return
@@ -359,6 +362,8 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 		w.agents.receive(r)
 	case strings.HasPrefix(a.Topic, "dlq."):
 		w.parts[from].inputs.dead = append(w.parts[from].inputs.dead, deadLetter{events.Input(strings.TrimPrefix(a.Topic, "dlq.")), r})
+	case isReplies(a.Topic):
+		w.parts[from].answers.arrives(a.Topic, r)
 	case a.Topic == "alerts":
 	default:
 		in, p := events.Input(a.Topic), w.parts[r.Partition]

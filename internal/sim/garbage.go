@@ -66,7 +66,7 @@ var badSubmissions = []events.Record{
 	bad("g", "{"), bad("g", `{"workflow":"one"`), bad("g", `[]`), bad("g", "\xff\xfe"), {}, bad("t1", `{"task":"t1"}`), bad("", `{"workflow":"one"}`),
 	bad("t1", `{"workflow":7,"id":"t1"}`), bad("t1", `{"workflow":"one","id":"t2"}`), bad("t1", `{"workflow":"one","workflow":"dag"}`),
 	bad("t1", `{"workflow":"one","version":-1}`), bad("t1", `{"workflow":"one","input":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`),
-	bad("t1", `{"workflow":"one","deadline":"soon"}`), bad("t1", `{"workflow":"one","reply_to":"x"}`), bad("t1", `{"workflow":"one"} {}`),
+	bad("t1", `{"workflow":"one","deadline":"soon"}`), bad("t1", `{"workflow":"one","reply_to":"no/topic"}`), bad("t1", `{"workflow":"one"} {}`),
 	bad(strings.Repeat("k", 300), `{"workflow":"one"}`),
 	headed(events.HeaderSpecVersion, "0.3"), headed(events.HeaderContentType, "application/cloudevents+json"), headed(events.HeaderContentType, "application/cloudevents-batch+json"),
 	unpacked,

@@ -154,6 +154,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.sagas.agrees(t)
 		p.moves(t)
 	}
+	p.answers.after(f)
 	for _, kind := range EffectsOf(f) {
 		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind)})
 	}

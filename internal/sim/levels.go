@@ -90,20 +90,26 @@ func (l *levels) allows(v *supervisor.Version) bool {
 	return !l.on() || v.Workflow != newerWorkflow || l.level == newerBuild
 }
 
-// leveled is the definitions topic in a world with two builds.
-type leveled struct {
+// published is the definitions topic of a world: the definitions, the level and the settings of the namespace.
+type published struct {
 	Catalog
-	level int
+	level  int
+	latest events.Settings
+	offset int64
 }
 
 // Level implements supervisor.Catalog.
-func (c leveled) Level() int { return c.level }
+func (c published) Level() int { return c.level }
+
+// Settings implements supervisor.Catalog.
+func (c published) Settings() (events.Settings, int64) { return c.latest, c.offset }
 
 // catalog returns the definitions topic as of now.
 func (l *levels) catalog() supervisor.Catalog {
 	c := catalog(l.w.catalogEnd)
+	latest, offset := l.w.settings.last()
 	if !l.on() {
-		return c
+		return published{c, c.Level(), latest, offset}
 	}
 	c = append(Catalog{}, c...)
 	for i := range c {
@@ -111,7 +117,7 @@ func (l *levels) catalog() supervisor.Catalog {
 			c[i].Level = newerBuild
 		}
 	}
-	return leveled{c, l.level}
+	return published{c, l.level, latest, offset}
 }
 
 // stops makes an owner give up its partition because its build is too old. The group gives the partition to a node of the newer

@@ -32,7 +32,7 @@ const (
 
 func drawOutage(dice *rand.Rand, opt *Options) (o outage) {
 	if dice.Float64() < opt.Faults.Outage {
-		o.topic = []string{"alerts", "dlq.submissions", "dlq.reports", "work.alpha", "work.beta", "work.gamma"}[dice.IntN(6)]
+		o.topic = []string{"alerts", "dlq.submissions", "dlq.reports", "work.alpha", "work.beta", "work.gamma", "replies/replies.a"}[dice.IntN(7)]
 		o.from = begin.Add(time.Duration(dice.Int64N(int64(opt.Chaos))))
 		o.how = outageKind(dice.IntN(int(outageKinds)))
 	}

@@ -43,6 +43,7 @@ type partition struct {
 	rules   Judge
 	inputs  inputs
 	effects effects
+	answers answers
 	sagas   sagas
 }
 
@@ -52,6 +53,7 @@ func newPartition(w *World, id int32) *partition {
 		undone: map[string]string{}, done: map[string]string{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
 	}
 	p.inputs = inputs{w: w, p: p, facts: map[events.Cause]*events.Fact{}, content: map[string]map[string]bool{}, held: map[string]bool{}}
+	p.answers = answers{p: p, tasks: map[string]*Answers{}, owed: map[string]string{}, landed: map[string]events.Record{}}
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
 	p.sagas = sagas{w: w, p: p, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())

@@ -64,6 +64,7 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	s.Grace = events.Duration(500 * time.Millisecond)
 	s.HeldFor = events.Duration(time.Duration(2+r.IntN(10)) * time.Second)
 	s.HeldRequests = 1 + r.IntN(6)
+	s.ReplyTopics = replyTopics
 	s.RememberFor, s.RemindAfter = events.Duration(opt.Remember), events.Duration(opt.Remind)
 	if r.IntN(3) == 0 {
 		s.TaskFacts = 6 + r.IntN(20)
@@ -74,7 +75,7 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	return supervisor.Config{
 		Partitions: opt.Partitions, Namespace: "sim", Settings: s, Off: opt.Off,
 		BatchFacts: 2 + r.IntN(9), BatchBytes: 4 << 10 << r.IntN(4), InFlight: 1 + r.IntN(4), Queue: 1 + r.IntN(6), Beside: 1 + r.IntN(4), Tasks: 1 + r.IntN(10),
-		Unacknowledged: 4 + r.IntN(40), DelayAfter: time.Duration(1+r.IntN(12)) * time.Second, Window: 1 + r.IntN(5), PassEvery: 1 + r.IntN(8), UnknownAfter: 3 * time.Second, LagMax: 3 * time.Second,
+		Unacknowledged: 4 + r.IntN(40), DelayAfter: time.Duration(1+r.IntN(12)) * time.Second, ReplyFor: replyFor * time.Second, Window: 1 + r.IntN(5), PassEvery: 1 + r.IntN(8), UnknownAfter: 3 * time.Second, LagMax: 3 * time.Second,
 		PauseLogAbove: []int{0, 0, 1, 3}[r.IntN(4)],
 		FlushEvery:    []time.Duration{0, -1, 200 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(5)],
 	}

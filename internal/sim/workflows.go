@@ -162,6 +162,9 @@ func (c Catalog) Level() (level int) {
 	return level
 }
 
+// Settings implements supervisor.Catalog: no record sets any.
+func (c Catalog) Settings() (events.Settings, int64) { return events.DefaultSettings(), 0 }
+
 // Current implements supervisor.Catalog.
 func (c Catalog) Current(name string) (supervisor.Version, bool) {
 	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name })

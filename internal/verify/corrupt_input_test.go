@@ -52,6 +52,21 @@ var inputCorruptions = []corruption{
 		f.alter("content", strings.Repeat("ab", 32))
 		return f.place()
 	}},
+	{"a task is answered although its submission does not ask for it", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		f.alter("reply_to", "shop.replies")
+		return f.place()
+	}},
+	{"a task is answered in a topic that is not allowed", verify.CheckInputs, "reply_topic", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		f.alter("reply_to", "shop.replies")
+		return f.place()
+	}},
+	{"a rejection is answered although its input does not ask for it", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "")
+		f.alter("reply", map[string]string{"to": "shop.replies"})
+		return f.place()
+	}},
 	{"a label of the submission is left out", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
 		f := h.labelled()
 		f.alter("labels", map[string]string{"region": "elsewhere"})

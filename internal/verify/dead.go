@@ -159,6 +159,7 @@ func (p *partition) deadLetter(d *deadLetters, r *events.Record, old bool) {
 // rejected handles the fact that an input is unusable: its dead letter must exist.
 func (p *partition) rejected(f *events.Fact, b *events.InputRejected, at Place, input *events.Record) {
 	p.count.Inputs["rejected"]++
+	rejectedFor(p, f, b, at, input)
 	cause, print := f.Cause, printInput(input)
 	if b.Held != "" {
 		cause = b.HeldAt

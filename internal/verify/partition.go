@@ -320,6 +320,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	case !sameTimes(f.Time, sub, b):
 		wrong(CheckInputs, "not_its_input", "the task is accepted with not_before %q, delay %s and deadline %q, which do not follow from the submission %s", b.NotBefore.String(), b.Delay, b.Deadline.String(), f.Cause)
 	default: // the definition may give the task more labels
+		asksFor(p, f, b, sub, at)
 		for _, name := range slices.Sorted(maps.Keys(sub.Labels)) {
 			if got, ok := b.Labels[name]; !ok || got != sub.Labels[name] {
 				wrong(CheckInputs, "not_its_input", "the task is accepted without the label %q of the submission %s", name, f.Cause)

@@ -11,6 +11,8 @@ type settings struct {
 	known            bool
 	offset           int64
 	remember, remind time.Duration
+	// adopted holds all of them, among them the topics in which submitters may be answered.
+	adopted events.Settings
 }
 
 // adopt checks that a partition only adopts settings of a later record than those it has. (Before there were records, each owner
@@ -20,7 +22,7 @@ func (p *partition) adopt(b *events.SettingsAdopted, at Place) {
 	if s.known && b.Offset <= s.offset && (b.Offset != 0 || s.offset != 0) {
 		p.wrong(CheckOwnership, "settings", at, "the settings of the record %d are adopted after those of the record %d", b.Offset, s.offset)
 	}
-	*s = settings{true, b.Offset, b.Settings.RememberFor.Std(), b.Settings.RemindAfter.Std()}
+	*s = settings{true, b.Offset, b.Settings.RememberFor.Std(), b.Settings.RemindAfter.Std(), b.Settings}
 }
 
 // timed notes the time of an accepted fact or claim.

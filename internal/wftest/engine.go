@@ -36,6 +36,9 @@ type versions struct{ version supervisor.Version }
 // Level implements supervisor.Catalog.
 func (v versions) Level() int { return events.FormatVersion }
 
+// Settings implements supervisor.Catalog.
+func (v versions) Settings() (events.Settings, int64) { return events.DefaultSettings(), 0 }
+
 // Current implements supervisor.Catalog.
 func (v versions) Current(name string) (supervisor.Version, bool) {
 	return v.version, name == v.version.Workflow

@@ -115,6 +115,8 @@ type Client struct {
 	// Times is how often it may be sent; AtStart says that it is in the topic once when the world begins.
 	Times   int
 	AtStart bool
+	// Replies asks for replies in the topic r.
+	Replies bool
 }
 
 // Outcome is what an agent reports.
@@ -214,10 +216,17 @@ func (c *Config) lethal() bool {
 // rememberFor is how long a task is remembered, and a request held.
 const rememberFor = 5 * time.Second
 
+// replyTopic takes the replies, and replyFor is how long one is tried where destinations are delayed: longer than two steps of the clock.
+const (
+	replyTopic = "r"
+	replyFor   = 50 * time.Second
+)
+
 // settings are adopted before the world begins.
 func settings() events.Settings {
 	s := events.DefaultSettings()
 	s.Grace, s.HeldFor, s.RememberFor = events.Duration(time.Second), events.Duration(rememberFor), events.Duration(rememberFor)
+	s.ReplyTopics = replyTopic
 	s.RemindAfter = 0 // a reminder decides nothing and waits for nothing
 	return s
 }
@@ -246,7 +255,7 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 		}
 	}
 	if c.Delays {
-		o.DelayAfter = 1
+		o.DelayAfter, o.ReplyFor = 1, replyFor
 	}
 	if c.LateStore {
 		o.FlushEvery = -1

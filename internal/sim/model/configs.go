@@ -131,6 +131,14 @@ func effects(add func(Bound, Config)) {
 	add(CI, Config{Name: "a delayed dead letter, a hand-over", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true}}, Budgets: faults{Passes: 1, Reassigns: 1}})
 	add(CI, Config{Name: "delayed dead letters", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true, Times: 1}}, Budgets: faults{Passes: 2, Crashes: 1}})
 	add(CI, Config{Name: "delayed work, a crash", Delays: true, Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
+	replies := func(workflow string) []Client {
+		return []Client{{Kind: Submit, Task: "T1", Workflow: workflow, AtStart: true, Replies: true}}
+	}
+	add(Small, Config{Name: "replies, a crash", Clients: replies("one"), Budgets: faults{Crashes: 1}})
+	add(Small, Config{Name: "replies, a second attempt", Nodes: 1, Clients: replies("one"), Outcomes: []Outcome{Failed}, Budgets: faults{Failures: 1}})
+	add(Small, Config{Name: "replies, a dead letter", Clients: append(replies("none"), Client{Kind: Conflict, Task: "T1", Workflow: "none", Times: 1, Replies: true}), Budgets: faults{Crashes: 1}})
+	add(Small, Config{Name: "a refused reply", Nodes: 1, Delays: true, Clients: replies("none"), Budgets: faults{Refusals: 1, Passes: 1}})
+	add(CI, Config{Name: "a delayed reply, a crash", Nodes: 1, Delays: true, Clients: replies("none"), Budgets: faults{Passes: 2, Crashes: 1}})
 	stray := Client{Kind: Submit, Task: TaskOf(1, 1), Workflow: "none", AtStart: true}
 	home := submit(TaskOf(0, 1), "none")
 	add(Small, Config{Name: "a forward", Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1}})

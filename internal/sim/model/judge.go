@@ -74,6 +74,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		if b.Kind == events.EffectDeadLetter {
 			j.w.fail("INV12: a dead letter is given up")
 		}
+		j.givesUp(f, b)
 		if b.Failed != nil {
 			j.failed(f, b.Failed)
 		}
@@ -161,7 +162,7 @@ func (j *judge) Unsent(task string) string {
 func (j *judge) settled(s sim.Settled) {
 	for _, d := range j.log.owed {
 		if s.Covers(d.at, d.to) {
-			if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
+			if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact, d.to) {
 				j.w.fail("the watermark passed an effect that nobody sent: %s", j.w.sp.debts[d.id])
 			}
 			j.part.arrived = slices.DeleteFunc(j.part.arrived, func(id int32) bool { return id == d.id })
@@ -174,6 +175,17 @@ func (j *judge) arrives(id int32) {
 	owed := slices.ContainsFunc(j.log.owed, func(d debt) bool { return d.id == id })
 	if owed && !slices.Contains(j.part.arrived, id) {
 		j.part.arrived = append(j.part.arrived, id)
+	}
+}
+
+// givesUp checks that a reply is given up only when its fact is old.
+func (j *judge) givesUp(f *events.Fact, b *events.EffectFailed) {
+	if b.Kind != events.EffectReply {
+		return
+	}
+	of := j.log.find(j.w.sp, func(g *events.Fact) bool { return g.Position() == b.Of })
+	if of == nil || f.Time.Sub(of.Time) < replyFor {
+		j.w.fail("a reply is given up before its time: %s", b.Of)
 	}
 }
 
@@ -415,6 +427,7 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	case e.work != nil && e.work.Run != workRun(f):
 		j.w.fail("%s is sent for run %d, and its fact is of run %d", e.name, e.work.Run, workRun(f))
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
+	case e.kind == events.EffectReply && j.log.answersIn(j.w.sp, f) != "":
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
 	case e.work != nil && f.Epoch != by && by == j.State.Partition.Epoch:

@@ -66,6 +66,22 @@ func (l *logNode) find(s *space, is func(f *events.Fact) bool) (found *events.Fa
 	return found
 }
 
+// answersIn returns the topic in which an accepted fact of the log is answered, "" if it is not. Of the facts by which steps begin, the first of
+// a task is.
+func (l *logNode) answersIn(s *space, f *events.Fact) (to string) {
+	if b, ok := f.Body.(*events.InputRejected); ok {
+		return sim.AnsweredRejection(b)
+	}
+	var of sim.Answers
+	l.accepted(s, func(g *events.Fact) bool {
+		if g.Task == f.Task {
+			to = of.Next(g)
+		}
+		return g != f
+	})
+	return to
+}
+
 func (s *space) lax() events.Lax {
 	return events.Lax{AnyClaim: s.cfg.Off&supervisor.RuleClaimPrev != 0, AnySequence: s.cfg.Off&supervisor.RuleSequence != 0}
 }
@@ -125,6 +141,9 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 	if fate == events.FateAccepted {
 		for _, kind := range sim.EffectsOf(f) {
 			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), kind), f, sim.DestinationOf(f, kind)})
+		}
+		if to := l.answersIn(s, f); to != "" {
+			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), events.EffectReply), f, supervisor.RepliesPrefix + to})
 		}
 		settled := sim.SettledAfter(&from.state.Partition, f)
 		l.owed = slices.DeleteFunc(slices.Clone(l.owed), func(d debt) bool { return settled.Covers(d.at, d.to) })

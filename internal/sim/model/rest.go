@@ -47,12 +47,16 @@ func (w *World) partRest(p int32) string {
 	if owner.store.Next() != j.log.end() {
 		return fmt.Sprintf("partition %d is committed up to %d of %d", p, owner.store.Next(), j.log.end())
 	}
-	refused := field(owner.owner, "outbox", "refused").Len() > 0 // a dead letter that waits for a retry
+	refused := field(owner.owner, "outbox", "refused").Len() > 0  // a dead letter that waits for a retry
+	stopped := field(owner.owner, "replies", "stopped").Len() > 0 // a reply that does
 	for _, d := range j.log.owed {
+		if stopped && strings.HasSuffix(w.sp.debts[d.id], " "+events.EffectReply) {
+			continue
+		}
 		if refused && strings.HasSuffix(w.sp.debts[d.id], " "+events.EffectDeadLetter) {
 			continue
 		}
-		if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
+		if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact, d.to) {
 			return "lost effect: nobody sent it, and nothing is left to do: " + w.sp.debts[d.id]
 		}
 	}
@@ -60,7 +64,7 @@ func (w *World) partRest(p int32) string {
 		return owes
 	}
 	now := w.sp.cfg.shows(int(j.part.group), w.s.clock)
-	if idle := now.Sub(read[events.Instant](owner.owner, "outbox", "quietSince")); idle >= watermarkAfter && len(j.log.owed) > 0 && !refused {
+	if idle := now.Sub(read[events.Instant](owner.owner, "outbox", "quietSince")); idle >= watermarkAfter && len(j.log.owed) > 0 && !refused && !stopped {
 		return "the partition is idle, and its log does not record the watermark: " + w.sp.debts[j.log.owed[0].id]
 	}
 	for _, h := range j.State.Held() {

@@ -239,6 +239,9 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 			panic(fmt.Sprintf("model: an owner sends an alert that cannot be read: %v", err))
 		}
 		e.name = "the alert " + body.Kind + " of " + body.Task
+	case events.EffectReply:
+		e.fact = a.Record.Header(events.HeaderID)
+		e.name = "the reply " + strings.TrimPrefix(a.Record.Header(events.HeaderType), events.TypeReplyPrefix) + " of " + a.Record.Header(events.HeaderSubject)
 	default:
 		panic("model: an owner sends an effect of the kind " + a.Kind)
 	}

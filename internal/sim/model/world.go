@@ -140,6 +140,9 @@ func (w *World) client(i int) {
 		if x.Lethal = c.Kind == Lethal; x.Lethal {
 			body["input"].(map[string]any)[lethal] = true
 		}
+		if c.Replies {
+			body["reply_to"] = replyTopic
+		}
 		x.record.Key = []byte(c.Task)
 		x.record.Value, _ = json.Marshal(body)
 		sub, err := events.ParseSubmission(x.record.Value)
