@@ -186,7 +186,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -659,7 +659,7 @@ class State:
     def TaskTerminated(self, t, body, time):
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
-        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
+        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay", "rerun")
 
     def TaskRerun(self, t, body, time):
         t.judge('"rerun"', body["request"])
