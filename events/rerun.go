@@ -65,8 +65,8 @@ func (t *Task) rerunning(f *Fact) error {
 // rerun turns the task to undoing, whether it has ended or is parked.
 func (t *Task) rerun(b *TaskRerun) error {
 	s, _ := t.RunningStep()
-	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || s != nil {
-		return fmt.Errorf("%w: task %q is rerun, and is %s, is paused, or has a running attempt", ErrImpossible, t.ID, t.State)
+	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil {
+		return fmt.Errorf("%w: task %q is rerun, and is %s, is paused, waits for its time, or has a running attempt", ErrImpossible, t.ID, t.State)
 	}
 	t.judged(RequestRerun, b.Request, "")
 	for _, path := range b.Steps {

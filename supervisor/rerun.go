@@ -17,6 +17,8 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("the task is paused: resume it, and rerun it when it is parked or has ended")
 	case !t.State.Ended() && t.State != events.TaskStateError:
 		return refused("the task is %s: rerun is for a task that has ended or is parked", t.State)
+	case t.NotBefore != 0:
+		return refused("the task has not begun, and may not before %s: retry it", t.NotBefore)
 	case t.ParkDue != "":
 		return refused("the task is about to be parked")
 	}
