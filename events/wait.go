@@ -45,7 +45,7 @@ func (s *Step) Waits() bool { return s.State == StepStateWaiting && s.Wait != ni
 
 // begins begins an attempt or a wait.
 func begins(t *Task, f *Fact) error {
-	if t.State == TaskStatePending && t.ReplyTo != "" {
+	if t.ReplyTo != "" && t.ReplyBegan == (Position{}) {
 		t.ReplyBegan = f.Position()
 	}
 	b, waits := f.Body.(*WaitStarted)

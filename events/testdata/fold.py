@@ -450,7 +450,7 @@ class State:
 
     @staticmethod
     def begin(t):
-        if t["state"] == '"pending"' and "reply_to" in t:
+        if "reply_to" in t and "reply_began" not in t:
             t["reply_began"] = t["last"]
         t["state"] = '"processing"'
 

@@ -33,8 +33,7 @@ type partition struct {
 	startedAt map[string]*events.Fact
 	// undone describes the dos whose effects must all be gone, by their idempotency keys.
 	undone map[string]string
-	// done describes the dos whose effects must all be there.
-	// For each life of a task, by its ID and ticket.
+	// done describes the dos whose effects must all be there, for each life of a task.
 	done map[string]map[string]string
 	digest uint64
 
