@@ -90,7 +90,6 @@ var verbs = []verbRow{
 	{verb: RequestFail, members: []string{"step", "operation", "error", "effect"}},
 	{verb: RequestTerminate},
 	{verb: RequestSignal, members: []string{"signal", "payload"}, early: true, submitted: true},
-	{verb: RequestRerun, members: []string{"from", "input"}},
 }
 
 // typeRequest is the prefix of the ce_type of requests.

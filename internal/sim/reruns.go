@@ -23,7 +23,6 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 	case !slices.Equal(slices.Sorted(slices.Values(b.Steps)), g.redone(b.From)):
 		return fmt.Sprintf("the steps of a rerun from %q are wrong: %q", b.From, b.Steps)
 	}
-	a.seeRerun(g)
 	for _, id := range b.Steps {
 		s := g.steps[id]
 		if s.def.Pivot && s.touched {
@@ -83,7 +82,6 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 		g.deadline, g.datedAt, g.expired = f.Time.Add(max(0, g.deadline.Sub(g.datedAt))), f.Time, false
 	}
 	delete(a.cancelled, f.Task)
-	a.w.saw(sawRunBegun)
 	g.run, g.rerun, g.undoing = b.Run, nil, false
 	for _, s := range g.steps {
 		if !s.known {
@@ -109,40 +107,5 @@ func (g *saga) meets(body events.Body) {
 	}
 	if s := g.steps[id]; s != nil {
 		s.known = true
-	}
-}
-
-// seeRerun counts what is rerun.
-func (a *sagas) seeRerun(g *saga) {
-	if g.ended {
-		a.w.saw(sawRerunEnded)
-	} else {
-		a.w.saw(sawRerunParked)
-	}
-	for _, s := range g.steps {
-		if s.def.Undo != nil && s.touched && !s.undone {
-			a.w.saw(sawRerunUndoes)
-			return
-		}
-	}
-}
-
-// again reruns a task, in whatever state: many are refused.
-func (c *clients) again() {
-	w := c.w
-	for _, i := range w.rng.Perm(len(c.bodies)) {
-		q := events.Request{Kind: events.RequestRerun, Task: fmt.Sprintf("t%d", i)}
-		t, err := w.parts[events.Home(q.Task, w.opt.Partitions)].state.Task(q.Task)
-		if err != nil || t == nil || !t.State.Ended() && t.State != events.TaskStateError && w.rng.IntN(8) > 0 {
-			continue
-		}
-		if d := definitionOf(t.Definition); d != nil && w.rng.IntN(2) == 0 {
-			q.From = d.Steps[w.rng.IntN(len(d.Steps))].ID
-		}
-		if w.rng.IntN(3) == 0 {
-			q.Input = []byte(fmt.Sprintf(`{"extra":%t,"n":%d}`, w.rng.IntN(2) == 0, w.rng.IntN(9)))
-		}
-		c.request(q)
-		return
 	}
 }
