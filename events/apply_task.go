@@ -34,7 +34,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *StepQueued, *Timeout:
 		return timed(t, f)
 	case *StepSkipped:
-		return t.stepSkipped(f, b)
+		return skipStep(t, f, b)
 	case *CompensationStarted:
 		return t.compensationStarted(f, b)
 	case *Compensated:
@@ -54,7 +54,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskProcessed, *TaskUndone, *TaskTerminated:
 		return t.ended(f)
 	case *TaskRerun, *RunBegun:
-		return t.rerunning(f)
+		return rerunning(t, f)
 	case *TaskPaused, *TaskResumed:
 		return t.pausing(f)
 	case *TaskParked:
@@ -214,9 +214,9 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	return nil
 }
 
-// stepSkipped forgets the failure of a step that failed before its start and was reopened. The plan never skips a step that was
+// skipStep forgets the failure of a step that failed before its start and was reopened. The plan never skips a step that was
 // attempted: its effects would not be undone. If an operator does, they still are.
-func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
+func skipStep(t *Task, f *Fact, b *StepSkipped) error {
 	if b.Why == SkipOperator {
 		return byHand{t, f}.skipped(b)
 	}

@@ -55,15 +55,15 @@ func (t *Task) RunOf(path string) int {
 func (s *Step) Attempted() bool { return s.Attempt > s.EarlierAttempts }
 
 // rerunning takes the two facts of a rerun.
-func (t *Task) rerunning(f *Fact) error {
+func rerunning(t *Task, f *Fact) error {
 	if b, ok := f.Body.(*TaskRerun); ok {
-		return t.rerun(b)
+		return rerunTask(t, b)
 	}
-	return t.runBegun(f, f.Body.(*RunBegun))
+	return beginRun(t, f, f.Body.(*RunBegun))
 }
 
-// rerun turns the task to undoing, whether it has ended or is parked.
-func (t *Task) rerun(b *TaskRerun) error {
+// rerunTask turns the task to undoing, whether it has ended or is parked.
+func rerunTask(t *Task, b *TaskRerun) error {
 	s, _ := t.RunningStep()
 	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil {
 		return fmt.Errorf("%w: task %q is rerun, and is %s, is paused, waits for its time, or has a running attempt", ErrImpossible, t.ID, t.State)
@@ -89,8 +89,8 @@ func (t *Task) rerun(b *TaskRerun) error {
 	return nil
 }
 
-// runBegun lets the steps that are redone start as if they never had. The deadline is as far away as it was at first.
-func (t *Task) runBegun(f *Fact, b *RunBegun) error {
+// beginRun lets the steps that are redone start as if they never had. The deadline is as far away as it was at first.
+func beginRun(t *Task, f *Fact, b *RunBegun) error {
 	if t.State != TaskStateUndoing || t.Rerun == nil || t.Paused != nil || b.Run != t.Run+1 {
 		return fmt.Errorf("%w: run %d of task %q, which is %s, begins after run %d", ErrImpossible, b.Run, t.ID, t.State, t.Run)
 	}

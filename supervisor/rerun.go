@@ -26,7 +26,7 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 }
 
 // redone says which steps a rerun concerns, and checks the new input; or says why it is refused: only the definition knows.
-func (i *inbox) redone(t *events.Task, b *events.TaskRerun) (why string) {
+func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
 	if err := i.planner.prepare(t); err != nil {
 		return err.Error()
 	}

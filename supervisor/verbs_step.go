@@ -191,7 +191,7 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 			why = withoutInput(i, t, b.Steps[0])
 		}
 	case *events.TaskRerun:
-		why = i.redone(t, b)
+		why = redone(i, t, b)
 	case *events.StepFailed:
 		s := t.Step(b.Step)
 		//mutant:failed-by-hand-is-in-doubt

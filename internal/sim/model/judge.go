@@ -89,7 +89,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.requests(f)
 	j.byHand(f)
 	j.waits(f)
-	j.reruns(f)
+	checkReruns(j, f)
 }
 
 // timesOut checks that the time of a step or of an attempt is over.

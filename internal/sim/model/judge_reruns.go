@@ -15,7 +15,7 @@ type runs struct {
 	of map[string]int
 }
 
-func (j *judge) runsOf(task string) runs {
+func runsOf(j *judge, task string) runs {
 	r := runs{run: 1, of: map[string]int{}}
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task != task {
@@ -36,8 +36,8 @@ func (j *judge) runsOf(task string) runs {
 	return r
 }
 
-// reruns checks that what is redone was undone, and that all work of a run has its number.
-func (j *judge) reruns(f *events.Fact) {
+// checkReruns checks that what is redone was undone, and that all work of a run has its number.
+func checkReruns(j *judge, f *events.Fact) {
 	switch b := f.Body.(type) {
 	case *events.TaskRerun:
 		for path, s := range j.accounts(f.Task) {
@@ -46,7 +46,7 @@ func (j *judge) reruns(f *events.Fact) {
 			}
 		}
 	case *events.RunBegun:
-		r, accounts := j.runsOf(f.Task), j.accounts(f.Task)
+		r, accounts := runsOf(j, f.Task), j.accounts(f.Task)
 		if b.Run != r.run+1 || r.redone == nil {
 			j.w.fail("run %d of %s begins after run %d", b.Run, f.Task, r.run)
 		}
@@ -56,11 +56,11 @@ func (j *judge) reruns(f *events.Fact) {
 			}
 		}
 	case *events.StepStarted:
-		if r := j.runsOf(f.Task); events.RunOf(b.Run) != r.run {
+		if r := runsOf(j, f.Task); events.RunOf(b.Run) != r.run {
 			j.w.fail("%s of %s starts in run %d, which is run %d", b.Step, f.Task, events.RunOf(b.Run), r.run)
 		}
 	case *events.CompensationStarted:
-		r := j.runsOf(f.Task)
+		r := runsOf(j, f.Task)
 		if done := r.of[b.Step]; done != 0 && events.RunOf(b.Run) != done {
 			j.w.fail("the undo of %s of %s, done in run %d, starts in run %d", b.Step, f.Task, done, events.RunOf(b.Run))
 		}
