@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"slices"
+
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -44,6 +46,8 @@ func (x *outbox) giveUp(failed *events.EffectFailed) {
 				}
 			}
 			e.failing = false
+			// Another effect of the fact may have been refused meanwhile.
+			x.failed = x.failed || slices.ContainsFunc(e.effects, func(y *effect) bool { return y.failed != "" && !y.done })
 		}
 	}
 	x.trim()
