@@ -68,6 +68,16 @@ func OpenPermit(t *Task) *PermitReleased {
 	return &PermitReleased{Limit: p.Limit, Link: PermitLink(t, p.N), QuietAt: t.QuietAt}
 }
 
+// ReturnPermit returns the answer to a grant of a link that the task does not have; t is nil if the task is not known. A task that ended while
+// the clock was wrong keeps that time, so what was left of its quiet time then counts from now on.
+func ReturnPermit(t *Task, m *PermitMessage, now Instant) *PermitReturned {
+	b := &PermitReturned{Limit: m.Limit, Link: m.Link}
+	if t != nil && t.Incarnation == m.Link.Incarnation {
+		b.QuietAt = lasting(t.QuietAt, t.EndedAt, now)
+	}
+	return b
+}
+
 // UnusedPermit returns the release of a permit that the task gives back before it ends, nil if it keeps it: one that was paused before its
 // first step gives it back, and one that is parked, if its workflow says so, and of which no attempt runs. One that is undone waits for none.
 func UnusedPermit(t *Task) *PermitReleased {

@@ -16,7 +16,7 @@ type PermitMessage struct {
 	Version  int  `json:"version,omitzero"`
 	Priority int  `json:"priority,omitzero"`
 	Repeat   bool `json:"repeat,omitzero"`
-	// QuietAt is that of a release.
+	// QuietAt is that of a release. See QuietFrom.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 }
 
@@ -63,4 +63,10 @@ func PermitMessageOf(f *Fact) (kind string, m PermitMessage, ok bool) {
 		return TypePermitRelease, PermitMessage{Limit: r.Limit, Link: r.Link, QuietAt: r.QuietAt}, true
 	}
 	return "", PermitMessage{}, false
+}
+
+// QuietFrom returns until when a limit keeps the permit of a release that it judges at now and that was sent at the given time, by the clock of
+// the task's owner. If that clock was ahead, so is QuietAt; what was left of the quiet time then counts from now on.
+func (m *PermitMessage) QuietFrom(sent, now Instant) Instant {
+	return min(m.QuietAt, now.Add(m.QuietAt.Sub(sent)))
 }

@@ -39,7 +39,11 @@ func judgePermit(i *inbox, item *input) error {
 	case events.TypePermitAsk:
 		body = judgeAsk(l, &m)
 	case events.TypePermitRelease:
-		body = judgeRelease(l, &m, i.stamp())
+		sent, err := events.ParseInstant(item.env.Time)
+		if err != nil {
+			sent = i.stamp() // QuietAt counts as it is
+		}
+		body = judgeRelease(l, &m, m.QuietFrom(sent, i.stamp()), i.stamp())
 	default:
 		return judgeGrant(i, item, &m)
 	}
@@ -69,14 +73,14 @@ func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
 
 // judgeRelease takes back the permit of a link, or its place among those that wait, and gives the permit to the next one. A permit with an
 // attempt in doubt is kept until its quiet time is over.
-func judgeRelease(l *events.Limit, m *events.PermitMessage, now events.Instant) *events.PermitsDecided {
+func judgeRelease(l *events.Limit, m *events.PermitMessage, quiet, now events.Instant) *events.PermitsDecided {
 	x := l.Permit(m.Link)
 	if x == nil || x.EndsAt != 0 {
 		return nil
 	}
 	//mutant:permit-in-doubt-is-kept
-	if x.Held() && m.QuietAt > now {
-		return &events.PermitsDecided{Limit: m.Limit, Ending: &events.PermitReleased{Limit: m.Limit, Link: m.Link, QuietAt: m.QuietAt}}
+	if x.Held() && quiet > now {
+		return &events.PermitsDecided{Limit: m.Limit, Ending: &events.PermitReleased{Limit: m.Limit, Link: m.Link, QuietAt: quiet}}
 	}
 	return released(l, x)
 }
@@ -98,11 +102,7 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 		return err
 	}
 	if t == nil || !events.HasLink(t, m.Link) {
-		back := &events.PermitReturned{Limit: m.Limit, Link: m.Link}
-		if t != nil && t.Incarnation == m.Link.Incarnation {
-			back.QuietAt = t.QuietAt
-		}
-		return i.record(i.caused(item, m.Link.Task, back), nil)
+		return i.record(i.caused(item, m.Link.Task, events.ReturnPermit(t, m, i.stamp())), nil)
 	}
 	//mutant:grant-counts-once
 	if t.Permit.State == events.PermitStateGranted {

@@ -7,16 +7,26 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Permit is what a record about a permit says, and its type.
+// Permit is what a record about a permit says, its type, and the time of its fact.
 type Permit struct {
 	Type string
+	Sent events.Instant
 	events.PermitMessage
 }
 
 // OfPermit returns the input that a record about a permit is.
 func OfPermit(r *events.Record, m events.PermitMessage) Input {
 	kind := r.Header(events.HeaderType)
-	return Input{Kind: InputPermit, Task: m.To(kind), Permit: Permit{kind, m}}
+	sent, _ := events.ParseInstant(r.Header(events.HeaderTime)) // each record of an owner has it
+	return Input{Kind: InputPermit, Task: m.To(kind), Permit: Permit{kind, sent, m}}
+}
+
+// quiet is until when the permit of a release is kept that is judged at now: as long as it was when the release was sent, and no longer than it says.
+func (x *Permit) quiet(now events.Instant) events.Instant {
+	if left := now.Add(x.QuietAt.Sub(x.Sent)); left < x.QuietAt {
+		return left
+	}
+	return x.QuietAt
 }
 
 // String says what it is and of which link.
@@ -160,8 +170,8 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 		}
 		if x.Kind != InputPermit || x.Permit.Limit != b.Limit ||
 			b.Asked != nil && (x.Permit.Type != events.TypePermitAsk || b.Asked.Link != link) ||
-			b.Ending != nil && (x.Permit.Type != events.TypePermitRelease || b.Ending.Link != link || b.Ending.QuietAt != x.Permit.QuietAt) ||
-			b.Released != nil && (x.Permit.Type != events.TypePermitRelease || *b.Released != link || x.Permit.QuietAt > f.Time && j.State.Limits.Get(b.Limit).Permit(link).Held()) {
+			b.Ending != nil && (x.Permit.Type != events.TypePermitRelease || b.Ending.Link != link || b.Ending.QuietAt != x.Permit.quiet(f.Time)) ||
+			b.Released != nil && (x.Permit.Type != events.TypePermitRelease || *b.Released != link || x.Permit.quiet(f.Time) > f.Time && j.State.Limits.Get(b.Limit).Permit(link).Held()) {
 			j.Fail("what the limit %s decides does not follow from %s", b.Limit, f.Cause)
 		}
 	}

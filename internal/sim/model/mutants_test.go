@@ -262,7 +262,7 @@ var mutants = []mutant{
 	{"release-says-until-when", "a release says until when requests of the task may land",
 		swap("t.QuietAt", "0"), "^permits, in doubt$", "are inside the limit"},
 	{"permit-in-doubt-is-kept", "a permit goes to nobody else while requests of its task may land",
-		swap("m.QuietAt > now", "false"), "^permits, in doubt$", "are inside the limit|does not follow"},
+		swap("quiet > now", "false"), "^permits, in doubt$", "are inside the limit|does not follow"},
 	{"grant-counts-once", "a task that has its permit takes no second grant",
 		swap("==", "!="), "^permits, a crash$", "does not fit|INV12"},
 	{"ended-permit-is-freed", "a permit that was kept for a while is given on",
