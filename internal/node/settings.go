@@ -156,7 +156,7 @@ func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settin
 
 // follow passes each change of the settings and of schedules, and each accepted loss to the owners until ctx ends.
 func (s *settings) follow(ctx context.Context, o *owners) error {
-	next, told := int64(0), int64(-1)
+	next, handed := int64(0), int64(-1)
 	for {
 		moved := s.ns.catalog.movement()
 		recorded := s.ns.catalog.Settings()
@@ -168,8 +168,8 @@ func (s *settings) follow(ctx context.Context, o *owners) error {
 		for _, shell := range o.shells {
 			shell.SetSettings(recorded.Settings, recorded.Offset, recorded.Level)
 		}
-		if scheduled := s.ns.catalog.ScheduledUpTo(); scheduled != told {
-			told = scheduled
+		if scheduled := s.ns.catalog.ScheduledUpTo(); scheduled != handed {
+			handed = scheduled
 			o.setSchedules(s.ns.catalog.Catalog)
 		}
 		select {
