@@ -11,6 +11,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
@@ -55,27 +56,27 @@ func (b *Binding) run(ctx context.Context, c *command, w *events.Work, outputLim
 func (b *Binding) invocation(ctx context.Context, c *command, w *events.Work) (invocation, *agent.Failure) {
 	program, err := c.find()
 	if err != nil {
-		return invocation{}, refusal("not_found", err)
+		return invocation{}, agentfile.Refusal("not_found", err)
 	}
 	scope := exprlang.Borrow()
 	defer scope.Return()
-	b.setVariables(scope, w)
+	agentfile.SetVariables(scope, w, b.env)
 	i := invocation{program: program, args: []string{c.program}, dir: c.dir}
 	for n, a := range c.args {
 		v, err := a.text.Eval(scope)
 		switch {
 		case err != nil:
-			return invocation{}, refusal("expression", fmt.Errorf("argument %d of %s: %w", n+1, c.program, err))
+			return invocation{}, agentfile.Refusal("expression", fmt.Errorf("argument %d of %s: %w", n+1, c.program, err))
 		case strings.ContainsRune(v, 0):
-			return invocation{}, refusal("argument", fmt.Errorf("argument %d of %s contains a NUL character", n+1, c.program))
+			return invocation{}, agentfile.Refusal("argument", fmt.Errorf("argument %d of %s contains a NUL character", n+1, c.program))
 		case !a.option && strings.HasPrefix(v, "-"):
-			return invocation{}, refusal("argument", fmt.Errorf(
+			return invocation{}, agentfile.Refusal("argument", fmt.Errorf(
 				`argument %d of %s would be an option, since its value begins with a dash: put "--" before it in command, if the program knows that`, n+1, c.program))
 		}
 		i.args = append(i.args, v)
 	}
 	if i.env, err = environment(ctx, c, w); err != nil {
-		return invocation{}, refusal("argument", err)
+		return invocation{}, agentfile.Refusal("argument", err)
 	}
 	if !c.silent {
 		i.stdin = stdin(w)
@@ -120,29 +121,6 @@ func stdin(w *events.Work) []byte {
 		Input  json.RawMessage `json:"input"`
 		Output json.RawMessage `json:"output"`
 	}{input, output})
-}
-
-// setVariables sets in a scope the variables for the arguments of a command.
-func (b *Binding) setVariables(s *exprlang.Scope, w *events.Work) {
-	s.Set("input", s.Raw(w.Input))
-	s.Set("output", s.Raw(w.Output))
-	s.Set("task", s.Raw(mustMarshal(task{w.Task, w.Run, w.Workflow, w.Version})))
-	s.Set("step", s.Text(w.Step))
-	s.Set("attempt", s.Int(w.Attempt))
-	s.Set("env", s.Raw(b.env))
-}
-
-// task is the variable task of expressions.
-type task struct {
-	ID       string `json:"id"`
-	Run      int    `json:"run"`
-	Workflow string `json:"workflow"`
-	Version  int    `json:"version"`
-}
-
-// refusal is a permanent failure before anything was started.
-func refusal(code string, err error) *agent.Failure {
-	return &agent.Failure{Class: events.ClassPermanent, Effect: events.EffectNone, Code: code, Err: err}
 }
 
 // mustMarshal encodes JSON values, which always encode.

@@ -99,12 +99,12 @@ func (b *Binding) setCallback(ctx context.Context, h http.Header, c *call, w *ev
 		return nil
 	}
 	if b.callback == nil {
-		return refusal("callback", errors.New("this agent has no callback, which accepted needs"))
+		return agentfile.Refusal("callback", errors.New("this agent has no callback, which accepted needs"))
 	}
 	a, _ := agent.FromContext(ctx)
 	at, err := b.callback(w, a.Again)
 	if err != nil {
-		return refusal("callback", err)
+		return agentfile.Refusal("callback", err)
 	}
 	h[headerCallback] = []string{at}
 	g.ticket = at[strings.LastIndexByte(at, '/')+1:]

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
@@ -125,17 +126,17 @@ func target(req *http.Request) string {
 func (b *Binding) request(ctx context.Context, c *call, w *events.Work) (*http.Request, *agent.Failure) {
 	scope := exprlang.Borrow()
 	defer scope.Return()
-	b.setVariables(scope, w)
+	agentfile.SetVariables(scope, w, b.env)
 	path, err := c.path.Eval(scope)
 	if err != nil {
-		return nil, refusal("expression", fmt.Errorf("path: %w", err))
+		return nil, agentfile.Refusal("expression", fmt.Errorf("path: %w", err))
 	}
 	u, err := resolvePath(b.base, path)
 	if err != nil {
-		return nil, refusal("path", err)
+		return nil, agentfile.Refusal("path", err)
 	}
 	if err := c.addQuery(scope, u); err != nil {
-		return nil, refusal("expression", fmt.Errorf("query: %w", err))
+		return nil, agentfile.Refusal("expression", fmt.Errorf("query: %w", err))
 	}
 	header := make(http.Header, ownHeaders+len(b.headers)+len(c.headers))
 	header["Accept"], header["User-Agent"] = acceptJSON, sagalogAgent
@@ -143,23 +144,23 @@ func (b *Binding) request(ctx context.Context, c *call, w *events.Work) (*http.R
 		for _, h := range some {
 			v, err := h.value.Eval(scope)
 			if err != nil {
-				return nil, refusal("expression", fmt.Errorf("header %s: %w", h.name, err))
+				return nil, agentfile.Refusal("expression", fmt.Errorf("header %s: %w", h.name, err))
 			}
 			if !headerValue(v) {
-				return nil, refusal("header", fmt.Errorf("header %s: the value has control characters", h.name))
+				return nil, agentfile.Refusal("header", fmt.Errorf("header %s: the value has control characters", h.name))
 			}
 			header.Set(h.name, v)
 		}
 	}
 	body, err := c.content(scope, header)
 	if err != nil {
-		return nil, refusal("expression", fmt.Errorf("body: %w", err))
+		return nil, agentfile.Refusal("expression", fmt.Errorf("body: %w", err))
 	}
 	// The request is created with the base URL. The full URL is set afterwards, so that net/http does not parse and encode the
 	// path again.
 	req, err := http.NewRequestWithContext(ctx, c.method, b.root, bytes.NewReader(body))
 	if err != nil {
-		return nil, refusal("path", errors.New("the request cannot be built from base and path"))
+		return nil, agentfile.Refusal("path", errors.New("the request cannot be built from base and path"))
 	}
 	req.URL = u
 	req.Header = header
@@ -215,27 +216,4 @@ func identify(ctx context.Context, h http.Header, w *events.Work) {
 	if w.Undoes != "" {
 		h[headerUndoes] = []string{asciiOnly(w.Undoes)}
 	}
-}
-
-// setVariables sets in a scope the variables for the expressions of a binding.
-func (b *Binding) setVariables(s *exprlang.Scope, w *events.Work) {
-	s.Set("input", s.Raw(w.Input))
-	s.Set("output", s.Raw(w.Output))
-	s.Set("task", s.Raw(mustMarshal(task{w.Task, w.Run, w.Workflow, w.Version})))
-	s.Set("step", s.Text(w.Step))
-	s.Set("attempt", s.Int(w.Attempt))
-	s.Set("env", s.Raw(b.env))
-}
-
-// task is the variable task of expressions.
-type task struct {
-	ID       string `json:"id"`
-	Run      int    `json:"run"`
-	Workflow string `json:"workflow"`
-	Version  int    `json:"version"`
-}
-
-// refusal is a permanent failure before anything was sent.
-func refusal(code string, err error) *agent.Failure {
-	return &agent.Failure{Class: events.ClassPermanent, Effect: events.EffectNone, Code: code, Err: err}
 }

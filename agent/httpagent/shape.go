@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
@@ -30,7 +31,7 @@ func (x *exchange) shape(resp *http.Response, body json.RawMessage) (json.RawMes
 	}
 	scope := exprlang.Borrow()
 	defer scope.Return()
-	x.binding.setVariables(scope, x.work)
+	agentfile.SetVariables(scope, x.work, x.binding.env)
 	scope.Set("status", scope.Int(resp.StatusCode))
 	scope.Set("headers", scope.Raw(mustMarshal(headers)))
 	scope.Set("body", scope.Raw(body))
