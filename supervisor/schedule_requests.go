@@ -27,7 +27,6 @@ func judgeTaskEnd(i *inbox, item *input) error {
 		return err
 	}
 	x := i.state.Schedules[end.Schedule]
-	//mutant:only-awaited-ends-count
 	if x == nil || !x.Runs(end.Task) {
 		return nil
 	}

@@ -48,7 +48,6 @@ func (o *Owner) SetSchedules(now events.Instant, list []ScheduleRecord) {
 // record knows all before it.
 func (s *schedules) adopt() error {
 	for _, r := range s.known {
-		//mutant:only-newer-schedules-are-adopted
 		if r.Offset <= s.state.Partition.SchedulesOffset || len(r.Body) == 0 && s.state.Schedules[r.Schedule] == nil {
 			continue
 		}
@@ -192,7 +191,6 @@ func (s *schedules) extend(d *events.ScheduleDefinition, pass *events.SchedulePa
 
 // blocked says whether the tasks of the schedule that have not ended keep the next one from starting.
 func (*schedules) blocked(x *events.Schedule, d *events.ScheduleDefinition) bool {
-	//mutant:running-task-blocks
 	if d.Overlap == events.OverlapAllow {
 		return len(x.Running) >= events.MaxScheduleRunning
 	}

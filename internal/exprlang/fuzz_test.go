@@ -49,17 +49,18 @@ func FuzzExpression(f *testing.F) {
 		`fromPairs([["b", 1], ["a", 2]])`, `flatten([[input.list], [[1]]])`, `median(1, 2, input.list)`, `input.none?.x.y ?? get(input, "n")`,
 		`duration("1h") + duration("1ms")`, `bitshl(1, 70)`, `"x" in input.z and not (input.text startsWith "b")`, `findLastIndex(input.list, # < 3)`,
 		`replace(input.text, "a", "bb", 5)`, `split(join(map(input.list, string(#)), "-"), "-", 3)`, `fromBase64(toBase64("é"))`, `max([1, [2, [3.5]]])`,
+		`1 }x${ 2`, // a text with two expressions, but no condition
 	} {
 		f.Add(s)
 	}
 	input := json.RawMessage(`{"n":3,"list":[` + strings.Repeat("7,1,", 1000) + `2],"text":"` + strings.Repeat("ab", 5000) +
 		`","none":null,"z":{"d":4,"c":1,"a":2,"b":3,"e":5,"f":6},"deep":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`)
 	f.Fuzz(func(t *testing.T, src string) {
-		c, err := exprlang.CompileCondition(src, "input")
-		if err != nil {
+		c, conditionErr := exprlang.CompileCondition(src, "input")
+		if conditionErr != nil {
 			var faults exprlang.Errors
-			if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Offset < 0 || faults[0].Offset > len(src) {
-				t.Fatalf("an error of another type, or out of place: %v", err)
+			if !errors.As(conditionErr, &faults) || len(faults) == 0 || faults[0].Offset < 0 || faults[0].Offset > len(src) {
+				t.Fatalf("an error of another type, or out of place: %v", conditionErr)
 			}
 		}
 		text, err := exprlang.CompileString("${ "+src+" }", nil, "input")
@@ -84,7 +85,7 @@ func FuzzExpression(f *testing.F) {
 				t.Fatalf("%q, %q and then %q, %q", first, failure, got, why)
 			}
 			first, failure = got, why
-			if c != nil {
+			if conditionErr == nil {
 				c.Eval(s)
 				c.References()
 			}
