@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/agent"
@@ -39,8 +40,9 @@ type Binding struct {
 	// tls is nil for the system's certificates and no client certificate.
 	tls *tls.Config
 	// direct says that no proxy answers for the service.
-	direct  bool
-	calls   map[events.Operation]*call
+	direct bool
+	// calls holds the requests by operation, whose agent is left out.
+	calls   map[events.Call]*call
 	env     json.RawMessage
 	secrets *agentfile.Secrets
 	client  *http.Client
@@ -121,10 +123,30 @@ func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {
 	if b.fixed {
 		own = append(own, agent.FixedLimit())
 	}
-	if undo := b.calls[events.Undo]; undo != nil {
-		own = append(own, agent.WithRawUndo(b.try(undo)))
+	own = append(own, options...)
+	for _, name := range b.operations() {
+		options := own
+		if undo := b.calls[events.Call{Function: name, Operation: events.Undo}]; undo != nil {
+			options = append([]agent.Option{agent.WithRawUndo(b.try(undo))}, own...)
+		}
+		do := b.try(b.calls[events.Call{Function: name, Operation: events.Do}])
+		if name == "" {
+			agent.HandleRaw(r, b.Agent, do, options...)
+		} else {
+			agent.HandleRawOperation(r, b.Agent, name, do, options...)
+		}
 	}
-	agent.HandleRaw(r, b.Agent, b.try(b.calls[events.Do]), append(own, options...)...)
+}
+
+// operations returns the names of the operations in order; the one without a name is empty.
+func (b *Binding) operations() (names []string) {
+	for c := range b.calls {
+		if c.Operation == events.Do {
+			names = append(names, c.Function)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Close closes the idle connections. It is called after the runner has ended.
