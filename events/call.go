@@ -51,6 +51,12 @@ func (k *ReadyKey) Call() Call { return Call{k.Agent, k.Function, k.Operation} }
 func (m *Missing) Call() Call { return Call{m.Agent, m.Function, m.Operation} }
 
 // Call returns what the attempt asks of its agent.
+func (b *StepStarted) Call() Call { return Call{b.Agent, b.Function, Do} }
+
+// Call returns what the attempt asks of its agent.
+func (b *CompensationStarted) Call() Call { return Call{b.Agent, b.Function, Undo} }
+
+// Call returns what the attempt asks of its agent.
 func (w *Work) Call() Call { return Call{w.Agent, w.Function, w.Operation} }
 
 // Call returns what the latest attempt to do the step, or to undo it, asks of its agent.
