@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -103,4 +104,17 @@ agent "bank", operation: "do" names no operation: an operation has a do and an u
 agent "bank", operation: "Capture" is not a valid name: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -
 agent "bank", operation: "" is not a valid name: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -
 agent "bank", operation "refund": concurrency is 0, not between 1 and 10000`)
+}
+
+func TestAnAgentHasALimitedNumberOfOperations(t *testing.T) {
+	t.Parallel()
+	r := agent.NewRegistry()
+	same := func(_ context.Context, in hold) (hold, error) { return in, nil }
+	for i := range events.MaxFunctions {
+		agent.HandleOperation(r, "bank", fmt.Sprintf("o%d", i), same)
+	}
+	agent.Handle(r, "bank", same)
+	require.NoError(t, r.Err())
+	agent.HandleOperation(r, "bank", "last", same)
+	require.EqualError(t, r.Err(), `agent "bank", operation "last" is one more than the 1000 operations that an agent may have: divide them among several agents`)
 }

@@ -68,6 +68,10 @@ func (r *Registry) add(name, operation string, do RawFunc, options []Option) {
 		r.faults = append(r.faults, fmt.Errorf("%s is registered twice", of))
 		return
 	}
+	if operation != "" && len(a.named()) == events.MaxFunctions {
+		r.faults = append(r.faults, fmt.Errorf("%s is one more than the %d operations that an agent may have: divide them among several agents", of, events.MaxFunctions))
+		return
+	}
 	a.functions[call], a.operation = do, operation
 	for _, o := range options {
 		if err := o(a); err != nil {

@@ -11,6 +11,9 @@ type Call struct {
 	Operation Operation
 }
 
+// MaxFunctions bounds the operations with a name that an instance offers of one agent. It keeps a heartbeat far below the size of a record.
+const MaxFunctions = 1_000
+
 // Verb says what is asked, without the agent: "do", or "do capture" if the operation has a name.
 func (c Call) Verb() string {
 	if c.Function == "" {

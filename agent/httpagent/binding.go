@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/agent"
@@ -123,30 +122,7 @@ func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {
 	if b.fixed {
 		own = append(own, agent.FixedLimit())
 	}
-	own = append(own, options...)
-	for _, name := range b.operations() {
-		options := own
-		if undo := b.calls[events.Call{Function: name, Operation: events.Undo}]; undo != nil {
-			options = append([]agent.Option{agent.WithRawUndo(b.try(undo))}, own...)
-		}
-		do := b.try(b.calls[events.Call{Function: name, Operation: events.Do}])
-		if name == "" {
-			agent.HandleRaw(r, b.Agent, do, options...)
-		} else {
-			agent.HandleRawOperation(r, b.Agent, name, do, options...)
-		}
-	}
-}
-
-// operations returns the names of the operations in order; the one without a name is empty.
-func (b *Binding) operations() (names []string) {
-	for c := range b.calls {
-		if c.Operation == events.Do {
-			names = append(names, c.Function)
-		}
-	}
-	slices.Sort(names)
-	return names
+	agentfile.Register(r, b.Agent, agentfile.Functions(b.calls, b.try), append(own, options...)...)
 }
 
 // Close closes the idle connections. It is called after the runner has ended.

@@ -70,7 +70,7 @@ func (b *Binding) SetCallback(c Callback) { b.callback = c }
 
 // Accepting returns where the binding says that its service may report later (accepted); false if it does not say so. Such a binding needs a callback.
 func (b *Binding) Accepting() (Fault, bool) {
-	for _, name := range b.operations() {
+	for _, name := range agentfile.Names(b.calls) {
 		for _, op := range []events.Operation{events.Do, events.Undo} {
 			if c := b.calls[events.Call{Function: name, Operation: op}]; c != nil && len(c.accepted) > 0 {
 				return Fault{

@@ -80,12 +80,10 @@ func operates(b *events.Presence, agent string, op events.Operation) bool {
 	return !says && len(b.Functions[agent]) == 0 || slices.Contains(list, op)
 }
 
-// maxFunctions bounds the operations of an agent that are taken from one heartbeat. Anyone may write heartbeats.
-const maxFunctions = 1_000
-
-// functionsOf returns the operations with a name that an instance of an agent offers, nil if there are none.
+// functionsOf returns the operations with a name that an instance of an agent offers, nil if there are none or more than an agent may have:
+// anyone may write heartbeats.
 func functionsOf(b *events.Presence, agent string) map[string]supervisor.Directions {
-	if len(b.Functions[agent]) == 0 || len(b.Functions[agent]) > maxFunctions {
+	if len(b.Functions[agent]) == 0 || len(b.Functions[agent]) > events.MaxFunctions {
 		return nil
 	}
 	all := make(map[string]supervisor.Directions, len(b.Functions[agent]))
