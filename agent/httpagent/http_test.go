@@ -435,6 +435,7 @@ func TestABodyOfTextIsSentAsText(t *testing.T) {
 		"absent":          {`{method: POST, path: /x}`, "|"},
 		"null is absent":  {`{method: POST, path: /x, body: null}`, "|"},
 		"attempt and env": {`{method: POST, path: "/x?k=${ attempt }&e=${ env.TOKEN }"}`, "|"},
+		"no progress":     {`{method: POST, path: /x, body: {from: "${ progress }"}}`, `application/json|{"from":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
