@@ -29,7 +29,8 @@
 //	  check: {exec: {command: [/usr/bin/sha256sum, "--", "${ input.file }"], stdout: text}}   # of a step with agent: converter, operation: check
 //
 // The command of an operation takes everything but command from the agent's exec, unless it says otherwise, and the command of undo takes
-// it from the command that it undoes. Arguments see input, task.id, task.run, task.workflow, task.version, step, attempt and env; those of
+// it from the command that it undoes. Arguments see input, task.id, task.run, task.workflow, task.version, step, attempt, progress (the last
+// one that earlier attempts of the step showed, or null) and env; those of
 // undo also see output, which is null if the outcome is unknown. The first element is the program: a path, or a name that is looked up in
 // the PATH that env names. An argument whose text begins with an expression is refused if its value begins with a dash, unless "--" comes
 // before it: an input must not become an option.
