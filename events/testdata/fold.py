@@ -530,7 +530,8 @@ class State:
     def PermitReleased(self, t, body, time):
         t["permit"].clear_of("state", "at")
 
-    def release(self, t, body, time):
+    def ends(self, t, body, time):
+        assert body.get("schedule", "0") == t["schedule"]
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -754,13 +755,13 @@ class State:
             t.turn_back('"the deadline passed"')
 
     def TaskProcessed(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.update(state='"processed"', ended_at=time)
         t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
 
     def TaskParked(self, t, body, time):
@@ -787,7 +788,7 @@ class State:
         t.go_on(time)
 
     def TaskTerminated(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
         t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
