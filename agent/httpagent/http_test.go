@@ -413,7 +413,6 @@ func TestARequestThatCannotBeSentIsPermanent(t *testing.T) {
 			require.Equal(t, events.ClassPermanent, r.Error.Class)
 			require.Equal(t, events.EffectNone, r.Effect)
 			require.NotContains(t, r.Error.Message, base)
-			require.Equal(t, strings.HasSuffix(name, "value in the path"), r.Error.Message == "a value in the path is empty: ${ input.id }", r.Error.Message)
 			require.Zero(t, calls.Load())
 		})
 	}

@@ -102,8 +102,8 @@ func (t *Text) Eval(s *Scope) (string, error) {
 	return string(out), nil
 }
 
-// Find returns the source of the first expression whose value, as JSON, is one of those that are asked for, and "" if there is none. One that
-// fails is passed over: Eval says so.
+// Find returns the source of the first expression whose value, as JSON, is one of those that are asked for, or "". An expression that fails is
+// passed over: Eval says so.
 func (t *Text) Find(s *Scope, is func(value json.RawMessage) bool) string {
 	for _, p := range t.pieces {
 		if p.expression == nil {
