@@ -344,6 +344,7 @@ class Error(Entity):
 
 
 TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
+SILENT = '{"class":"timeout","message":"its heartbeat was missed: neither progress nor a report came in time"}'
 LAPSED = '{"class":"timeout","message":"its time was over"}'
 
 
@@ -663,7 +664,10 @@ class State:
             s.update(state='"timed_out"', continued="true")
 
     def Timeout(self, t, body, time):
-        body = dict(body, error=TIMEOUT if body["attempt"] != "0" else LAPSED)
+        error, s = TIMEOUT if body["attempt"] != "0" else LAPSED, t.step(body["step"])
+        if body["attempt"] != "0" and body["operation"] == '"do"' and instant(s["complete_by"]) < instant(s.get("cap_by", "0")):
+            error = SILENT
+        body = dict(body, error=error)
         if body["operation"] == '"undo"':
             return self.CompensationFailed(t, body, time)
         if body["attempt"] == "0":

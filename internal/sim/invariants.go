@@ -88,7 +88,17 @@ func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
 	unsent := strings.Contains(b.Verdict.Reason, supervisor.UnsentReason)
 	p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
 		Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,
-		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
+		Error: events.Error{Class: events.ClassTimeout, Message: p.silence(f, b)}}, b.Verdict)
+}
+
+// silence says what did not come in time: a report, or, of an attempt that may go on longer while it shows progress, any sign of life.
+func (p *partition) silence(f *events.Fact, b *events.Timeout) string {
+	if t, err := p.state.Task(f.Task); err == nil && t != nil && b.Operation == events.Do {
+		if s := t.Step(b.Step); s != nil && s.Heartbeat > 0 && b.CompleteBy < s.CapBy {
+			return "its heartbeat was missed: neither progress nor a report came in time"
+		}
+	}
+	return "no report before the complete-by time"
 }
 
 // verdict checks that a failure was judged by the policy of the task's own definition.
