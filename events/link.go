@@ -196,6 +196,9 @@ func (l *Limit) Next() *Permit {
 	return l.waiting[0]
 }
 
+// Waiting returns the links that wait, in the order in which they get permits. The slice is the limit's.
+func (l *Limit) Waiting() []*Permit { return l.waiting }
+
 // FreeWith returns how many permits are free once the ask is known, before it gets one.
 func (l *Limit) FreeWith(a *PermitAsked) int {
 	var with Limit
