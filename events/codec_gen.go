@@ -1007,6 +1007,10 @@ func (v *Limit) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"max":`, int64(v.Max))
 	w.Int(`,"version":`, int64(v.Version))
+	if v.Paused != nil {
+		w.Literal(`,"paused":`)
+		v.Paused.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1022,11 +1026,111 @@ func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
 		case "version":
 			r.Once(&seen, 1<<2)
 			v.Version = r.Int()
+		case "paused":
+			r.Once(&seen, 1<<3)
+			v.Paused = new(Paused)
+			v.Paused.read(r)
 		default:
 			r.Doubt()
 		}
 	}
 	return seen
+}
+
+func (v *LimitPaused) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitPaused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitPaused) size() int {
+	n := 22
+	n += 2 + len(v.Limit)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *LimitResumed) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitResumed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitResumed) size() int {
+	n := 22
+	n += 2 + len(v.Limit)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
 }
 
 func (v *Link) write(w *jsontext.Writer) {

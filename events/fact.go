@@ -49,6 +49,8 @@ const (
 	NamePermitReleased      Name = "PermitReleased"
 	NamePermitReturned      Name = "PermitReturned"
 	NamePermitsDecided      Name = "PermitsDecided"
+	NameLimitPaused         Name = "LimitPaused"
+	NameLimitResumed        Name = "LimitResumed"
 	NameInputRejected       Name = "InputRejected"
 	NameInputForwarded      Name = "InputForwarded"
 	NameInputsPassed        Name = "InputsPassed"

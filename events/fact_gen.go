@@ -46,6 +46,8 @@ var names = []Name{
 	NamePermitReleased,
 	NamePermitReturned,
 	NamePermitsDecided,
+	NameLimitPaused,
+	NameLimitResumed,
 	NameInputRejected,
 	NameInputForwarded,
 	NameInputsPassed,
@@ -100,6 +102,8 @@ func (*PermitGranted) Name() Name       { return NamePermitGranted }
 func (*PermitReleased) Name() Name      { return NamePermitReleased }
 func (*PermitReturned) Name() Name      { return NamePermitReturned }
 func (*PermitsDecided) Name() Name      { return NamePermitsDecided }
+func (*LimitPaused) Name() Name         { return NameLimitPaused }
+func (*LimitResumed) Name() Name        { return NameLimitResumed }
 func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
 func (*InputsPassed) Name() Name        { return NameInputsPassed }
@@ -193,6 +197,10 @@ func NewBody(n Name) (Body, error) {
 		return new(PermitReturned), nil
 	case NamePermitsDecided:
 		return new(PermitsDecided), nil
+	case NameLimitPaused:
+		return new(LimitPaused), nil
+	case NameLimitResumed:
+		return new(LimitResumed), nil
 	case NameInputRejected:
 		return new(InputRejected), nil
 	case NameInputForwarded:
@@ -304,6 +312,10 @@ func nameOf(b []byte) Name {
 		return NamePermitReturned
 	case NamePermitsDecided:
 		return NamePermitsDecided
+	case NameLimitPaused:
+		return NameLimitPaused
+	case NameLimitResumed:
+		return NameLimitResumed
 	case NameInputRejected:
 		return NameInputRejected
 	case NameInputForwarded:
@@ -413,6 +425,10 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *PermitReturned:
 		b.write(w)
 	case *PermitsDecided:
+		b.write(w)
+	case *LimitPaused:
+		b.write(w)
+	case *LimitResumed:
 		b.write(w)
 	case *InputRejected:
 		b.write(w)
@@ -525,6 +541,10 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *PermitsDecided:
 		b.read(r)
+	case *LimitPaused:
+		b.read(r)
+	case *LimitResumed:
+		b.read(r)
 	case *InputRejected:
 		b.read(r)
 	case *InputForwarded:
@@ -635,6 +655,10 @@ func bodySize(body Body) int {
 	case *PermitReturned:
 		return b.size()
 	case *PermitsDecided:
+		return b.size()
+	case *LimitPaused:
+		return b.size()
+	case *LimitResumed:
 		return b.size()
 	case *InputRejected:
 		return b.size()

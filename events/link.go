@@ -108,12 +108,15 @@ const (
 	PermitRelease ParkedPermit = "release"
 )
 
-// Limit is the entity of a limit to which some link is known. It leaves the state by the fact that removes its last link.
+// Limit is the entity of a limit to which some link is known, or that is paused. It leaves the state by the fact that removes its last link, or by
+// which it goes on.
 type Limit struct {
 	Name string `json:"name"`
 	// Max is that of the newest version of the workflow that has asked, Version.
 	Max     int `json:"max"`
 	Version int `json:"version"`
+	// Paused is nil unless an operator has paused the limit.
+	Paused *Paused `json:"paused,omitempty"`
 
 	links   map[string]*Permit
 	waiting []*Permit // in the order in which they get permits
@@ -185,8 +188,16 @@ func (l *Limit) Permits() iter.Seq[*Permit] {
 	}
 }
 
-// Free returns how many permits are free.
-func (l *Limit) Free() int { return max(0, l.Max-l.held) }
+// Free returns how many permits may be given.
+func (l *Limit) Free() int { return l.free(l.held) }
+
+func (l *Limit) free(held int) int {
+	//mutant:paused-limit-gives-nothing
+	if l.Paused != nil {
+		return 0
+	}
+	return max(0, l.Max-held)
+}
 
 // Next returns the link that gets the next permit, nil if none waits.
 func (l *Limit) Next() *Permit {
@@ -203,7 +214,7 @@ func (l *Limit) Waiting() []*Permit { return l.waiting }
 func (l *Limit) FreeWith(a *PermitAsked) int {
 	var with Limit
 	if l != nil {
-		with = Limit{Max: l.Max, Version: l.Version, held: l.held}
+		with = Limit{Max: l.Max, Version: l.Version, Paused: l.Paused, held: l.held}
 	}
 	with.adopt(a)
 	return with.Free()
@@ -220,7 +231,7 @@ func (l *Limit) NextWith(a *PermitAsked) *Link {
 // FreeWithout returns how many permits are free without those of a link.
 func (l *Limit) FreeWithout(x *Permit) int {
 	if x.Held() {
-		return max(0, l.Max-l.held+1)
+		return l.free(l.held - 1)
 	}
 	return l.Free()
 }

@@ -165,7 +165,7 @@ func (p *TaskPermit) timer() (m Timer, ok bool) {
 	return Timer{Due: p.At.Add(RepeatAfter), Kind: TimerPermit}, true
 }
 
-// Limits are the limits of a partition to which some link is known.
+// Limits are the limits of a partition to which some link is known, or that are paused.
 type Limits struct {
 	byName map[string]*Limit
 	// due is not later than the first time at which something must be done about a permit.
@@ -207,9 +207,7 @@ func permitsDecided(s *State, f *Fact, b *PermitsDecided) error {
 		s.Limits.due = 0
 	}
 	s.touchPart(KindLimit, b.Limit)
-	if len(l.links) == 0 {
-		delete(s.Limits.byName, b.Limit)
-	}
+	s.Limits.leave(l)
 	return nil
 }
 
@@ -240,10 +238,10 @@ func touchPermit(s *State, x *Permit) {
 	}
 }
 
-// Get returns a limit to which some link is known, nil otherwise.
+// Get returns a limit to which some link is known or that is paused, nil otherwise.
 func (all *Limits) Get(name string) *Limit { return all.byName[name] }
 
-// All yields the limits to which some link is known, in the order of their names.
+// All yields these limits in the order of their names.
 func (all *Limits) All() iter.Seq[*Limit] {
 	return func(yield func(*Limit) bool) {
 		for _, name := range slices.Sorted(maps.Keys(all.byName)) {
@@ -342,6 +340,10 @@ func (all *Limits) permit(id string) *Permit {
 func correctPermits(s *State, to Instant) {
 	s.Limits.due = 0
 	for _, l := range s.Limits.byName {
+		if l.Paused != nil && l.Paused.Since > to {
+			l.Paused.Since = to
+			s.touchPart(KindLimit, l.Name)
+		}
 		for _, x := range l.links {
 			if x.GrantedAt > to || x.EndsAt > to {
 				x.EndsAt = lasting(x.EndsAt, x.GrantedAt, to)

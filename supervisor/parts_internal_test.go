@@ -55,6 +55,8 @@ var foldedBy = map[events.Name]string{
 	events.NamePermitReleased:      "outbox",
 	events.NamePermitReturned:      "outbox",
 	events.NamePermitsDecided:      "outbox",
+	events.NameLimitPaused:         "",
+	events.NameLimitResumed:        "",
 	events.NameInputRejected:       "outbox",
 	events.NameInputForwarded:      "outbox",
 	events.NameInputsPassed:        "inbox",

@@ -129,6 +129,9 @@ const (
 	sawPermitParked
 	sawPermitUnused
 	sawPermitPassed
+	sawLimitPaused
+	sawLimitResumed
+	sawLimitAskedTwice
 	sawParked
 	sawReminded
 	sawPanicInput
@@ -364,6 +367,9 @@ var named = [situations]struct {
 	sawPermitParked:       {name: "a parked task gives its permit back", rare: true},
 	sawPermitUnused:       {name: "a task that is paused or undone gives back what it has not used", rare: true},
 	sawPermitPassed:       {name: "a record about a permit comes twice"},
+	sawLimitPaused:        {name: "a limit for which tasks wait is paused", rare: true},
+	sawLimitResumed:       {name: "a limit for which tasks wait goes on", rare: true},
+	sawLimitAskedTwice:    {name: "a request about a limit changes nothing", rare: true},
 	sawParked:             {name: "a task is parked"},
 	sawReminded:           {name: "the alert of a parked task is repeated"},
 	sawPanicInput:         {name: "an input makes deciding panic"},

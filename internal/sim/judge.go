@@ -63,6 +63,7 @@ const (
 	InputRequest    InputKind = 3
 	InputGarbage    InputKind = 4
 	InputPermit     InputKind = 5
+	InputLimit      InputKind = 6 // Task is the name of the limit, and Request says what it asks for
 )
 
 // Outcome says whether the input is a report about the attempt, in the first run of the task with this ticket.
@@ -197,6 +198,8 @@ func (j *Judge) needsFact(x *Input) string {
 		}
 	case InputPermit:
 		return j.needsPermitFact(&x.Permit)
+	case InputLimit:
+		return j.needsLimitFact(x)
 	case InputRequest:
 		switch id := x.Request.ID; {
 		case j.WasHeld(x.Task, id): // it repeats a request that was held, and then consumed or expired
