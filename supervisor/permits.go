@@ -126,6 +126,16 @@ func (t *timers) permitsDue() (bool, error) { return len(t.state.Limits.Due(t.no
 // firePermits decides about the permits that are due. Nothing that anybody could report contradicts it: a holder that has ended says so when it
 // hears of its permit again.
 func (t *timers) firePermits(at events.Instant) error {
+	for {
+		n := len(t.batch.facts)
+		if err := t.firePermitsOnce(at); err != nil || len(t.batch.facts) == n {
+			return err
+		}
+	}
+}
+
+// firePermitsOnce decides about each of them once: of the links that wait for a limit, the first.
+func (t *timers) firePermitsOnce(at events.Instant) error {
 	for _, x := range t.state.Limits.Due(at) {
 		if t.full() {
 			return nil

@@ -38,6 +38,7 @@ type LimitDocument struct {
 	Held    int            `json:"held" doc:"How many permits are not free"`
 	Halted  int            `json:"halted" doc:"How many of the first 100 holders are parked or paused, of those that this node knows"`
 	Waiting int            `json:"waiting" doc:"How many tasks wait for a permit"`
+	Paused  *events.Paused `json:"paused,omitempty" doc:"Who paused the limit, since when, and why"`
 	Since   events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the next one waits; absent if this node does not know it"`
 	Holders []LimitLink    `json:"holders,omitempty" doc:"The first 100, in the order in which they asked"`
 	Waiters []LimitLink    `json:"waiters,omitempty" doc:"The first 100, in the order in which they get permits"`
@@ -64,7 +65,7 @@ type LimitAnswer struct{ Body LimitDocument }
 
 // LimitsQuery asks for limits.
 type LimitsQuery struct {
-	All bool `query:"all" doc:"Also the limits for which no task waits"`
+	All bool `query:"all" doc:"Also the limits for which no task waits and that are not paused"`
 }
 
 // LimitsList is a list of limits.
@@ -88,7 +89,7 @@ func (s *permitLimits) register(api huma.API) {
 	tags := []string{"limits"}
 	list := operation(api, huma.Operation{
 		OperationID: "list-limits", Method: http.MethodGet, Path: limitsPath, Summary: "List limits of concurrency", Tags: tags,
-		Description: "A workflow with concurrency has a limit for each key whose tasks run or wait. The list has those for which tasks wait.",
+		Description: "A workflow with concurrency has a limit for each key whose tasks run or wait. The list has those for which tasks wait, and those that are paused.",
 	})
 	huma.Register(api, list, s.list)
 	huma.Register(api, needsOwner(api, huma.Operation{
@@ -115,7 +116,7 @@ func (s *permitLimits) get(ctx context.Context, in *LimitPath) (*LimitAnswer, er
 
 // document returns a limit and what this node knows of its tasks.
 func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDocument, err error) {
-	d = LimitDocument{Limit: strings.TrimPrefix(l.Name, events.ConcurrencyPrefix), Max: l.Max}
+	d = LimitDocument{Limit: strings.TrimPrefix(l.Name, events.ConcurrencyPrefix), Max: l.Max, Paused: l.Paused}
 	var holders []*events.Permit
 	for x := range l.Permits() {
 		if x.Held() {
@@ -240,7 +241,7 @@ func (s *permitLimits) listHere(ctx context.Context, in *LimitsQuery, partitions
 	}
 	var all []brief
 	err := s.limits.EachLimit(ctx, partitions, func(l *events.Limit) {
-		if n := len(l.Waiting()); n > 0 || in.All {
+		if n := len(l.Waiting()); n > 0 || in.All || l.Paused != nil {
 			all = append(all, brief{l.Name, n})
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,4 +73,34 @@ func TestAListOfLimitsIsBounded(t *testing.T) {
 	require.Len(t, list.Limits, 1000)
 	require.Equal(t, "payment/most", list.Limits[0].Limit)
 	require.Equal(t, 2, list.More)
+}
+
+// A limit is paused by a record with its name as the key, in its home partition, whether a task knows the limit or only its workflow exists.
+func TestALimitIsPausedAndResumed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.engine.PutLimit(t, "concurrency/payment/c-17", 1, events.Permit{GrantedAt: 1, Link: events.Link{Task: "order-9", Run: 1, N: 1}})
+	r := w.do("POST", "/v1/limits/payment%2Fc-17/pause?wait=5s", `{"reason":"why","by":"ada"}`, "Idempotency-Key", "q1")
+	require.Equal(t, 200, r.status, r.body)
+	d := into[api.LimitReceipt](t, r)
+	require.Equal(t, []any{"q1", "payment/c-17", "granted", "ada"}, []any{d.Request, d.Limit, d.Result, d.Paused.By})
+	asked := w.engine.Inputs(events.Reports)
+	require.Len(t, asked, 1)
+	require.JSONEq(t, `{"id":"q1","limit":"concurrency/payment/c-17","reason":"why","by":"ada"}`, string(asked[0].Value))
+	require.Equal(t, "concurrency/payment/c-17", string(asked[0].Key))
+	require.Equal(t, events.TypeLimitPause, asked[0].Header(events.HeaderType))
+	require.Equal(t, events.Home("concurrency/payment/c-17", apitest.Partitions), asked[0].Partition)
+	require.Equal(t, "why", into[api.LimitDocument](t, w.do("GET", "/v1/limits/payment%2Fc-17", "")).Paused.Reason)
+	require.Len(t, into[api.LimitsList](t, w.do("GET", "/v1/limits", "")).Limits, 1, "a paused limit is listed, although nothing waits")
+
+	require.Equal(t, 202, w.do("POST", "/v1/limits/order%2Fnew/pause", "").status, "its workflow exists")
+	d = into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/resume?wait=5s", ""))
+	require.Equal(t, "granted", d.Result)
+	require.Nil(t, d.Paused)
+	for name, want := range map[string]string{"nobody%2Fnew": `there is no workflow \"nobody\"`, "order": "is not the name of a limit"} {
+		r := w.do("POST", "/v1/limits/"+name+"/pause", "")
+		require.Equal(t, 404, r.status)
+		require.Contains(t, r.body, want)
+	}
+	require.Equal(t, 422, w.do("POST", "/v1/limits/order%2Fnew/pause", `{"why":"x"}`).status)
 }

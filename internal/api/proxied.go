@@ -25,6 +25,9 @@ var proxied = map[string]bool{
 	"GET " + outcomePath:         true,
 	"GET " + limitPath:           true,
 
+	"POST " + limitPath + "/pause":  true,
+	"POST " + limitPath + "/resume": true,
+
 	"GET " + schedulePath:                true,
 	"GET " + schedulePath + "/fires":     true,
 	"POST " + schedulePath + "/pause":    true,

@@ -105,7 +105,7 @@ func (p *partition) permits(f *events.Fact) {
 			w.saw(sawPermitUnused)
 		}
 	case *events.LimitPaused:
-		if p.state.Limits.Get(b.Limit).Next() != nil {
+		if p.state.Limits.Get(b.Limit) != nil {
 			w.saw(sawLimitPaused)
 		}
 	case *events.LimitResumed:

@@ -17,11 +17,15 @@ func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error)
 
 // Limit implements api.Tasks.
 func (e *Engine) Limit(_ context.Context, name string) (*events.Limit, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.Limits[name], nil
 }
 
 // EachLimit implements api.Limits.
 func (e *Engine) EachLimit(_ context.Context, partitions []int32, use func(*events.Limit)) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(e.Limits)) {
 		if slices.Contains(partitions, events.Home(name, Partitions)) {
 			use(e.Limits[name])
@@ -47,10 +51,28 @@ func (e *Engine) PutLimit(t testing.TB, name string, size int, links ...events.P
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.putLimit(l)
+}
+
+func (e *Engine) putLimit(l *events.Limit) {
 	if e.Limits == nil {
 		e.Limits = map[string]*events.Limit{}
 	}
-	e.Limits[name] = l
+	e.Limits[l.Name] = l
+}
+
+// pauseLimit judges a request about a limit.
+func (e *Engine) pauseLimit(name, kind string) {
+	l := events.Limit{Name: name}
+	if known := e.Limits[name]; known != nil {
+		l = *known
+	}
+	if l.Paused = nil; kind == events.TypeLimitPause {
+		l.Paused = &events.Paused{By: "ada", Since: e.tick(), Reason: "why"}
+	}
+	e.putLimit(&l)
 }
 
 // Offered implements api.Offers.
