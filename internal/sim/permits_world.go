@@ -32,7 +32,7 @@ func permitLands(w *World, r *events.Record) {
 	w.parts[r.Partition].inputs.put(events.Reports, *r, &meta{Input: x})
 }
 
-// pauseLimits plans that operators pause limits, and let most of them go on. (It draws from a stream of its own, so that other seeds stay as they are.)
+// pauseLimits plans that operators pause limits, and let most of them go on. (It draws from a separate stream, so that other seeds stay as they are.)
 func (c *clients) pauseLimits() {
 	w := c.w
 	dice := rand.New(rand.NewPCG(w.aside.Uint64(), 0x11417))
