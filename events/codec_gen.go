@@ -1628,6 +1628,48 @@ func (v *PermitAsked) size() int {
 	return n
 }
 
+func (v *PermitBlocked) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.Int(`,"waiting":`, int64(v.Waiting))
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitBlocked) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "waiting":
+			r.Once(&seen, 1<<2)
+			v.Waiting = r.Int()
+		case "since":
+			r.Once(&seen, 1<<3)
+			v.Since.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitBlocked) size() int {
+	n := 39
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	n += 5
+	n += 26
+	return n
+}
+
 func (v *PermitGranted) write(w *jsontext.Writer) {
 	w.Text(`{"limit":`, v.Limit)
 	w.Literal(`,"link":`)
@@ -1759,6 +1801,9 @@ func (v *PermitsDecided) write(w *jsontext.Writer) {
 		w.Literal(`,"granted":`)
 		v.Granted.write(w)
 	}
+	if v.Waiting != 0 {
+		w.Int(`,"waiting":`, int64(v.Waiting))
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1784,6 +1829,9 @@ func (v *PermitsDecided) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Granted = new(Link)
 			v.Granted.read(r)
+		case "waiting":
+			r.Once(&seen, 1<<5)
+			v.Waiting = r.Int()
 		default:
 			r.Doubt()
 		}
@@ -1806,6 +1854,9 @@ func (v *PermitsDecided) size() int {
 	}
 	if v.Granted != nil {
 		n += 11 + v.Granted.size()
+	}
+	if v.Waiting != 0 {
+		n += 11 + 5
 	}
 	return n
 }
@@ -4536,6 +4587,10 @@ func (v *TaskPermit) write(w *jsontext.Writer) {
 		w.Literal(`,"at":`)
 		v.At.write(w)
 	}
+	if v.BlockedAt != 0 {
+		w.Literal(`,"blocked_at":`)
+		v.BlockedAt.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4560,6 +4615,9 @@ func (v *TaskPermit) read(r *jsontext.Reader) (seen uint64) {
 		case "at":
 			r.Once(&seen, 1<<5)
 			v.At.read(r)
+		case "blocked_at":
+			r.Once(&seen, 1<<6)
+			v.BlockedAt.read(r)
 		default:
 			r.Doubt()
 		}

@@ -48,6 +48,7 @@ const (
 	NamePermitGranted       Name = "PermitGranted"
 	NamePermitReleased      Name = "PermitReleased"
 	NamePermitReturned      Name = "PermitReturned"
+	NamePermitBlocked       Name = "PermitBlocked"
 	NamePermitsDecided      Name = "PermitsDecided"
 	NameLimitPaused         Name = "LimitPaused"
 	NameLimitResumed        Name = "LimitResumed"

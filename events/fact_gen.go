@@ -45,6 +45,7 @@ var names = []Name{
 	NamePermitGranted,
 	NamePermitReleased,
 	NamePermitReturned,
+	NamePermitBlocked,
 	NamePermitsDecided,
 	NameLimitPaused,
 	NameLimitResumed,
@@ -101,6 +102,7 @@ func (*PermitAsked) Name() Name         { return NamePermitAsked }
 func (*PermitGranted) Name() Name       { return NamePermitGranted }
 func (*PermitReleased) Name() Name      { return NamePermitReleased }
 func (*PermitReturned) Name() Name      { return NamePermitReturned }
+func (*PermitBlocked) Name() Name       { return NamePermitBlocked }
 func (*PermitsDecided) Name() Name      { return NamePermitsDecided }
 func (*LimitPaused) Name() Name         { return NameLimitPaused }
 func (*LimitResumed) Name() Name        { return NameLimitResumed }
@@ -195,6 +197,8 @@ func NewBody(n Name) (Body, error) {
 		return new(PermitReleased), nil
 	case NamePermitReturned:
 		return new(PermitReturned), nil
+	case NamePermitBlocked:
+		return new(PermitBlocked), nil
 	case NamePermitsDecided:
 		return new(PermitsDecided), nil
 	case NameLimitPaused:
@@ -310,6 +314,8 @@ func nameOf(b []byte) Name {
 		return NamePermitReleased
 	case NamePermitReturned:
 		return NamePermitReturned
+	case NamePermitBlocked:
+		return NamePermitBlocked
 	case NamePermitsDecided:
 		return NamePermitsDecided
 	case NameLimitPaused:
@@ -423,6 +429,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *PermitReleased:
 		b.write(w)
 	case *PermitReturned:
+		b.write(w)
+	case *PermitBlocked:
 		b.write(w)
 	case *PermitsDecided:
 		b.write(w)
@@ -539,6 +547,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *PermitReturned:
 		b.read(r)
+	case *PermitBlocked:
+		b.read(r)
 	case *PermitsDecided:
 		b.read(r)
 	case *LimitPaused:
@@ -653,6 +663,8 @@ func bodySize(body Body) int {
 	case *PermitReleased:
 		return b.size()
 	case *PermitReturned:
+		return b.size()
+	case *PermitBlocked:
 		return b.size()
 	case *PermitsDecided:
 		return b.size()

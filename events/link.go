@@ -30,6 +30,14 @@ type Link struct {
 // is for records that an operator gave up.
 const RepeatAfter = time.Hour
 
+const (
+	// TellAfter is how long a limit waits until it tells a holder again that it has a permit, and how many wait for it. It is shorter than RepeatAfter
+	// so that a parked holder learns in time that others wait for it.
+	TellAfter = 15 * time.Minute
+	// BlocksAfter is how long a task must have been parked until an alert says that others wait for its permit.
+	BlocksAfter = 15 * time.Minute
+)
+
 // ID returns the name as one text. No part of it but the path can contain a NUL, and the path comes last.
 func (l *Link) ID() string {
 	return strings.Join([]string{l.Task, l.Incarnation, strconv.Itoa(l.Run), strconv.Itoa(l.N), string(l.Operation), l.Path}, "\x00")
@@ -82,6 +90,18 @@ type PermitsDecided struct {
 	Released *Link `json:"released,omitempty"`
 	// Granted is a link that gets a permit, or that has one and hears of it again.
 	Granted *Link `json:"granted,omitempty"`
+	// Waiting is how many links wait, if Granted has its permit already.
+	Waiting int `json:"waiting,omitzero"`
+}
+
+// PermitBlocked says that others wait for the permit of a task that has been parked for BlocksAfter. Its effect is an alert; it comes once each
+// time that the task is parked.
+type PermitBlocked struct {
+	Limit string `json:"limit"`
+	Link  Link   `json:"link"`
+	// Waiting is how many links wait, and Since when the task was parked.
+	Waiting int     `json:"waiting"`
+	Since   Instant `json:"since"`
 }
 
 // Concurrency says that only some tasks of a kind run at a time: those that have a permit of the limit.
@@ -147,7 +167,7 @@ func (x *Permit) due() Instant {
 	case x.EndsAt != 0:
 		return x.EndsAt
 	case x.Held():
-		return x.GrantedAt.Add(RepeatAfter)
+		return x.GrantedAt.Add(TellAfter)
 	}
 	return 0
 }

@@ -18,6 +18,8 @@ type TaskPermit struct {
 	State PermitState `json:"state,omitempty"`
 	// At is when the permit was granted, or asked for last.
 	At Instant `json:"at,omitzero"`
+	// BlockedAt is the time of the last PermitBlocked.
+	BlockedAt Instant `json:"blocked_at,omitzero"`
 }
 
 // PermitState says what a task knows of its permit.
@@ -78,6 +80,23 @@ func ReturnPermit(t *Task, m *PermitMessage, now Instant) *PermitReturned {
 	return b
 }
 
+// BlockPermit returns the fact that a task which hears again of its permit is parked and keeps others waiting, nil if that is not so, not yet, or was
+// said already since the task was parked.
+func BlockPermit(t *Task, m *PermitMessage, now Instant) *PermitBlocked {
+	b := &PermitBlocked{Limit: m.Limit, Link: m.Link, Waiting: m.Waiting, Since: t.ParkedAt}
+	if !blocks(t, b, now) {
+		return nil
+	}
+	return b
+}
+
+// blocks says whether the fact fits the task.
+func blocks(t *Task, b *PermitBlocked, now Instant) bool {
+	p := t.Permit
+	return p.State == PermitStateGranted && HasLink(t, b.Link) && t.State == TaskStateError && b.Since == t.ParkedAt && b.Waiting > 0 &&
+		now.Sub(t.ParkedAt) >= BlocksAfter && p.BlockedAt <= t.ParkedAt
+}
+
 // UnusedPermit returns the release of a permit that the task gives back before it ends, nil if it keeps it: one that was paused before its
 // first step gives it back, and one that is parked, if its workflow says so, and of which no attempt runs. One that is undone waits for none.
 func UnusedPermit(t *Task) *PermitReleased {
@@ -116,6 +135,11 @@ func permitFact(t *Task, f *Fact) error {
 			return wrong
 		}
 		p.State, p.At = PermitStateGranted, f.Time
+	case *PermitBlocked:
+		if !blocks(t, b, f.Time) {
+			return wrong
+		}
+		p.BlockedAt = f.Time
 	case *PermitReleased:
 		return releasePermit(t, f, b)
 	}

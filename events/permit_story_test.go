@@ -24,6 +24,7 @@ func (w *scribe) permits() {
 	one, two, three := events.Link{Task: first, Incarnation: w.task(first).Incarnation, Run: 1, N: 1}, w.link(second), w.link(third)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &one, Granted: &two})
 	w.write(second, &events.PermitGranted{Limit: limit, Link: two})
+	w.blocks(second, two)
 	w.write(first, &events.TaskReopened{Request: "k1", Steps: []string{"account"}})
 	w.asks(first, false)
 	w.start(second, "account", 1)
@@ -46,6 +47,17 @@ func (w *scribe) permits() {
 	w.complete(first, "account", 2)
 	w.write(first, &events.TaskProcessed{Release: events.OpenPermit(w.task(first))})
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &again})
+}
+
+// blocks writes that a task which has a permit is parked for long while others wait.
+func (w *scribe) blocks(id string, link events.Link) {
+	w.write(id, &events.TaskParked{Reason: "the output cannot be read"})
+	since := w.task(id).ParkedAt
+	w.now = since.Add(events.BlocksAfter)
+	w.write("", &events.PermitsDecided{Limit: w.task(id).Permit.Limit, Granted: &link, Waiting: 1})
+	w.write(id, &events.PermitBlocked{Limit: w.task(id).Permit.Limit, Link: link, Waiting: 1, Since: since})
+	w.hash1()
+	w.write(id, &events.TaskReopened{Request: "k6"})
 }
 
 func (w *scribe) link(id string) events.Link {

@@ -54,6 +54,7 @@ var foldedBy = map[events.Name]string{
 	events.NamePermitGranted:       "",
 	events.NamePermitReleased:      "outbox",
 	events.NamePermitReturned:      "outbox",
+	events.NamePermitBlocked:       "outbox",
 	events.NamePermitsDecided:      "outbox",
 	events.NameLimitPaused:         "",
 	events.NameLimitResumed:        "",

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 const oneAtATime = `
@@ -187,4 +189,49 @@ func TestARequestAboutALimitThatCannotBeUsedIsRejected(t *testing.T) {
 		a.speak()
 		require.Contains(t, last[*events.InputRejected](b).Detail, want, name)
 	}
+}
+
+// The alert comes when the limit tells a holder again that has been parked for a quarter of an hour, once each time that it is parked, and only if
+// others wait.
+func TestAParkedHolderBehindWhichOthersWaitRaisesAnAlert(t *testing.T) {
+	t.Parallel()
+	b, a := payments(t, "hold", "t1")
+	b.failed("t1", "s", 1, events.ClassPermanent, events.EffectNone)
+	a.speak()
+	alerts := func() (list []supervisor.Alert) {
+		for _, x := range a.sent {
+			var alert supervisor.Alert
+			if x.Kind == events.EffectAlert && json.Unmarshal(x.Record.Value, &alert) == nil && alert.Kind == supervisor.AlertBlocked {
+				list = append(list, alert)
+			}
+		}
+		return list
+	}
+	tell := func() {
+		a.pass(events.TellAfter)
+		a.speak()
+		a.pass(time.Second)
+		a.speak()
+	}
+	tell()
+	require.Empty(t, alerts(), "nobody waits")
+	b.submit("t2", "pay", `,"input":{"customer":"c-17"}`)
+	a.speak()
+	tell()
+	tell()
+	require.Len(t, alerts(), 1)
+	alert := alerts()[0]
+	require.Equal(t, []any{"t1", "pay", "pay/c-17", b.task("t1").ParkedAt}, []any{alert.Task, alert.Workflow, alert.Limit, alert.Since})
+	require.Contains(t, alert.Reason, "tasks that wait for the permit of this parked task: 1")
+
+	b.request(events.RequestRetry, "q", "t1")
+	a.speak()
+	tell()
+	require.Len(t, alerts(), 1, "it is not parked")
+	b.failed("t1", "s", 2, events.ClassPermanent, events.EffectNone)
+	a.speak()
+	tell()
+	tell()
+	require.Len(t, alerts(), 2)
+	sameEverywhere(t, b, a.candidate)
 }

@@ -189,7 +189,7 @@ class Link(Entity):
 
 
 class Concurrency(Entity):
-    order = "limit! max! parked! n state at"
+    order = "limit! max! parked! n state at blocked_at"
 
 
 class Limit(Entity):
@@ -538,6 +538,9 @@ class State:
     def PermitGranted(self, t, body, time):
         t["permit"].update(state='"granted"', at=time)
 
+    def PermitBlocked(self, t, body, time):
+        t["permit"]["blocked_at"] = time
+
     def PermitReleased(self, t, body, time):
         t["permit"].clear_of("state", "at")
 
@@ -885,6 +888,8 @@ class State:
         for part in "paused", "permit":
             if part in t:
                 cut(t[part], "since" if part == "paused" else "at", to)
+                if part == "permit":
+                    cut(t[part], "blocked_at", to)
         t["updated_at"] = to
 
 

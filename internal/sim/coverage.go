@@ -129,6 +129,7 @@ const (
 	sawPermitParked
 	sawPermitUnused
 	sawPermitPassed
+	sawPermitBlocked
 	sawLimitPaused
 	sawLimitResumed
 	sawLimitAskedTwice
@@ -367,6 +368,7 @@ var named = [situations]struct {
 	sawPermitParked:       {name: "a parked task gives its permit back", rare: true},
 	sawPermitUnused:       {name: "a task that is paused or undone gives back what it has not used", rare: true},
 	sawPermitPassed:       {name: "a record about a permit comes twice"},
+	sawPermitBlocked:      {name: "tasks wait for the permit of one that is parked for long", rare: true},
 	sawLimitPaused:        {name: "a limit that tasks need is paused", rare: true},
 	sawLimitResumed:       {name: "a limit for which tasks wait goes on", rare: true},
 	sawLimitAskedTwice:    {name: "a request about a limit changes nothing", rare: true},

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -84,6 +85,9 @@ func SaysPermit(f *events.Fact, r *events.Record, m events.PermitMessage, partit
 	case r.Partition != events.Home(to, partitions):
 		return "it goes to another partition than the home of what it is addressed to"
 	}
+	if b, decides := f.Body.(*events.PermitsDecided); decides && m.Waiting != b.Waiting {
+		return "it says another number of tasks that wait than its fact"
+	}
 	if b, ask := f.Body.(*events.PermitAsked); ask && (m.Max != b.Max || m.Version != b.Version || m.Priority != b.Priority) {
 		return "it asks for something else than its fact"
 	}
@@ -110,6 +114,11 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 	case *events.PermitGranted:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
 		j.grants(f, b, states, right)
+	case *events.PermitBlocked:
+		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
+		if t, _ := j.State.Task(f.Task); t != nil && (b.Since != t.ParkedAt || f.Time.Sub(t.ParkedAt) < 15*time.Minute || t.Permit.BlockedAt > t.ParkedAt) {
+			j.Fail("task %q is said to keep others waiting too early, or again", f.Task)
+		}
 	case *events.PermitReturned:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
 		if t, _ := j.State.Task(b.Link.Task); t != nil && t.Incarnation == b.Link.Incarnation && !t.State.Ended() && t.Permit.N == b.Link.N && t.Permit.State != "" {
@@ -217,6 +226,9 @@ func (j *Judge) fair(b *events.PermitsDecided) {
 	l := j.State.Limits.Get(b.Limit)
 	own := l.Permit(*b.Granted)
 	if own != nil && own.Held() {
+		if waiting := len(l.Waiting()); b.Waiting != waiting {
+			j.Fail("the limit %s says that %d tasks wait, and %d do", b.Limit, b.Waiting, waiting)
+		}
 		return // it hears of it again
 	}
 	if l != nil && l.Paused != nil {

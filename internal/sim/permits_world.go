@@ -96,6 +96,8 @@ func (p *partition) permits(f *events.Fact) {
 		if b.Repeat {
 			w.saw(sawPermitRepeated)
 		}
+	case *events.PermitBlocked:
+		w.saw(sawPermitBlocked)
 	case *events.PermitReturned:
 		w.saw(sawPermitReturned)
 	case *events.PermitReleased:

@@ -59,6 +59,10 @@ func permitted(t *telling) {
 			t.wrong(CheckAttempts, "permit", "", "it gets permit %d of %s, for which it has not asked", b.Link.N, b.Limit)
 		}
 		p.asked, p.granted = false, true
+	case *events.PermitBlocked:
+		if !p.granted || !t.parked || b.Link != linkOf(t) || b.Waiting < 1 {
+			t.wrong(CheckAttempts, "permit", "", "others are said to wait for permit %d of %s, but it is %s, and has a permit: %t", b.Link.N, b.Limit, t.state(), p.granted)
+		}
 	case *events.PermitReleased:
 		if st, op := t.running(); st != nil {
 			t.wrong(CheckAttempts, "permit", st.id, "it gives its permit back while an attempt of the %s runs", op)
@@ -145,6 +149,9 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 	if x := b.Granted; x != nil {
 		if _, known := l.links[*x]; !known || l.endsAt[*x] != 0 {
 			wrong("gives a permit to %s, which does not wait for one", x.Task)
+		}
+		if waiting := len(l.links) - l.held(); b.Waiting != 0 && b.Waiting != waiting {
+			wrong("says that %d tasks wait, and %d do", b.Waiting, waiting)
 		}
 		if !l.links[*x] && l.paused {
 			wrong("gives %s a permit although it is paused", x.Task)
