@@ -188,7 +188,7 @@ func BenchmarkFlushTasks(b *testing.B) {
 			w.apply(task, "r/3/120", body)
 		}
 	}
-	agenda := func(*events.Task) (events.Instant, events.Instant, []events.ReadyKey) { return testStart, 0, nil }
+	agenda := func(*events.Task) events.Planned { return events.Planned{Due: testStart} }
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, task := range w.names {

@@ -1,5 +1,7 @@
 package events
 
+import "iter"
+
 // Waiting is a kind of reason why a step or a task does not go on. The same words are used by the API, the command line, the metrics and
 // verify.
 type Waiting string
@@ -58,4 +60,136 @@ func (w Waiting) Says() string {
 		}
 	}
 	return string(w)
+}
+
+// WaitReason is a reason why a live task, or a step of it, does not go on.
+type WaitReason struct {
+	// Step is empty if the task as a whole waits.
+	Step string
+	Kind Waiting
+	// Operation and Agent are those of the attempt that a step waits to repeat; empty if it waits for something else.
+	Operation Operation
+	Agent     string
+	// Since and Until are zero if the state does not have them.
+	Since, Until Instant
+}
+
+// WaitingFor returns what a task and its steps wait for, as far as its state says so. What keeps a step in the queue of its agent is not
+// in it: [Availability] says that. Running steps are left out.
+func (t *Task) WaitingFor(now Instant) iter.Seq[WaitReason] {
+	return func(yield func(WaitReason) bool) {
+		if t.State.Ended() || !t.wholeWaits(yield) {
+			return
+		}
+		for _, x := range t.Steps {
+			if x.Waits() && !yield(WaitReason{Step: x.Path, Kind: x.Wait.For(), Since: x.StartedAt, Until: x.Wait.Until}) {
+				return
+			}
+		}
+		if !t.Starts() {
+			return
+		}
+		if p := t.Permit; p != nil && p.State == PermitStateAsked && !yield(WaitReason{Kind: WaitingConcurrency, Since: p.At}) {
+			return
+		}
+		if t.quietUntil(now) && !yield(WaitReason{Kind: WaitingQuiet, Until: t.QuietAt}) {
+			return
+		}
+		for _, x := range t.Steps {
+			if w, ok := x.again(now); ok && !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// wholeWaits yields what the task as a whole waits for, and returns whether to go on.
+func (t *Task) wholeWaits(yield func(WaitReason) bool) bool {
+	if t.Paused != nil && !yield(WaitReason{Kind: WaitingPaused, Since: t.Paused.Since}) {
+		return false
+	}
+	if t.State == TaskStateError && !yield(WaitReason{Kind: WaitingOperator, Since: t.ParkedAt}) {
+		return false
+	}
+	return t.NotBefore == 0 || yield(WaitReason{Kind: WaitingNotBefore, Since: t.SubmittedAt, Until: t.NotBefore})
+}
+
+// quietUntil says whether the undo of a task waits only for requests in doubt.
+func (t *Task) quietUntil(now Instant) bool {
+	if t.State != TaskStateUndoing || t.QuietAt <= now {
+		return false
+	}
+	running, _ := t.RunningStep()
+	return running == nil
+}
+
+// again says why a step waits for its next attempt; false if it does not, or its time has come.
+func (s *Step) again(now Instant) (WaitReason, bool) {
+	if u := s.Undo; u != nil {
+		w := WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Operation: Undo, Agent: u.Agent, Until: u.RetryAt}
+		return w, u.State == StepStateWaiting && u.RetryAt > now
+	}
+	w := WaitReason{Step: s.Path, Kind: WaitingAgain(s.Error, s.Tries == 0 && s.CoolDowns > 0), Operation: Do, Agent: s.Agent, Until: s.RetryAt}
+	return w, s.State == StepStateWaiting && !s.Waits() && s.RetryAt > now
+}
+
+// WaitingAgain says what a step waits for whose latest attempt failed, until its next attempt. If the agent did not make the attempt, its
+// service is failing.
+func WaitingAgain(e *Error, coolDown bool) Waiting {
+	switch {
+	case e != nil && e.Class == ClassUnavailable:
+		return WaitingAgent
+	case coolDown:
+		return WaitingCoolDown
+	}
+	return WaitingRetry
+}
+
+// WaitCount says how many steps wait for something of a kind; a task that waits as a whole counts as one.
+type WaitCount struct {
+	Kind Waiting `json:"kind"`
+	N    int     `json:"n"`
+}
+
+// CountWaits counts what WaitingFor returns.
+func (t *Task) CountWaits(now Instant) (counts []WaitCount) {
+	for w := range t.WaitingFor(now) {
+		i := 0
+		for i < len(counts) && counts[i].Kind != w.Kind {
+			i++
+		}
+		if i == len(counts) {
+			counts = append(counts, WaitCount{Kind: w.Kind})
+		}
+		counts[i].N++
+	}
+	return counts
+}
+
+// Availability is what a node knows of the agents for which steps are queued.
+type Availability struct {
+	// Offered says whether a live instance offers the operation of an agent.
+	Offered func(agent string, op Operation) bool
+	// Paused says whether an operator paused an agent.
+	Paused func(agent string) bool
+	// Missing are the operations that steps wait for because nobody offers them or no broker takes requests for them.
+	Missing []Missing
+}
+
+// QueuedFor says what the steps in the queue of an agent's operation wait for, and what is known of that.
+func (a *Availability) QueuedFor(agent string, op Operation) (Waiting, Missing) {
+	var m Missing
+	for _, x := range a.Missing {
+		if x.Agent == agent && x.Operation == op {
+			m = x
+			break
+		}
+	}
+	switch {
+	case a.Paused(agent):
+		return WaitingPaused, m
+	case m.Behind || !a.Offered(agent, op):
+		return WaitingAgent, m
+	}
+	return WaitingCapacity, m
 }

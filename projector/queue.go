@@ -57,6 +57,29 @@ func (p *Partition) Queued(id string) (ready []events.ReadyKey, err error) {
 // Agents returns the number of steps in each agent's queue, except empty queues. The caller must not change the map.
 func (p *Partition) Agents() map[string]int64 { return p.view.Load().ready() }
 
+// QueueLength is the number of steps in the queue of an agent's operation.
+type QueueLength struct {
+	Agent     string
+	Operation events.Operation
+	Steps     int64
+}
+
+// QueueLengths returns the queues with steps in them, from memory.
+func (p *Partition) QueueLengths() []QueueLength {
+	ready := p.view.Load().meta.Ready
+	list := make([]QueueLength, len(ready))
+	for i, c := range ready {
+		list[i] = QueueLength{Agent: c.name, Operation: c.op, Steps: c.n}
+	}
+	return list
+}
+
+// Waits returns how many steps that are not in a queue wait, by what they wait for, from memory. It knows nothing of tasks that no owner
+// has planned.
+func (p *Partition) Waits() map[events.Waiting]int64 {
+	return countsOf[events.Waiting](p.view.Load().meta.Waits)
+}
+
 // DueRow is an instant at which the owner must look at a task.
 type DueRow struct {
 	Due  events.Instant

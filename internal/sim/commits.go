@@ -71,6 +71,7 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		return
 	}
 	now := max(s.owner.Status().Time, p.state.Partition.Time)
+	p.saysWhy(s, t, &k, now)
 	overdue := t.Deadline != 0 && !t.DeadlinePassed && !t.Irrevocable() && t.Deadline <= now
 	for _, r := range plan.Ready {
 		if overdue && r.Operation == events.Do {
@@ -113,6 +114,15 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 			wakes(x.Undo.CompleteBy, "the undo of its step "+x.Path)
 		}
 	}
+}
+
+// saysWhy checks that the keys of a committed task say why it does not go on, unless an attempt runs or its time is over, which a timer
+// judges (INV10).
+func (p *partition) saysWhy(s *slot, t *events.Task, k *events.Keys, now events.Instant) {
+	if running, _ := t.RunningStep(); running != nil || len(k.Ready) > 0 || len(k.Waits) > 0 || k.Due != 0 && k.Due <= now {
+		return
+	}
+	p.w.fail("INV10: %s/%d commits task %q, %s, and its keys do not say what it waits for: %+v at %s", s.node.name, p.id, t.ID, t.State, *k, now)
 }
 
 // readsItsWrites checks that a store that has passed a submission can answer a read of it, as the API's token promises.
