@@ -76,9 +76,9 @@ type WaitReason struct {
 
 // WaitingFor returns what a task and its steps wait for, as far as its state says so. What keeps a step in the queue of its agent is not
 // in it: [Availability] says that. Running steps are left out.
-func (t *Task) WaitingFor(now Instant) iter.Seq[WaitReason] {
+func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 	return func(yield func(WaitReason) bool) {
-		if t.State.Ended() || !t.wholeWaits(yield) {
+		if t.State.Ended() || !wholeWaits(t, yield) {
 			return
 		}
 		for _, x := range t.Steps {
@@ -92,7 +92,7 @@ func (t *Task) WaitingFor(now Instant) iter.Seq[WaitReason] {
 		if p := t.Permit; p != nil && p.State == PermitStateAsked && !yield(WaitReason{Kind: WaitingConcurrency, Since: p.At}) {
 			return
 		}
-		if t.quietUntil(now) && !yield(WaitReason{Kind: WaitingQuiet, Until: t.QuietAt}) {
+		if undoWaits(t, now) && !yield(WaitReason{Kind: WaitingQuiet, Until: t.QuietAt}) {
 			return
 		}
 		for _, x := range t.Steps {
@@ -104,7 +104,7 @@ func (t *Task) WaitingFor(now Instant) iter.Seq[WaitReason] {
 }
 
 // wholeWaits yields what the task as a whole waits for, and returns whether to go on.
-func (t *Task) wholeWaits(yield func(WaitReason) bool) bool {
+func wholeWaits(t *Task, yield func(WaitReason) bool) bool {
 	if t.Paused != nil && !yield(WaitReason{Kind: WaitingPaused, Since: t.Paused.Since}) {
 		return false
 	}
@@ -114,8 +114,8 @@ func (t *Task) wholeWaits(yield func(WaitReason) bool) bool {
 	return t.NotBefore == 0 || yield(WaitReason{Kind: WaitingNotBefore, Since: t.SubmittedAt, Until: t.NotBefore})
 }
 
-// quietUntil says whether the undo of a task waits only for requests in doubt.
-func (t *Task) quietUntil(now Instant) bool {
+// undoWaits says whether the undo of a task waits only for requests in doubt.
+func undoWaits(t *Task, now Instant) bool {
 	if t.State != TaskStateUndoing || t.QuietAt <= now {
 		return false
 	}
@@ -124,13 +124,15 @@ func (t *Task) quietUntil(now Instant) bool {
 }
 
 // again says why a step waits for its next attempt; false if it does not, or its time has come.
-func (s *Step) again(now Instant) (WaitReason, bool) {
-	if u := s.Undo; u != nil {
-		w := WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Operation: Undo, Agent: u.Agent, Until: u.RetryAt}
-		return w, u.State == StepStateWaiting && u.RetryAt > now
+func (s *Step) again(now Instant) (w WaitReason, waits bool) {
+	switch u := s.Undo; {
+	case u != nil && u.State == StepStateWaiting && u.RetryAt > now:
+		return WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Operation: Undo, Agent: u.Agent, Until: u.RetryAt}, true
+	case u == nil && s.State == StepStateWaiting && s.Wait == nil && s.RetryAt > now:
+		kind := WaitingAgain(s.Error, s.Tries == 0 && s.CoolDowns > 0)
+		return WaitReason{Step: s.Path, Kind: kind, Operation: Do, Agent: s.Agent, Until: s.RetryAt}, true
 	}
-	w := WaitReason{Step: s.Path, Kind: WaitingAgain(s.Error, s.Tries == 0 && s.CoolDowns > 0), Operation: Do, Agent: s.Agent, Until: s.RetryAt}
-	return w, s.State == StepStateWaiting && !s.Waits() && s.RetryAt > now
+	return w, false
 }
 
 // WaitingAgain says what a step waits for whose latest attempt failed, until its next attempt. If the agent did not make the attempt, its
@@ -152,8 +154,8 @@ type WaitCount struct {
 }
 
 // CountWaits counts what WaitingFor returns.
-func (t *Task) CountWaits(now Instant) (counts []WaitCount) {
-	for w := range t.WaitingFor(now) {
+func CountWaits(t *Task, now Instant) (counts []WaitCount) {
+	for w := range WaitingFor(t, now) {
 		i := 0
 		for i < len(counts) && counts[i].Kind != w.Kind {
 			i++

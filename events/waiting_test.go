@@ -69,14 +69,14 @@ func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := slices.Collect(c.task.WaitingFor(now))
+			got := slices.Collect(events.WaitingFor(&c.task, now))
 			require.Equal(t, c.want, got)
 			sum := 0
-			for _, n := range c.task.CountWaits(now) {
+			for _, n := range events.CountWaits(&c.task, now) {
 				sum += n.N
 			}
 			require.Len(t, got, sum)
-			for range c.task.WaitingFor(now) {
+			for range events.WaitingFor(&c.task, now) {
 				break // whoever has seen enough may leave
 			}
 		})
@@ -89,7 +89,7 @@ func TestWaitsAreCountedByKind(t *testing.T) {
 	for _, w := range []*events.Wait{{Signals: []string{"s"}}, {Until: 1}, {Signals: []string{"r"}}} {
 		task.Steps = append(task.Steps, &events.Step{State: events.StepStateWaiting, Wait: w})
 	}
-	require.Equal(t, []events.WaitCount{{Kind: events.WaitingSignal, N: 2}, {Kind: events.WaitingSleep, N: 1}}, task.CountWaits(testStart))
+	require.Equal(t, []events.WaitCount{{Kind: events.WaitingSignal, N: 2}, {Kind: events.WaitingSleep, N: 1}}, events.CountWaits(&task, testStart))
 }
 
 func TestAQueuedStepWaitsForWhatItsAgentLacks(t *testing.T) {
@@ -111,5 +111,19 @@ func TestAQueuedStepWaitsForWhatItsAgentLacks(t *testing.T) {
 		kind, missing := agents.QueuedFor(c.agent, c.op)
 		require.Equal(t, c.want, kind, "%s of %s", c.op, c.agent)
 		require.Equal(t, c.since, missing.Since)
+	}
+}
+
+func BenchmarkCountWaits(b *testing.B) {
+	task := events.Task{State: events.TaskStateProcessing}
+	for range 3 {
+		task.Steps = append(task.Steps, &events.Step{State: events.StepStateCompleted})
+	}
+	task.Steps = append(task.Steps, &events.Step{State: events.StepStateRunning})
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := events.CountWaits(&task, testStart); n != nil {
+			b.Fatal(n)
+		}
 	}
 }

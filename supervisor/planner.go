@@ -385,7 +385,7 @@ func (p *planner) planNew(id string) (err error) {
 // The attempts in the queue join it now, because a row for a ready step no longer says when its retry was due.
 func (p *planner) agenda(t *events.Task) (a events.Planned) {
 	now := p.stamp()
-	a.Waits = t.CountWaits(now)
+	a.Waits = events.CountWaits(t, now)
 	for _, m := range t.Timers() {
 		switch row := rowOf(m.Kind); {
 		case row.reads != nil:

@@ -36,7 +36,7 @@ func (WaitingDocument) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sc
 func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocument, error) {
 	var list []WaitingDocument
 	now := events.At(time.Now())
-	for w := range t.WaitingFor(now) {
+	for w := range events.WaitingFor(t, now) {
 		who, err := s.waitsFor(ctx, t, w, now)
 		if err != nil {
 			return nil, err

@@ -77,7 +77,7 @@ steps:
 	})
 }
 
-// Each kind of wait of a node's partitions is counted, also those of which there is none, and a scrape reads no task.
+// Each kind of wait is counted for the partitions that a node owns, and a kind that nothing waits for is 0.
 func TestMetricsSayWhatStepsWaitFor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)

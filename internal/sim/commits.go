@@ -70,8 +70,7 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		p.w.fail("INV5: %s/%d commits task %q, %s, from which facts still follow: %+v %v", s.node.name, p.id, t.ID, t.State, plan, err)
 		return
 	}
-	now := max(s.owner.Status().Time, p.state.Partition.Time)
-	p.saysWhy(s, t, &k, now)
+	now := p.saysWhy(s, t, &k)
 	overdue := t.Deadline != 0 && !t.DeadlinePassed && !t.Irrevocable() && t.Deadline <= now
 	for _, r := range plan.Ready {
 		if overdue && r.Operation == events.Do {
@@ -117,12 +116,14 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 }
 
 // saysWhy checks that the keys of a committed task say why it does not go on, unless an attempt runs or its time is over, which a timer
-// judges (INV10).
-func (p *partition) saysWhy(s *slot, t *events.Task, k *events.Keys, now events.Instant) {
+// judges (INV10). It returns the time of the commit.
+func (p *partition) saysWhy(s *slot, t *events.Task, k *events.Keys) (now events.Instant) {
+	now = max(s.owner.Status().Time, p.state.Partition.Time)
 	if running, _ := t.RunningStep(); running != nil || len(k.Ready) > 0 || len(k.Waits) > 0 || k.Due != 0 && k.Due <= now {
-		return
+		return now
 	}
 	p.w.fail("INV10: %s/%d commits task %q, %s, and its keys do not say what it waits for: %+v at %s", s.node.name, p.id, t.ID, t.State, *k, now)
+	return now
 }
 
 // readsItsWrites checks that a store that has passed a submission can answer a read of it, as the API's token promises.
