@@ -104,6 +104,9 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		if m.Kind == events.TimerStartBy {
 			wakes(m.Due, "the start limit of its step "+m.Path)
 		}
+		if m.Kind == events.TimerSoftLimit && (k.Wake == 0 || k.Wake > m.Due) {
+			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at the soft limit of %q", s.node.name, p.id, t.ID, m.Path)
+		}
 	}
 	for _, x := range t.Steps {
 		if x.State == events.StepStateRunning {

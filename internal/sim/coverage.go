@@ -131,6 +131,8 @@ const (
 	sawPermitPassed
 	sawParked
 	sawReminded
+	sawSoftTask
+	sawSoftStep
 	sawPanicInput
 	sawPanicTask
 	sawLethal
@@ -365,6 +367,8 @@ var named = [situations]struct {
 	sawPermitUnused:       {name: "a task that is paused or undone gives back what it has not used", rare: true},
 	sawPermitPassed:       {name: "a record about a permit comes twice"},
 	sawParked:             {name: "a task is parked"},
+	sawSoftTask:           {name: "the soft limit of a task passes"},
+	sawSoftStep:           {name: "the soft limit of a step passes"},
 	sawReminded:           {name: "the alert of a parked task is repeated"},
 	sawPanicInput:         {name: "an input makes deciding panic"},
 	sawPanicTask:          {name: "a task makes deciding panic"},

@@ -148,7 +148,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		return []string{events.EffectDeadLetter}
 	case *events.InputForwarded:
 		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed:
+	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed, *events.SoftLimitPassed:
 		return []string{events.EffectAlert}
 	case *events.StepFailed:
 		if b.Error.Class == events.ClassPermanent {

@@ -20,6 +20,7 @@ type story struct {
 	submittedAt events.Instant
 	deadline    events.Instant
 	early       early
+	soft        soft
 	expired     bool
 	back        bool // it turned back: undoing
 	parked      bool
@@ -70,6 +71,7 @@ type step struct {
 	left            bool // an operator skipped its undo
 	failed          bool
 	wait            *wait // nil unless it waits, and nobody does it
+	soft            soft
 	completion      int
 	// doneAt and undoneAt are when an agent reported that it did or undid it; zero if it waited, or an operator decided.
 	doneAt, undoneAt events.Instant
@@ -210,6 +212,8 @@ func (t *telling) tell() {
 		t.answered()
 	case *events.NotBeforePassed:
 		begins(t, b)
+	case *events.SoftLimitPassed:
+		softPassed(t, b)
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
@@ -295,6 +299,7 @@ func (t *telling) started(b *events.StepStarted) {
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
 	mustBeat(t, st, r, b)
+	beginSoft(t, st, b.RemindAfter)
 }
 
 func (s *story) state() string {
