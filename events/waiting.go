@@ -1,6 +1,9 @@
 package events
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Waiting is a kind of reason why a step or a task does not go on. The same words are used by the API, the command line, the metrics and
 // verify.
@@ -67,9 +70,8 @@ type WaitReason struct {
 	// Step is empty if the task as a whole waits.
 	Step string
 	Kind Waiting
-	// Operation and Agent are those of the attempt that a step waits to repeat; empty if it waits for something else.
-	Operation Operation
-	Agent     string
+	// Call is that of the attempt that a step waits to repeat; empty if it waits for something else.
+	Call Call
 	// Since and Until are zero if the state does not have them.
 	Since, Until Instant
 }
@@ -127,10 +129,10 @@ func undoWaits(t *Task, now Instant) bool {
 func (s *Step) again(now Instant) (w WaitReason, waits bool) {
 	switch u := s.Undo; {
 	case u != nil && u.State == StepStateWaiting && u.RetryAt > now:
-		return WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Operation: Undo, Agent: u.Agent, Until: u.RetryAt}, true
+		return WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Call: s.Call(Undo), Until: u.RetryAt}, true
 	case u == nil && s.State == StepStateWaiting && s.Wait == nil && s.RetryAt > now:
 		kind := WaitingAgain(s.Error, s.Tries == 0 && s.CoolDowns > 0)
-		return WaitReason{Step: s.Path, Kind: kind, Operation: Do, Agent: s.Agent, Until: s.RetryAt}, true
+		return WaitReason{Step: s.Path, Kind: kind, Call: s.Call(Do), Until: s.RetryAt}, true
 	}
 	return w, false
 }
@@ -170,8 +172,8 @@ func CountWaits(t *Task, now Instant) (counts []WaitCount) {
 
 // Availability is what a node knows of the agents for which steps are queued.
 type Availability struct {
-	// Offered says whether a live instance offers the operation of an agent.
-	Offered func(agent string, op Operation) bool
+	// Offered says whether a live instance offers an operation of an agent.
+	Offered func(Call) bool
 	// Paused says whether an operator paused an agent.
 	Paused func(agent string) bool
 	// Missing are the operations that steps wait for because nobody offers them or no broker takes requests for them.
@@ -179,18 +181,15 @@ type Availability struct {
 }
 
 // QueuedFor says what the steps in the queue of an agent's operation wait for, and what is known of that.
-func (a *Availability) QueuedFor(agent string, op Operation) (Waiting, Missing) {
+func (a *Availability) QueuedFor(c Call) (Waiting, Missing) {
 	var m Missing
-	for _, x := range a.Missing {
-		if x.Agent == agent && x.Operation == op {
-			m = x
-			break
-		}
+	if i := slices.IndexFunc(a.Missing, func(x Missing) bool { return x.Call() == c }); i >= 0 {
+		m = a.Missing[i]
 	}
 	switch {
-	case a.Paused(agent):
+	case a.Paused(c.Agent):
 		return WaitingPaused, m
-	case m.Behind || !a.Offered(agent, op):
+	case m.Behind || !a.Offered(c):
 		return WaitingAgent, m
 	}
 	return WaitingCapacity, m

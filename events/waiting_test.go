@@ -29,9 +29,9 @@ func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
 				{Path: "d", Agent: "x", State: events.StepStateWaiting, Tries: 1, RetryAt: now},
 			}},
 			[]events.WaitReason{
-				{Step: "a", Kind: events.WaitingRetry, Operation: events.Do, Agent: "x", Until: later},
-				{Step: "b", Kind: events.WaitingCoolDown, Operation: events.Do, Agent: "x", Until: later},
-				{Step: "c", Kind: events.WaitingAgent, Operation: events.Do, Agent: "x", Until: later},
+				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
+				{Step: "b", Kind: events.WaitingCoolDown, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
+				{Step: "c", Kind: events.WaitingAgent, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
 			},
 		},
 		"a signal and a sleep go on while the task is paused, a retry does not": {
@@ -60,7 +60,7 @@ func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
 			}},
 			[]events.WaitReason{
 				{Kind: events.WaitingQuiet, Until: later},
-				{Step: "a", Kind: events.WaitingRetry, Operation: events.Undo, Agent: "y", Until: later},
+				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "y", Operation: events.Undo}, Until: later},
 			},
 		},
 		"an attempt that runs ends before the quiet time counts": {
@@ -95,21 +95,24 @@ func TestWaitsAreCountedByKind(t *testing.T) {
 func TestAQueuedStepWaitsForWhatItsAgentLacks(t *testing.T) {
 	t.Parallel()
 	agents := events.Availability{
-		Offered: func(agent string, op events.Operation) bool { return agent != "gone" && op == events.Do },
+		Offered: func(c events.Call) bool { return c.Agent != "gone" && c.Operation == events.Do && c.Function != "none" },
 		Paused:  func(agent string) bool { return agent == "held" },
 		Missing: []events.Missing{{Agent: "slow", Operation: events.Do, Since: 5, Behind: true}, {Agent: "gone", Operation: events.Do, Since: 6}},
 	}
 	for _, c := range []struct {
-		agent string
-		op    events.Operation
+		call  events.Call
 		want  events.Waiting
 		since events.Instant
 	}{
-		{"busy", events.Do, events.WaitingCapacity, 0}, {"busy", events.Undo, events.WaitingAgent, 0}, {"gone", events.Do, events.WaitingAgent, 6},
-		{"slow", events.Do, events.WaitingAgent, 5}, {"held", events.Do, events.WaitingPaused, 0},
+		{events.Call{Agent: "busy", Operation: events.Do}, events.WaitingCapacity, 0},
+		{events.Call{Agent: "busy", Function: "none", Operation: events.Do}, events.WaitingAgent, 0},
+		{events.Call{Agent: "busy", Operation: events.Undo}, events.WaitingAgent, 0},
+		{events.Call{Agent: "gone", Operation: events.Do}, events.WaitingAgent, 6},
+		{events.Call{Agent: "slow", Operation: events.Do}, events.WaitingAgent, 5},
+		{events.Call{Agent: "held", Operation: events.Do}, events.WaitingPaused, 0},
 	} {
-		kind, missing := agents.QueuedFor(c.agent, c.op)
-		require.Equal(t, c.want, kind, "%s of %s", c.op, c.agent)
+		kind, missing := agents.QueuedFor(c.call)
+		require.Equal(t, c.want, kind, c.call)
 		require.Equal(t, c.since, missing.Since)
 	}
 }

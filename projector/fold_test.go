@@ -227,8 +227,8 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 		require.NoError(t, s.Commit(projector.Batch{Deltas: []*events.Delta{d}}))
 	}
 	require.NoError(t, s.CheckIndexes())
-	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Agents())
-	require.Equal(t, []projector.QueueLength{{Agent: "package", Operation: events.Do, Steps: 24}}, s.Partition(partition).QueueLengths())
+	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Queues())
+	require.Equal(t, []projector.QueueLength{{Call: events.Call{Agent: "package", Operation: events.Do}, Steps: 24}}, s.Partition(partition).QueueLengths())
 	require.Equal(t, map[events.Waiting]int64{events.WaitingSleep: 48}, s.Partition(partition).Waits())
 	rows, err := s.Partition(partition).Ready("package", events.Do, 100)
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ type meta struct {
 	Due, Wake int64
 	Unplanned int64
 	States    counts
-	// Ready counts the rows of the queue by agent and operation.
+	// Ready counts the rows of the queues by queue, and by do and undo.
 	Ready counts
 	// Waits counts what the steps wait for that are not in the queue.
 	Waits counts
@@ -49,7 +49,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 		m.Unplanned += n
 	}
 	for i := range k.Ready {
-		m.Ready.add(k.Ready[i].Agent, k.Ready[i].Operation, n)
+		m.Ready.add(k.Ready[i].Queue(), k.Ready[i].Operation, n)
 	}
 	for i := range k.Waits {
 		m.Waits.add(string(k.Waits[i].Kind), "", n*int64(k.Waits[i].N))
@@ -71,7 +71,7 @@ func (m *meta) live() int64 {
 	return n
 }
 
-// counts are numbers by name and, of the queue, operation. They are sorted and without zeros, so that equal counts are equal
+// counts are numbers by name and, of queues, do or undo. They are sorted and without zeros, so that equal counts are equal
 // slices. There are few of them, and each commit copies them.
 type counts []count
 

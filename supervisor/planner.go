@@ -402,7 +402,7 @@ func (p *planner) agenda(t *events.Task) (a events.Planned) {
 	p.dispatch.queue.push(list, now)
 	for _, r := range list {
 		if r.NotBefore <= now {
-			a.Ready = append(a.Ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
+			a.Ready = append(a.Ready, events.ReadyKey{Agent: r.Agent, Function: r.Function, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}
 	}
 	return a

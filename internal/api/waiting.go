@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -56,8 +55,8 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	paused := s.pauses.Paused()
 	agents := events.Availability{Offered: s.offers.Offered(), Missing: s.offers.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
 	for _, k := range queued {
-		kind, m := agents.QueuedFor(k.Agent, k.Operation)
-		w := WaitingDocument{Step: k.Path, Kind: kind, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent), Until: events.StartBy(t, k.Path, k.Operation)}
+		kind, m := agents.QueuedFor(k.Call())
+		w := WaitingDocument{Step: k.Path, Kind: kind, For: k.Call().String(), Until: events.StartBy(t, k.Path, k.Operation)}
 		switch {
 		case kind == events.WaitingPaused:
 			by := paused[k.Agent]
@@ -66,7 +65,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 				w.For += ", paused by " + who
 			}
 		case kind != events.WaitingAgent:
-		case agents.Offered(k.Agent, k.Operation):
+		case agents.Offered(k.Call()):
 			w.Since, w.For = m.Since, w.For+": the brokers take no requests for it"
 		case m.NoTopic != "":
 			w.Since, w.For = m.Since, w.For+": it has no work topic: "+m.NoTopic
@@ -90,7 +89,7 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 	case events.WaitingConcurrency:
 		return s.holders(ctx, t.Permit.Limit, now)
 	case events.WaitingAgent:
-		return fmt.Sprintf("%s of agent %s: its service is failing", w.Operation, w.Agent), nil
+		return w.Call.String() + ": its service is failing", nil
 	}
 	return "", nil
 }

@@ -39,7 +39,7 @@ func (m *waitingMetrics) Collect(ch chan<- prometheus.Metric) {
 			counts[kind] += n
 		}
 		for _, q := range partition.QueueLengths() {
-			kind, _ := agents.QueuedFor(q.Agent, q.Operation)
+			kind, _ := agents.QueuedFor(q.Call)
 			counts[kind] += q.Steps
 		}
 	}
