@@ -27,9 +27,9 @@ input: {type: object, required: [n], properties: {n: {type: integer}, extra: {ty
 defaults: {complete_within: 2s, retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo}}
 steps:
   a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  b: {needs: [a], agent: beta, with: {n: "${ input.n }"}, undo: {with: {id: "${ task.id }"}, retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
+  b: {needs: [a], agent: beta, operation: hold, with: {n: "${ input.n }"}, undo: {with: {id: "${ task.id }"}, retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
   c: {needs: [a], agent: gamma, if: "${ input.extra == true }", undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  d: {needs: [b, c], agent: beta, pivot: true, with: {of: "${ steps.b.output.v }"}}
+  d: {needs: [b, c], agent: beta, operation: take, pivot: true, with: {of: "${ steps.b.output.v }"}}
   e: {needs: [d], agent: alpha}
 output: {n: "${ input.n }"}
 `, `
