@@ -306,7 +306,7 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 		w.saw(sawMissing)
 		for _, name := range functions[m.Agent] {
 			other := events.Call{Agent: m.Agent, Function: name, Operation: m.Operation}
-			if other != m.Call() && offered(s.offers[m.Agent], other) {
+			if m.Function != "" && other != m.Call() && offered(s.offers[m.Agent], other) {
 				w.saw(sawOneMissing)
 			}
 		}
