@@ -4496,6 +4496,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -4509,6 +4512,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<1)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4524,6 +4530,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4748,6 +4757,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4775,6 +4787,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4797,6 +4812,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4821,6 +4839,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -4842,6 +4863,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<2)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4860,6 +4884,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
