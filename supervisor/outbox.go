@@ -156,6 +156,8 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return append(list, permitEffects(x, f)...)
 	case *events.TaskProcessed, *events.TaskTerminated:
 		return append(x.schedules.endOf(f), permitEffects(x, f)...)
+	case *events.PermitBlocked:
+		return x.alert(t, f, blockedAlert(b))
 	case *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
 		return permitEffects(x, f)
 	case *events.ScheduleFired:

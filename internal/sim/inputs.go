@@ -72,7 +72,7 @@ func (q *inputs) put(in events.Input, r events.Record, m *meta) {
 		}
 	}
 	t.meta = append(t.meta, &c)
-	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit", "a request about a schedule", "the end of a task of a schedule"}[c.Kind], c.Task)
+	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit", "a request about a schedule", "the end of a task of a schedule", "a request about the limit"}[c.Kind], c.Task)
 	q.w.land(&t.topic, []events.Record{r})
 }
 

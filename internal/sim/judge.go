@@ -69,6 +69,7 @@ const (
 	InputPermit     InputKind = 5
 	InputSchedule   InputKind = 6
 	InputTaskEnd    InputKind = 7
+	InputLimit      InputKind = 8 // Task is the name of the limit, and Request says what it asks for
 )
 
 // Outcome says whether the input is a report about the attempt, in the first run of the task with this ticket.
@@ -205,6 +206,8 @@ func (j *Judge) needsFact(x *Input) string {
 		return j.needsPermitFact(&x.Permit)
 	case InputSchedule, InputTaskEnd:
 		return j.needsScheduleFact(x)
+	case InputLimit:
+		return j.needsLimitFact(x)
 	case InputRequest:
 		switch id := x.Request.ID; {
 		case j.WasHeld(x.Task, id): // it repeats a request that was held, and then consumed or expired

@@ -256,7 +256,7 @@ func (s *schedules) givenUp(of *events.Fact, b *events.EffectFailed) {
 	switch body := of.Body.(type) {
 	case *events.ScheduleFired:
 		s.lost[body.Task] = true
-		s.w.saw(sawScheduleStartRefused)
+		s.w.saw(sawStartRefused)
 	case *events.InputRejected:
 		s.lost[body.Submission] = s.lost[body.Submission] || b.Kind == events.EffectEnd
 	default:
