@@ -4658,6 +4658,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -4671,6 +4674,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<1)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4686,6 +4692,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4910,6 +4919,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4937,6 +4949,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4959,6 +4974,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4983,6 +5001,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -5004,6 +5025,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<2)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -5022,6 +5046,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }

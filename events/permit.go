@@ -158,16 +158,6 @@ func releasePermit(t *Task, f *Fact, b *PermitReleased) error {
 	return nil
 }
 
-// Release makes a fact that ends the task release its permit.
-func Release(t *Task, b Body) {
-	switch b := b.(type) {
-	case *TaskProcessed:
-		b.Release = OpenPermit(t)
-	case *TaskUndone:
-		b.Release = OpenPermit(t)
-	}
-}
-
 // releaseOf returns the release in a fact that ends a task.
 func releaseOf(b Body) *PermitReleased {
 	switch b := b.(type) {

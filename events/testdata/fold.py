@@ -344,6 +344,7 @@ class Error(Entity):
 
 
 TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
+SILENT = '{"class":"timeout","message":"its heartbeat was missed: neither progress nor a report came in time"}'
 LAPSED = '{"class":"timeout","message":"its time was over"}'
 
 
@@ -544,7 +545,8 @@ class State:
     def PermitReleased(self, t, body, time):
         t["permit"].clear_of("state", "at")
 
-    def release(self, t, body, time):
+    def ends(self, t, body, time):
+        assert body.get("schedule", "0") == t["schedule"]
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -676,7 +678,10 @@ class State:
             s.update(state='"timed_out"', continued="true")
 
     def Timeout(self, t, body, time):
-        body = dict(body, error=TIMEOUT if body["attempt"] != "0" else LAPSED)
+        error, s = TIMEOUT if body["attempt"] != "0" else LAPSED, t.step(body["step"])
+        if body["attempt"] != "0" and body["operation"] == '"do"' and instant(s["complete_by"]) < instant(s.get("cap_by", "0")):
+            error = SILENT
+        body = dict(body, error=error)
         if body["operation"] == '"undo"':
             return self.CompensationFailed(t, body, time)
         if body["attempt"] == "0":
@@ -768,13 +773,13 @@ class State:
             t.turn_back('"the deadline passed"')
 
     def TaskProcessed(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.update(state='"processed"', ended_at=time)
         t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
 
     def TaskParked(self, t, body, time):
@@ -801,7 +806,7 @@ class State:
         t.go_on(time)
 
     def TaskTerminated(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
         t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")

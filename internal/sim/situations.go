@@ -252,6 +252,8 @@ func (q *inputs) seePassed(m *meta) {
 		w.saw(sawRequestTwice)
 	case InputPermit:
 		w.saw(sawPermitPassed)
+	case InputTaskEnd, InputSchedule:
+		w.saw(sawScheduleRepeat)
 	case InputLimit:
 		w.saw(sawLimitAskedTwice)
 	case InputReport:
