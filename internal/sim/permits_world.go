@@ -126,8 +126,8 @@ func (p *partition) permits(f *events.Fact) {
 	}
 }
 
-// keepsWaiting names a parked task that has a permit for which others wait, and about which no alert was raised since it was parked; "" if there is
-// none.
+// keepsWaiting names a parked task that has a permit for which others wait, and about which no alert was raised since it was parked; "" without
+// one.
 func keepsWaiting(w *World) (id string) {
 	for _, p := range w.parts {
 		p.state.Loaded(func(t *events.Task) bool {
