@@ -140,7 +140,7 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 		return nil
 	}
 	before := len(r.faults)
-	known := []string{"all", "state", "workflow", "label", "since", "until"}
+	known := []string{"all", "state", "workflow", "label", "since", "until", "failed_step", "error_code", "older_than"}
 	err := r.x.readMembers(data, known, func(name string, raw json.RawMessage) {
 		at, ok := "/filter/"+name, true
 		if list, texts := textsOf(raw); texts && (len(list) == 0 || slices.Contains(list, "")) {
@@ -156,6 +156,12 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 			ok = json.Unmarshal(raw, &f.Since) == nil
 		case "until":
 			ok = json.Unmarshal(raw, &f.Until) == nil
+		case "failed_step":
+			ok = json.Unmarshal(raw, &f.FailedStep) == nil
+		case "error_code":
+			ok = json.Unmarshal(raw, &f.ErrorCode) == nil
+		case "older_than":
+			ok = json.Unmarshal(raw, &f.OlderThan) == nil
 		case "label":
 			f.Label, ok = textsOf(raw)
 			for _, l := range f.Label {
@@ -184,6 +190,9 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 	}
 	if _, _, err := (&events.JobFilter{Until: f.Until}).Window(0); err != nil {
 		r.fault("/filter/until", "%s", err)
+	}
+	if _, err := (&events.JobFilter{OlderThan: f.OlderThan}).Match(0); err != nil {
+		r.fault("/filter/older_than", "%s", err)
 	}
 	switch {
 	case len(r.faults) > before:
