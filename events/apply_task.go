@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (s *State) foldTask(f *Fact) error {
 		return t.ended(f)
 	case *TaskPaused, *TaskResumed:
 		return t.pausing(f)
-	case *PermitAsked, *PermitGranted, *PermitReleased:
+	case *PermitAsked, *PermitGranted, *PermitReleased, *PermitBlocked:
 		return permitFact(t, f)
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
@@ -84,7 +85,7 @@ func cancelled(t *Task, b *CancelRequested) {
 
 // ended ends the task.
 func (t *Task) ended(f *Fact) error {
-	if err := releasePermit(t, f, releaseOf(f.Body)); err != nil {
+	if err := errors.Join(releasePermit(t, f, releaseOf(f.Body)), namesSchedule(t, f)); err != nil {
 		return err
 	}
 	if b, ok := f.Body.(*TaskTerminated); ok {

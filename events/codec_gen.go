@@ -1016,6 +1016,10 @@ func (v *Limit) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"max":`, int64(v.Max))
 	w.Int(`,"version":`, int64(v.Version))
+	if v.Paused != nil {
+		w.Literal(`,"paused":`)
+		v.Paused.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1031,11 +1035,111 @@ func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
 		case "version":
 			r.Once(&seen, 1<<2)
 			v.Version = r.Int()
+		case "paused":
+			r.Once(&seen, 1<<3)
+			v.Paused = new(Paused)
+			v.Paused.read(r)
 		default:
 			r.Doubt()
 		}
 	}
 	return seen
+}
+
+func (v *LimitPaused) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitPaused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitPaused) size() int {
+	n := 22
+	n += 2 + len(v.Limit)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *LimitResumed) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitResumed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitResumed) size() int {
+	n := 22
+	n += 2 + len(v.Limit)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
 }
 
 func (v *Link) write(w *jsontext.Writer) {
@@ -1533,6 +1637,48 @@ func (v *PermitAsked) size() int {
 	return n
 }
 
+func (v *PermitBlocked) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.Int(`,"waiting":`, int64(v.Waiting))
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitBlocked) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "waiting":
+			r.Once(&seen, 1<<2)
+			v.Waiting = r.Int()
+		case "since":
+			r.Once(&seen, 1<<3)
+			v.Since.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitBlocked) size() int {
+	n := 39
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	n += 5
+	n += 26
+	return n
+}
+
 func (v *PermitGranted) write(w *jsontext.Writer) {
 	w.Text(`{"limit":`, v.Limit)
 	w.Literal(`,"link":`)
@@ -1664,6 +1810,9 @@ func (v *PermitsDecided) write(w *jsontext.Writer) {
 		w.Literal(`,"granted":`)
 		v.Granted.write(w)
 	}
+	if v.Waiting != 0 {
+		w.Int(`,"waiting":`, int64(v.Waiting))
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1689,6 +1838,9 @@ func (v *PermitsDecided) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Granted = new(Link)
 			v.Granted.read(r)
+		case "waiting":
+			r.Once(&seen, 1<<5)
+			v.Waiting = r.Int()
 		default:
 			r.Doubt()
 		}
@@ -1711,6 +1863,9 @@ func (v *PermitsDecided) size() int {
 	}
 	if v.Granted != nil {
 		n += 11 + v.Granted.size()
+	}
+	if v.Waiting != 0 {
+		n += 11 + 5
 	}
 	return n
 }
@@ -4456,6 +4611,10 @@ func (v *TaskPermit) write(w *jsontext.Writer) {
 		w.Literal(`,"at":`)
 		v.At.write(w)
 	}
+	if v.BlockedAt != 0 {
+		w.Literal(`,"blocked_at":`)
+		v.BlockedAt.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4480,6 +4639,9 @@ func (v *TaskPermit) read(r *jsontext.Reader) (seen uint64) {
 		case "at":
 			r.Once(&seen, 1<<5)
 			v.At.read(r)
+		case "blocked_at":
+			r.Once(&seen, 1<<6)
+			v.BlockedAt.read(r)
 		default:
 			r.Doubt()
 		}
@@ -4496,6 +4658,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -4509,6 +4674,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<1)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4524,6 +4692,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4748,6 +4919,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4775,6 +4949,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4797,6 +4974,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4821,6 +5001,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -4842,6 +5025,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<2)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4860,6 +5046,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }

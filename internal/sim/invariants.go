@@ -28,6 +28,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.inputs.reported(f)
 	p.sagas.judge(f)
 	p.permits(f)
+	p.schedules.judge(f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -168,6 +169,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.moves(t)
 	}
 	p.answers.after(f)
+	p.schedules.after(f)
 	for _, kind := range EffectsOf(f) {
 		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind, p.w.opt.Partitions)})
 	}

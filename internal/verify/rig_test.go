@@ -213,6 +213,23 @@ func (r *rig) request(kind events.Verb, task, id string) {
 	r.produce(r.topics.Reports(), -1, rec)
 }
 
+// holdLimit sends requests about the limit of the workflow keyed.
+func (r *rig) holdLimit(kind string, ids ...string) {
+	for _, id := range ids {
+		rec, err := events.EncodeLimitRequest(events.LimitRequest{ID: id, Limit: "concurrency/keyed/one"}, kind, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
+		require.NoError(r.t, err)
+		r.produce(r.topics.Reports(), -1, rec)
+	}
+}
+
+// goOn resumes the paused limit and retries the parked tasks.
+func (r *rig) goOn() {
+	r.holdLimit(events.TypeLimitResume, "p3")
+	for i := 1; i <= 4; i++ {
+		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
+	}
+}
+
 // signal sends a signal to the input that a producer writes.
 func (r *rig) signal(task, id, name string) {
 	q := events.Request{ID: id, Kind: events.RequestSignal, Task: task, Signal: name, Payload: json.RawMessage(`{"by":"` + id + `"}`)}
@@ -356,6 +373,7 @@ func play(t *testing.T) *recorded {
 		}
 	}
 	submit("sig", 1, 4)
+	r.holdLimit(events.TypeLimitPause, "p1", "p2") // the second one changes nothing
 	submit("key", 1, 4)
 	submit("ok", 1, 3) // duplicates
 	for i := 1; i <= 3; i++ {
@@ -366,9 +384,7 @@ func play(t *testing.T) *recorded {
 		r.produce(r.topics.Reports(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage")})
 	}
 	r.until("parked tasks", func(w *recorded) bool { return w.has(events.NameTaskParked, "reopen-") == 4 })
-	for i := 1; i <= 4; i++ {
-		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
-	}
+	r.goOn()
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {

@@ -96,6 +96,9 @@ const (
 	Fail     Kind = 12
 	// Signal sends the signal go to the task, through submissions.
 	Signal Kind = 13
+	// PauseLimit and ResumeLimit are about the limit that Task names.
+	PauseLimit  Kind = 14
+	ResumeLimit Kind = 15
 )
 
 // Client describes an input that clients send.
