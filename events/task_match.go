@@ -1,7 +1,9 @@
 package events
 
-// TaskMatch selects tasks by why they do not go on. The zero value selects all.
+// TaskMatch selects tasks by why they do not go on, and by what started them. The zero value selects all.
 type TaskMatch struct {
+	// Schedule is the schedule that started the tasks.
+	Schedule string
 	// FailedStep is a step whose last attempt, or that of its undo, has failed. ErrorCode is the code of that error, or its class.
 	FailedStep, ErrorCode string
 	// ChangedBy is until when a task must have changed last; zero means no limit.
@@ -13,7 +15,7 @@ func (m TaskMatch) OfSteps() bool { return m.FailedStep != "" || m.ErrorCode != 
 
 // Fits says whether a task is selected.
 func (m TaskMatch) Fits(t *Task) bool {
-	if m.ChangedBy != 0 && t.UpdatedAt > m.ChangedBy {
+	if m.ChangedBy != 0 && t.UpdatedAt > m.ChangedBy || m.Schedule != "" && t.Schedule != m.Schedule {
 		return false
 	}
 	if !m.OfSteps() {

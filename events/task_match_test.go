@@ -11,17 +11,17 @@ import (
 func TestAMatchIsAboutStepsThatStandWithAnError(t *testing.T) {
 	t.Parallel()
 	busy, silent := &events.Error{Class: events.ClassRetryable, Code: "http_503"}, &events.Error{Class: events.ClassTimeout}
-	task := &events.Task{UpdatedAt: 1000, Steps: []*events.Step{
+	task := &events.Task{UpdatedAt: 1000, Schedule: "daily", Steps: []*events.Step{
 		{Path: "reserve", Undo: &events.UndoState{Error: busy}}, {Path: "charge", Error: silent}, {Path: "ship"},
 	}}
 	for _, m := range []events.TaskMatch{
-		{}, {FailedStep: "charge"}, {FailedStep: "reserve"}, {ErrorCode: "http_503"}, {ErrorCode: "timeout"}, {FailedStep: "charge", ErrorCode: "timeout"},
+		{}, {Schedule: "daily", FailedStep: "charge"}, {FailedStep: "charge"}, {FailedStep: "reserve"}, {ErrorCode: "http_503"}, {ErrorCode: "timeout"}, {FailedStep: "charge", ErrorCode: "timeout"},
 		{ChangedBy: 1000}, {FailedStep: "reserve", ErrorCode: "retryable", ChangedBy: 2000},
 	} {
 		require.True(t, m.Fits(task), "%+v", m)
 	}
 	for _, m := range []events.TaskMatch{
-		{FailedStep: "ship"}, {FailedStep: "other"}, {ErrorCode: "http_500"}, {FailedStep: "charge", ErrorCode: "http_503"}, {ChangedBy: 999},
+		{Schedule: "weekly"}, {FailedStep: "ship"}, {FailedStep: "other"}, {ErrorCode: "http_500"}, {FailedStep: "charge", ErrorCode: "http_503"}, {ChangedBy: 999},
 		{FailedStep: "charge", ChangedBy: 999},
 	} {
 		require.False(t, m.Fits(task), "%+v", m)
@@ -45,4 +45,5 @@ func TestOlderThanCountsFromTheOpeningOfAJob(t *testing.T) {
 	require.False(t, (&events.JobFilter{OlderThan: "1h"}).Empty())
 	require.False(t, (&events.JobFilter{FailedStep: "x"}).Empty())
 	require.False(t, (&events.JobFilter{ErrorCode: "x"}).Empty())
+	require.False(t, (&events.JobFilter{Schedule: "x"}).Empty())
 }

@@ -140,7 +140,7 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 		return nil
 	}
 	before := len(r.faults)
-	known := []string{"all", "state", "workflow", "label", "since", "until", "failed_step", "error_code", "older_than"}
+	known := []string{"all", "state", "workflow", "label", "since", "until", "schedule", "failed_step", "error_code", "older_than"}
 	err := r.x.readMembers(data, known, func(name string, raw json.RawMessage) {
 		at, ok := "/filter/"+name, true
 		if list, texts := textsOf(raw); texts && (len(list) == 0 || slices.Contains(list, "")) {
@@ -156,6 +156,8 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 			ok = json.Unmarshal(raw, &f.Since) == nil
 		case "until":
 			ok = json.Unmarshal(raw, &f.Until) == nil
+		case "schedule":
+			ok = json.Unmarshal(raw, &f.Schedule) == nil
 		case "failed_step":
 			ok = json.Unmarshal(raw, &f.FailedStep) == nil
 		case "error_code":

@@ -34,7 +34,7 @@ const (
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
 	"id", "run", "workflow", "version", "state", "priority", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "not_before",
-	"locked_by", "failure_count", "reason", "paused",
+	"locked_by", "failure_count", "reason", "paused", "schedule",
 }
 
 // wholeMembers are the others.
@@ -59,6 +59,7 @@ type ListQuery struct {
 	Label    []string  `query:"label,explode" doc:"key:value; several must all be there"`
 	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Schedule string    `query:"schedule" doc:"Only the tasks that this schedule started. A page may then be short, or empty, and still have a next"`
 	Failed   string    `query:"failed_step" doc:"The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next"`
 	Code     string    `query:"error_code" doc:"The code of such an error, or its class: with failed_step of that step, otherwise of any" example:"http_503"`
 	Older    string    `query:"older_than" doc:"Has not changed since this instant, or for this long" example:"1h"`
@@ -266,7 +267,7 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	if q.Until, err = s.instant(in.Until); err != nil {
 		fault("until", "%s", err)
 	}
-	q.Match = events.TaskMatch{FailedStep: in.Failed, ErrorCode: in.Code}
+	q.Match = events.TaskMatch{Schedule: in.Schedule, FailedStep: in.Failed, ErrorCode: in.Code}
 	if q.Match.ChangedBy, err = s.instant(in.Older); err != nil {
 		fault("older_than", "%s", err)
 	}
@@ -328,6 +329,7 @@ func (q *Query) values() url.Values {
 	set("workflow", q.Workflow)
 	set("cursor", q.Cursor)
 	set("request", q.Request)
+	set("schedule", q.Match.Schedule)
 	set("failed_step", q.Match.FailedStep)
 	set("error_code", q.Match.ErrorCode)
 	set("fields", strings.Join(q.Fields, ","))

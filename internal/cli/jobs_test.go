@@ -157,12 +157,13 @@ func TestAVerbIsAskedOfTheTasksThatStandWithAnError(t *testing.T) {
 	e := parked(t)
 	for id, code := range map[string]string{"a": "http_503", "b": "http_402"} {
 		e.Change(id, &events.TaskParked{}, func(t *events.Task) {
+			t.Schedule = "daily-" + id
 			t.Steps = []*events.Step{{Path: "reserve", State: events.StepStateFailed, Error: &events.Error{Class: events.ClassPermanent, Code: code, Message: "no"}}}
 		})
 	}
 	for flags, want := range map[string]string{
 		"--failed-step reserve": "b a", "--failed-step reserve --error-code http_503": "a", "--error-code permanent": "b a", "--error-code timeout": "",
-		"--failed-step ship": "", "--older-than 1h": "", "--older-than 0s --state parked": "c b a", "--older-than 2099-01-01T00:00:00Z": "d c b a",
+		"--schedule daily-a": "a", "--schedule other": "", "--failed-step ship": "", "--older-than 1h": "", "--older-than 0s --state parked": "c b a", "--older-than 2099-01-01T00:00:00Z": "d c b a",
 	} {
 		r := e.run(append([]string{"task", "list"}, strings.Fields(flags)...)...)
 		require.Equal(t, 0, r.code, r.err)
