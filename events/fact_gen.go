@@ -32,6 +32,7 @@ var names = []Name{
 	NameRequestHeld,
 	NameRequestRefused,
 	NameDeadlinePassed,
+	NameSoftLimitPassed,
 	NameTaskProcessed,
 	NameTaskUndone,
 	NameTaskParked,
@@ -89,6 +90,7 @@ func (*SignalReceived) Name() Name      { return NameSignalReceived }
 func (*RequestHeld) Name() Name         { return NameRequestHeld }
 func (*RequestRefused) Name() Name      { return NameRequestRefused }
 func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
+func (*SoftLimitPassed) Name() Name     { return NameSoftLimitPassed }
 func (*TaskProcessed) Name() Name       { return NameTaskProcessed }
 func (*TaskUndone) Name() Name          { return NameTaskUndone }
 func (*TaskParked) Name() Name          { return NameTaskParked }
@@ -171,6 +173,8 @@ func NewBody(n Name) (Body, error) {
 		return new(RequestRefused), nil
 	case NameDeadlinePassed:
 		return new(DeadlinePassed), nil
+	case NameSoftLimitPassed:
+		return new(SoftLimitPassed), nil
 	case NameTaskProcessed:
 		return new(TaskProcessed), nil
 	case NameTaskUndone:
@@ -288,6 +292,8 @@ func nameOf(b []byte) Name {
 		return NameRequestRefused
 	case NameDeadlinePassed:
 		return NameDeadlinePassed
+	case NameSoftLimitPassed:
+		return NameSoftLimitPassed
 	case NameTaskProcessed:
 		return NameTaskProcessed
 	case NameTaskUndone:
@@ -403,6 +409,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *RequestRefused:
 		b.write(w)
 	case *DeadlinePassed:
+		b.write(w)
+	case *SoftLimitPassed:
 		b.write(w)
 	case *TaskProcessed:
 		b.write(w)
@@ -521,6 +529,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *DeadlinePassed:
 		b.read(r)
+	case *SoftLimitPassed:
+		b.read(r)
 	case *TaskProcessed:
 		b.read(r)
 	case *TaskUndone:
@@ -637,6 +647,8 @@ func bodySize(body Body) int {
 	case *RequestRefused:
 		return b.size()
 	case *DeadlinePassed:
+		return b.size()
+	case *SoftLimitPassed:
 		return b.size()
 	case *TaskProcessed:
 		return b.size()

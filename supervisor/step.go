@@ -41,6 +41,9 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 		Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
 		Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
 	}
+	if number == 1 {
+		b.RemindAfter = s.RemindAfter
+	}
 	if s.Heartbeat > 0 {
 		b.Heartbeat, b.CapBy, b.CompleteBy = s.Heartbeat, completeBy, min(completeBy, p.stamp().Add(s.Heartbeat.Std()))
 		if at := t.Step(r.Path); at != nil {

@@ -32,6 +32,7 @@ type saga struct {
 	datedAt, toldAt events.Instant
 	reminders       int
 	early           early
+	soft            sagaSoft
 	// parkDue says that a verdict asks for an operator, for the step parkStep.
 	parkDue  bool
 	parkStep string
@@ -90,10 +91,12 @@ type sagaStep struct {
 	epoch events.Epoch
 	// wait is nil unless it waits, and nobody does it.
 	wait *sagaWait
+	soft sagaSoft
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
 	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
+	g.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -191,6 +194,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return g.answers(f, body)
 	case *events.NotBeforePassed, *events.DeadlinePassed:
 		return a.passes(g, f)
+	case *events.SoftLimitPassed:
+		return a.passesSoft(g, f, b)
 	case *events.TaskProcessed:
 		return cmp.Or(g.releases(b.Release), g.ends(b))
 	case *events.TaskUndone:
@@ -250,7 +255,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	if why := s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt); why != "" {
+	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt), s.beginsSoft(f, b.RemindAfter)); why != "" {
 		return why
 	}
 	if b.Heartbeat > 0 && !bytes.Equal(b.Progress, s.progress) {
@@ -469,7 +474,7 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore || !g.permit.agrees(t) {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore || g.soft.at != t.SoftAt || !g.permit.agrees(t) {
 		plain := *g
 		plain.def, plain.steps, plain.kept, plain.permit = nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
@@ -486,7 +491,7 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
 			plain.def, plain.wait = nil, nil
