@@ -97,12 +97,7 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	if t.NotBefore != 0 && !t.Halted() && (k.Wake == 0 || k.Wake > t.NotBefore) {
 		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its not_before", s.node.name, p.id, t.ID)
 	}
-	if t.RemindAt != 0 && (k.Wake == 0 || k.Wake > t.RemindAt) {
-		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its reminder", s.node.name, p.id, t.ID)
-	}
-	if soft, ok := softTimer(t); ok && (k.Wake == 0 || k.Wake > soft) {
-		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its soft limit", s.node.name, p.id, t.ID)
-	}
+	p.remembers(s, t, &k)
 	for _, m := range t.Timers() {
 		if m.Kind == events.TimerStartBy {
 			wakes(m.Due, "the start limit of its step "+m.Path)
@@ -147,6 +142,16 @@ func (p *partition) readsItsWrites(s *slot) {
 			if _, known := s.store.Keys(m.Task); !known && g != nil && g.accepted < s.store.Next() {
 				p.w.fail("%s/%d has passed the submission of %q at %d and does not know the task", s.node.name, p.id, m.Task, o)
 			}
+		}
+	}
+}
+
+// remembers checks that the keys of a committed task wake its owner for the alerts that are due at a time.
+func (p *partition) remembers(s *slot, t *events.Task, k *events.Keys) {
+	soft, _ := softTimer(t)
+	for what, at := range map[string]events.Instant{"reminder": t.RemindAt, "soft limit": soft} {
+		if at != 0 && (k.Wake == 0 || k.Wake > at) {
+			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its %s", s.node.name, p.id, t.ID, what)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (s *story) pivot() *step {
 }
 
 // compensated takes the end of an undo.
-func (t *telling) compensated(b *events.Compensated) {
+func compensated(t *telling, b *events.Compensated) {
 	if b.Request != "" {
 		t.compensatedByHand(b)
 	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
@@ -207,7 +207,7 @@ func (t *telling) tell() {
 	case *events.CompensationStarted:
 		t.undoStarted(b)
 	case *events.Compensated:
-		t.compensated(b)
+		compensated(t, b)
 	case *events.CompensationFailed:
 		if b.Request != "" {
 			t.requested(b.Request)
