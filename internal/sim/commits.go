@@ -149,9 +149,12 @@ func (p *partition) readsItsWrites(s *slot) {
 // remembers checks that the keys of a committed task wake its owner for the alerts that are due at a time.
 func (p *partition) remembers(s *slot, t *events.Task, k *events.Keys) {
 	soft, _ := softTimer(t)
-	for what, at := range map[string]events.Instant{"reminder": t.RemindAt, "soft limit": soft} {
-		if at != 0 && (k.Wake == 0 || k.Wake > at) {
-			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its %s", s.node.name, p.id, t.ID, what)
+	for _, x := range []struct {
+		what string
+		at   events.Instant
+	}{{"reminder", t.RemindAt}, {"soft limit", soft}} {
+		if x.at != 0 && (k.Wake == 0 || k.Wake > x.at) {
+			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its %s", s.node.name, p.id, t.ID, x.what)
 		}
 	}
 }
