@@ -35,11 +35,11 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
 	startBy := p.startBy(t, r, s.Within)
 	if r.Operation == events.Undo {
-		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output}, nil
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil
 	}
 	b := &events.StepStarted{
 		Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
-		Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
+		Input: s.Input, Run: t.RunOf(r.Path), Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
 	}
 	if s.Heartbeat > 0 {
 		b.Heartbeat, b.CapBy, b.CompleteBy = s.Heartbeat, completeBy, min(completeBy, p.stamp().Add(s.Heartbeat.Std()))
@@ -72,8 +72,10 @@ func (p *planner) late(t *events.Task, r events.Ready) bool {
 // attemptAfter returns the number of the next attempt.
 func attemptAfter(t *events.Task, path string, op events.Operation) int {
 	switch s := t.Step(path); {
-	case s == nil || op == events.Undo && s.Undo == nil:
+	case s == nil:
 		return 1
+	case op == events.Undo && s.Undo == nil:
+		return s.EarlierUndos + 1
 	case op == events.Undo:
 		return s.Undo.Attempt + 1
 	default:
@@ -86,11 +88,14 @@ func workOf(f *events.Fact) (events.Work, bool) {
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		return events.Work{
-			Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
+			//mutant:work-has-the-run-of-its-fact
+			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
 			Heartbeat: b.Heartbeat, CapBy: b.CapBy, Progress: b.Progress,
 		}, true
 	case *events.CompensationStarted:
-		return events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}, true
+		return events.Work{
+			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output,
+		}, true
 	}
 	return events.Work{}, false
 }

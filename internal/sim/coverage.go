@@ -92,6 +92,10 @@ const (
 	sawPausedUndoing
 	sawResumed
 	sawTerminated
+	sawRerunEnded
+	sawRerunParked
+	sawRerunUndoes
+	sawRunBegun
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -296,6 +300,10 @@ var named = [situations]struct {
 	sawPaused:             {name: "a task is paused"},
 	sawPausedUndoing:      {name: "a task is paused while it is undone", rare: true},
 	sawResumed:            {name: "a paused task is resumed"},
+	sawRerunEnded:         {name: "a task that has ended is rerun"},
+	sawRerunParked:        {name: "a parked task is rerun"},
+	sawRerunUndoes:        {name: "steps are undone because they are to run once more"},
+	sawRunBegun:           {name: "another run of a task begins"},
 	sawTerminated:         {name: "a task is terminated", rare: true},
 	sawRequestTwice:       {name: "a request comes twice"},
 	sawRetryParked:        {name: "a parked task is retried"},

@@ -18,7 +18,10 @@ type saga struct {
 	def                    *scheduler.Definition
 	input                  json.RawMessage
 	ended, undoing, parked bool
-	pivotPassed            bool
+	// run is the latest run, and rerun what is to run once more when it is undone.
+	run         int
+	rerun       *events.TaskRerun
+	pivotPassed bool
 	// accepted is the offset of the fact that accepted it.
 	accepted int64
 	// requests are the judged requests.
@@ -59,12 +62,15 @@ type sagas struct {
 }
 
 type sagaStep struct {
-	def     *scheduler.Step
-	agent   string
-	attempt int
-	running bool
-	done    bool
-	skipped bool
+	def   *scheduler.Step
+	agent string
+	// known says that it has left not_started. run is its run; earlier and earlierUndos count the attempts before that.
+	known                      bool
+	run, earlier, earlierUndos int
+	attempt                    int
+	running                    bool
+	done                       bool
+	skipped                    bool
 	// queued says that it must start in time and has not started, and continued that the task went on without it.
 	queued, continued bool
 	touched           bool // some attempt may have had an effect
@@ -93,10 +99,10 @@ type sagaStep struct {
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
+	g := &saga{run: 1, def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
 	if g.def != nil {
 		for i := range g.def.Steps {
-			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
+			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i], run: 1}
 		}
 	}
 	return g
@@ -138,7 +144,7 @@ func (a *sagas) judge(f *events.Fact) {
 	switch {
 	case g == nil:
 		a.w.fail("INV1: %s of task %q, which this partition does not have", body.Name(), f.Task)
-	case g.ended:
+	case g.ended && body.Name() != events.NameTaskRerun:
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
 		if why := a.tells(g, f, body); why != "" {
@@ -150,6 +156,7 @@ func (a *sagas) judge(f *events.Fact) {
 
 // tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
+	g.meets(body)
 	if why, so := g.tellsByHand(f); so {
 		return why
 	}
@@ -214,6 +221,10 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		g.reopens(f, b)
 	case *events.TimeCorrected:
 		a.corrects(g, b.To)
+	case *events.TaskRerun:
+		return a.reruns(g, f, b)
+	case *events.RunBegun:
+		return a.runBegins(g, f, b)
 	}
 	return ""
 }
@@ -231,13 +242,13 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "a step starts without the permit that its task needs"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
-	case b.Attempt != s.attempt+1:
+	case b.Attempt != s.attempt+1 || events.RunOf(b.Run) != s.run:
 		return "INV7: an attempt is numbered wrong"
 	case f.Time < s.notBefore:
 		return "a step starts again before its time"
 	case s.startBy != 0 && f.Time >= s.startBy:
 		return "a step starts although its time is over"
-	case s.def.StartWithin > 0 && s.attempt == 0 && !s.queued:
+	case s.def.StartWithin > 0 && !s.attempted() && !s.queued:
 		return "a step that must start in time starts without being queued"
 	case a.cancelled[f.Task]:
 		return "a step starts although a cancel was held before the task was accepted"
@@ -250,7 +261,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	if why := s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt); why != "" {
+	if why := s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier); why != "" {
 		return why
 	}
 	if b.Heartbeat > 0 && !bytes.Equal(b.Progress, s.progress) {
@@ -364,7 +375,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	switch {
 	case g.paused:
 		return "a step is skipped in a paused task"
-	case s == nil || s.running || s.done || s.continued || s.attempt > 0 || s.wait != nil:
+	case s == nil || s.running || s.done || s.continued || s.attempted() || s.wait != nil:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
@@ -391,7 +402,9 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
 		return "an undo that is not needed starts"
-	case b.Attempt != own.undo+1:
+	case g.rerun != nil && !slices.Contains(g.rerun.Steps, b.Step):
+		return "a step is undone that is not to run once more"
+	case b.Attempt != own.undo+1 || events.RunOf(b.Run) != own.run:
 		return "INV7: an attempt is numbered wrong"
 	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
 		return "the start of an undo differs from its workflow"
@@ -410,7 +423,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		switch {
 		case s.running || s.undoRuns:
 			return "an undo starts while another attempt of the task runs"
-		case s == own || s.def.Undo == nil || !s.touched || s.undone:
+		case s == own || s.def.Undo == nil || !s.touched || s.undone || g.rerun != nil && !slices.Contains(g.rerun.Steps, id):
 		case turn >= 0 && (!s.done || slices.Index(g.completed, id) > turn):
 			return "an undo starts before its turn"
 		}
@@ -418,7 +431,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	if own.back.startBy != 0 && f.Time >= own.back.startBy {
 		return "an undo starts although its time is over"
 	}
-	if why := own.back.begins(f, b.StartBy, own.def.Undo.Retry.Within, own.undo); why != "" {
+	if why := own.back.begins(f, b.StartBy, own.def.Undo.Retry.Within, own.undo-own.earlierUndos); why != "" {
 		return why
 	}
 	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy = b.Attempt, true, b.Agent, f.Time, b.CompleteBy
@@ -443,7 +456,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 }
 
 func (g *saga) endsUndone() string {
-	if !g.undoing || g.parked || g.paused {
+	if !g.undoing || g.parked || g.paused || g.rerun != nil {
 		return "a task that was not being undone ends undone"
 	}
 	for _, s := range g.steps {
@@ -469,16 +482,16 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore || !g.permit.agrees(t) {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.run != t.Run || (g.rerun != nil) != (t.Rerun != nil) || g.early.until != t.NotBefore || !g.permit.agrees(t) {
 		plain := *g
-		plain.def, plain.steps, plain.kept, plain.permit = nil, nil, nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept, plain.permit, plain.rerun = nil, nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
 		s := g.steps[id]
 		x := t.Step(id)
 		if x == nil {
-			if s.attempt > 0 {
+			if s.known {
 				a.w.fail("INV2: step %q of task %q is lost", id, t.ID)
 			}
 			continue
@@ -486,7 +499,7 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || s.run != events.RunOf(x.Run) || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
 			plain.def, plain.wait = nil, nil

@@ -96,6 +96,8 @@ const (
 	Fail     Kind = 12
 	// Signal sends the signal go to the task, through submissions.
 	Signal Kind = 13
+	// Rerun asks to rerun the task.
+	Rerun Kind = 14
 )
 
 // Client describes an input that clients send.
