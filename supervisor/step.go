@@ -50,13 +50,13 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	return b, nil
 }
 
-// startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt, or the first
-// one since an operator's retry.
+// startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt of the
+// run, or the first one since an operator's retry.
 func (p *planner) startBy(t *events.Task, r events.Ready, within events.Duration) events.Instant {
 	if within == 0 {
 		return 0
 	}
-	if by := events.StartBy(t, r.Path, r.Operation); by != 0 && attemptAfter(t, r.Path, r.Operation) > 1 {
+	if by := events.StartBy(t, r.Path, r.Operation); by != 0 && attempted(t, r.Path, r.Operation) {
 		return by
 	}
 	return p.stamp().Add(within.Std())
@@ -81,6 +81,15 @@ func attemptAfter(t *events.Task, path string, op events.Operation) int {
 	default:
 		return s.Attempt + 1
 	}
+}
+
+// attempted says whether an attempt of the operation has begun in the step's run.
+func attempted(t *events.Task, path string, op events.Operation) bool {
+	s := t.Step(path)
+	if s == nil || op == events.Undo {
+		return s != nil && s.Undo != nil && s.Undo.Attempt > s.EarlierUndos
+	}
+	return s.Attempted()
 }
 
 // workOf returns the work request that a fact has as its effect; false if it has none.

@@ -34,7 +34,7 @@ type partition struct {
 	// undone describes the dos whose effects must all be gone, by their idempotency keys.
 	undone map[string]string
 	// done describes the dos whose effects must all be there, for each life of a task.
-	done map[string]map[string]string
+	done   map[string]map[string]string
 	digest uint64
 
 	// barrier is the latest barrier, and reader the level that the current claim names.
