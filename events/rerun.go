@@ -57,13 +57,14 @@ func (s *Step) Attempted() bool { return s.Attempt > s.EarlierAttempts }
 // rerunning takes the two facts of a rerun.
 func rerunning(t *Task, f *Fact) error {
 	if b, ok := f.Body.(*TaskRerun); ok {
-		return rerunTask(t, b)
+		return rerunTask(t, f, b)
 	}
 	return beginRun(t, f, f.Body.(*RunBegun))
 }
 
-// rerunTask turns the task to undoing, whether it has ended or is parked.
-func rerunTask(t *Task, b *TaskRerun) error {
+// rerunTask turns the task to undoing, whether it has ended or is parked. One that ended while the clock was wrong keeps its times, so what
+// was left of its quiet time then counts from now on.
+func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 	s, _ := t.RunningStep()
 	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil {
 		return fmt.Errorf("%w: task %q is rerun, and is %s, is paused, waits for its time, or has a running attempt", ErrImpossible, t.ID, t.State)
@@ -78,10 +79,12 @@ func rerunTask(t *Task, b *TaskRerun) error {
 		if s.State == StepStateWaiting {
 			s.State, s.RetryAt, s.Wait = StepStateFailed, 0, nil
 		}
-		if u := s.Undo; u != nil && u.State == StepStateFailed {
-			s.State, u.State, u.RetryAt, u.Tries = StepStateUndoing, StepStateWaiting, 0, 0
+		if u := s.Undo; u != nil && (u.State == StepStateFailed || u.State == StepStateWaiting) {
+			s.State, u.State, u.RetryAt, u.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
+			u.limit(0, f.Time)
 		}
 	}
+	t.QuietAt = lasting(t.QuietAt, t.EndedAt, f.Time)
 	t.State, t.Reason, t.EndedAt, t.Rerun = TaskStateUndoing, reasonOr(b.Reason, "rerun"), 0, &Rerun{b.Steps, b.Input}
 	t.replace(&t.Output, nil)
 	t.ParkedFrom, t.ParkedAt, t.ParkedReason, t.ParkDue, t.ParkReason = "", 0, "", "", ""

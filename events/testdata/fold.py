@@ -809,10 +809,11 @@ class State:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
                 s.clear_of("retry_at", "wait")
-            if "undo" in s and s["undo"]["state"] == '"failed"':
+            if "undo" in s and s["undo"]["state"] in ('"failed"', '"waiting"'):
                 s["state"] = '"undoing"'
-                s["undo"]["state"] = '"waiting"'
-                s["undo"].clear_of("retry_at", "tries")
+                s["undo"].update(state='"waiting"', retry_at=time)
+                s["undo"].clear_of("tries", "start_by", "timed_from")
+        lasting(t, "quiet_at", "ended_at", time)
         t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
         t["rerun"].keep(body, "steps", "input")
         t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at")

@@ -30,9 +30,10 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 			return "the pivot is done once more"
 		}
 		s.failed, s.wait = s.failed || s.wait != nil, nil
-		if s.undoFailed {
-			s.undoFailed, s.undoTries, s.back.notBefore = false, 0, 0
-		}
+		s.undoTries, s.undoFailed, s.back.notBefore, s.back.startBy = 0, false, 0, 0
+	}
+	if g.ended && g.toldAt > f.Time && g.quiet > f.Time {
+		g.quiet = f.Time.Add(max(0, g.quiet.Sub(g.toldAt)))
 	}
 	g.rerun, g.ended, g.parked, g.undoing = b, false, false, true
 	g.haltedAt, g.reminders, g.remindAt, g.parkStep = 0, 0, 0, ""
