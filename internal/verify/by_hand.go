@@ -51,13 +51,13 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 
 func (t *telling) completedByHand(b *events.StepCompleted) {
 	st := t.open(b.Step)
-	if t.back || st.do.running || st.over() || st.do.attempts == 0 && st.wait == nil || st.do.attempts != b.Attempt {
+	if t.back || st.do.running || st.over() || st.do.made() == 0 && st.wait == nil || st.do.attempts != b.Attempt {
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator completes attempt %d although it runs or is over, was never made, or the task is being undone", b.Attempt)
 		return
 	}
 	failed := st.failed
 	t.story.completed++
-	st.completion, st.done, st.touched = t.story.completed, true, st.do.attempts > 0
+	st.completion, st.done, st.touched = t.story.completed, true, st.do.made() > 0
 	st.failed, st.do.waiting, st.wait = false, false, nil
 	t.decided(b.Request, failed)
 }
