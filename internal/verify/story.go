@@ -446,6 +446,9 @@ func (t *telling) reopened(b *events.TaskReopened) {
 	t.requested(b.Request)
 	for _, id := range b.Steps {
 		st := t.step(id)
+		if _, before := t.story.earlier[id]; before && st == nil {
+			continue // it runs once more, and has not begun yet
+		}
 		st.give(b.With)
 		switch {
 		case st == nil:
