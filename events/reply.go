@@ -120,14 +120,19 @@ func (s *Settings) ReplyTopicList() []string {
 	return strings.Split(s.ReplyTopics, ",")
 }
 
-// CheckReplyTopic returns why replies may not go to a topic. The namespace's own topics are never allowed: a reply in one would be an input,
-// or lie among records of another kind.
+// internalTopics begins the names of the topics that Kafka keeps for itself.
+const internalTopics = "__"
+
+// CheckReplyTopic returns why replies may not go to a topic. The namespace's own topics and those of Kafka are never allowed: a reply in one
+// would be an input, or lie among records of another kind.
 func (s *Settings) CheckReplyTopic(namespace, topic string) error {
 	switch {
 	case topic == "":
 		return nil
 	case strings.HasPrefix(topic, namespace+".") || strings.HasPrefix(topic, "dlq."+namespace+"."):
 		return memberError("/reply_to", "topic %q belongs to the namespace %s, and takes no replies: name a topic of the submitter", topic, namespace)
+	case strings.HasPrefix(topic, internalTopics):
+		return memberError("/reply_to", "topic %q belongs to Kafka itself, and takes no replies: name a topic of the submitter", topic)
 	case slices.ContainsFunc(s.ReplyTopicList(), func(allowed string) bool { return covers(allowed, topic) }):
 		return nil
 	}
@@ -161,7 +166,7 @@ func readReplyTopics(value json.RawMessage) (string, bool) {
 	}
 	for i, name := range list {
 		name = strings.TrimSpace(name)
-		if list[i] = name; !topicName(strings.TrimSuffix(name, "*")) || strings.HasPrefix(name, "__") {
+		if list[i] = name; !topicName(strings.TrimSuffix(name, "*")) || strings.HasPrefix(name, internalTopics) {
 			return "", false
 		}
 	}

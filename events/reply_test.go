@@ -37,15 +37,16 @@ func TestReplyTopicsAreAListOrAText(t *testing.T) {
 // A topic is allowed by its name or by the beginning of its name. The namespace's own topics never are.
 func TestOnlyTheNamedTopicsTakeReplies(t *testing.T) {
 	t.Parallel()
-	s := events.Settings{ReplyTopics: "billing.*,sagalog*,dlq.*,shop.replies"}
-	for _, topic := range []string{"", "billing.", "billing.out", "shop.replies", "sagalogs", "dlq.shop"} {
+	s := events.Settings{ReplyTopics: "_*,billing.*,sagalog*,dlq.*,shop.replies"}
+	for _, topic := range []string{"", "billing.", "billing.out", "shop.replies", "sagalogs", "dlq.shop", "_schemas"} {
 		require.NoError(t, s.CheckReplyTopic("sagalog", topic), topic)
 	}
 	for _, topic := range []string{"sagalog.submissions", "sagalog.events", "dlq.sagalog.reports"} {
 		require.ErrorContains(t, s.CheckReplyTopic("sagalog", topic), "belongs to the namespace sagalog", topic)
 	}
+	require.ErrorContains(t, s.CheckReplyTopic("sagalog", "__consumer_offsets"), "belongs to Kafka itself")
 	require.EqualError(t, s.CheckReplyTopic("sagalog", "shop.replies2"), `/reply_to: topic "shop.replies2" is not among those that take replies; `+
-		"an operator allows it by `sagalog namespace set reply_topics=billing.*,sagalog*,dlq.*,shop.replies,shop.replies2`")
+		"an operator allows it by `sagalog namespace set reply_topics=_*,billing.*,sagalog*,dlq.*,shop.replies,shop.replies2`")
 	s = events.Settings{}
 	require.ErrorContains(t, s.CheckReplyTopic("sagalog", "a"), "`sagalog namespace set reply_topics=a`")
 }

@@ -22,9 +22,10 @@
 //	  exec: {command: [/usr/bin/rm, "-f", "--", "${ output.file }"]}
 //
 // The command of undo takes everything but command from the first one, unless it says otherwise. Arguments see input, task.id, task.run,
-// task.workflow, task.version, step, attempt and env; those of undo also see output, which is null if the outcome is unknown. The first
-// element is the program: a path, or a name that is looked up in the PATH that env names. An argument whose text begins with an
-// expression is refused if its value begins with a dash, unless "--" comes before it: an input must not become an option.
+// task.workflow, task.version, step, attempt, progress (the last one that earlier attempts of the step showed, or null) and env; those of
+// undo also see output, which is null if the outcome is unknown. The first element is the program: a path, or a name that is looked up in
+// the PATH that env names. An argument whose text begins with an expression is refused if its value begins with a dash, unless "--" comes
+// before it: an input must not become an option.
 //
 // # A command
 //

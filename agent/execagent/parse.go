@@ -15,7 +15,7 @@ import (
 
 // The variables that are visible to the arguments of a command.
 var (
-	doVars   = []string{"input", "task", "step", "attempt", "env"}
+	doVars   = []string{"input", "task", "step", "attempt", "progress", "env"}
 	undoVars = append(slices.Clone(doVars), "output")
 )
 

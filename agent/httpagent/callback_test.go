@@ -3,6 +3,7 @@ package httpagent_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -97,6 +98,21 @@ func TestACallThatIsNotAcceptedIsReportedAtOnce(t *testing.T) {
 		require.NotContains(t, string(text), ticket)
 		require.Contains(t, string(text), "the ticket of the callback")
 	}
+}
+
+// A service that shows progress continues where an earlier attempt stopped.
+func TestACallSeesTheLastProgress(t *testing.T) {
+	t.Parallel()
+	bodies := make(chan string, 1)
+	h := accept(t, "agent: job\nhttp: {base: \"${ env.BASE }\"}\ndo: {method: POST, path: \"/${ progress.page }\", body: \"${ progress }\", accepted: [202]}\n", func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		bodies <- r.URL.Path + string(b)
+	})
+	w := h.Work("job", events.Do, nil)
+	w.Attempt, w.Progress = 2, json.RawMessage(`{"page":7}`)
+	h.Send(w)
+	require.Equal(t, `/7{"page":7}`, <-bodies)
 }
 
 func TestACallHasNoCallbackUnlessItsAnswerMayBeAccepted(t *testing.T) {

@@ -36,8 +36,8 @@
 // same tls, and sets Authorization. If it gets none, the attempt is retryable, without effect. A 401 to a token that was got for an
 // earlier request is retryable, and the next request gets a new one. Outputs and messages never contain a token.
 //
-// Expressions see input, task.id, task.run, task.workflow, task.version, step, attempt and env. Expressions in undo also see
-// output, which is null if the outcome is unknown. Each environment variable that an expression names must be set. In a
+// Expressions see input, task.id, task.run, task.workflow, task.version, step, attempt, progress (the last one that earlier attempts of
+// the step showed, or null) and env. Expressions in undo also see output, which is null if the outcome is unknown. Each environment variable that an expression names must be set. In a
 // path, every special character of a value is percent-encoded. A request is refused (permanent, effect none) if a value is
 // empty or a segment is "." or "..". A body that is a string is sent as text, and any other body as JSON. A Content-Type
 // among the headers overrides this, and with a JSON type a string is sent as JSON.

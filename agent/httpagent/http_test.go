@@ -431,7 +431,7 @@ func TestABodyOfTextIsSentAsText(t *testing.T) {
 		"text":            {`{method: POST, path: /x, body: "hello ${ input.id }"}`, "text/plain; charset=utf-8|hello 7"},
 		"text as JSON":    {`{method: POST, path: /x, headers: {content-type: application/json}, body: "${ input.id }"}`, `application/json|"7"`},
 		"own type":        {`{method: POST, path: /x, headers: {Content-Type: text/csv}, body: "a;${ input.id }"}`, "text/csv|a;7"},
-		"structure":       {`{method: POST, path: /x, body: {b: [1, 0x10, 1.50, true, null, "t"], a: "${ task.run }", s: "${ step }"}}`, `application/json|{"a":1,"b":[1,16,1.50,true,null,"t"],"s":"step"}`},
+		"structure":       {`{method: POST, path: /x, body: {b: [1, 0x10, 1.50, true, null, "t"], a: "${ task.run }", s: "${ step }", p: "${ progress }"}}`, `application/json|{"a":1,"b":[1,16,1.50,true,null,"t"],"p":null,"s":"step"}`},
 		"absent":          {`{method: POST, path: /x}`, "|"},
 		"null is absent":  {`{method: POST, path: /x, body: null}`, "|"},
 		"attempt and env": {`{method: POST, path: "/x?k=${ attempt }&e=${ env.TOKEN }"}`, "|"},

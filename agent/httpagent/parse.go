@@ -40,10 +40,10 @@ func bind(r *agentfile.Reader, n *yaml.Node) agentfile.Binding {
 
 // The variables that are visible to the expressions of a binding.
 var (
-	doVars   = []string{"input", "task", "step", "attempt", "env"}
+	doVars   = []string{"input", "task", "step", "attempt", "progress", "env"}
 	undoVars = append(slices.Clone(doVars), "output")
 	// An output sees no env: it becomes a fact.
-	outputVars = []string{"status", "headers", "body", "input", "task", "step", "attempt"}
+	outputVars = []string{"status", "headers", "body", "input", "task", "step", "attempt", "progress"}
 )
 
 // finish sets the fields that depend on the whole document.

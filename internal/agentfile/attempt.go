@@ -15,6 +15,7 @@ func SetVariables(s *exprlang.Scope, w *events.Work, env json.RawMessage) {
 	s.Set("task", s.Raw(mustMarshal(task{w.Task, w.Run, w.Workflow, w.Version})))
 	s.Set("step", s.Text(w.Step))
 	s.Set("attempt", s.Int(w.Attempt))
+	s.Set("progress", s.Raw(w.Progress))
 	s.Set("env", s.Raw(env))
 }
 

@@ -240,6 +240,8 @@ func (x exchange) requestMembers(verb events.Verb, known []string, data []byte) 
 			q.Step, q.From, q.Reason = "", "", ""
 		case name == "attempt" && q.Attempt < 1:
 			faults = append(faults, ProblemPlace{Pointer: "/attempt", Message: "is less than 1; attempts count from 1"})
+		case name == "operation" && q.Operation != events.Do && q.Operation != events.Undo:
+			faults = append(faults, ProblemPlace{Pointer: "/operation", Message: "is not do or undo"})
 		case name == "effect" && !slices.Contains(reportEffects, q.Effect):
 			faults = append(faults, ProblemPlace{Pointer: "/effect", Message: "is not none, done_unknown or in_doubt"})
 		case name == "error" && q.Error.Class != "" && !slices.Contains(failClasses, q.Error.Class):

@@ -42,6 +42,7 @@ var star = map[string][]string{
 	// The example stands for somebody else's services: it shares no code with the engine.
 	"internal/dronedelivery": nil,
 	"internal/orders":        nil, // its files; the program is cmd/orders
+	"docs/examples/gpu":      nil, // likewise, for the examples of the documentation
 
 	// It owns the interfaces through which it asks other packages, and node adapts those packages to
 	// them.

@@ -48,7 +48,7 @@ func factRow(f api.HistoryEvent) row {
 	}
 	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
 		func(d string) bool { return d == "" })
-	if act := cmp.Or(operatorsAct(f), wait(f)); act != "" {
+	if act := cmp.Or(operatorsAct(f), progressText(f), wait(f)); act != "" {
 		detail = append([]string{act}, detail...)
 	}
 	if f.Type == string(events.NameTimeCorrected) {
@@ -119,6 +119,27 @@ func operatorsAct(f api.HistoryEvent) string {
 		return ""
 	}
 	return cmp.Or(data.By, "an operator") + " " + act
+}
+
+// shownProgress bounds how much of a progress a history shows, in bytes.
+const shownProgress = 200
+
+// progressText says how far a step has come, and from where an attempt continues; "" of other facts.
+func progressText(f api.HistoryEvent) string {
+	var data struct {
+		Progress json.RawMessage `json:"progress"`
+	}
+	if json.Unmarshal(f.Data, &data) != nil || len(data.Progress) == 0 {
+		return ""
+	}
+	text := events.Clip(string(data.Progress), shownProgress)
+	switch events.Name(f.Type) {
+	case events.NameStepStarted:
+		return "it continues after " + text
+	case events.NameStepProgressed:
+		return "it has come to " + text
+	}
+	return ""
 }
 
 // wait says for what a step waits, which signal came, and which one a step took; "" of other facts.

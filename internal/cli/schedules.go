@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
@@ -80,8 +81,8 @@ func backfillCommand() *cobra.Command {
 	c := scheduleVerb("backfill", "Start the tasks of past due times",
 		"Start the tasks of the due times from --since to --until, up to 100. Those that have led to a task before are listed as already; to do one of\nthese again, rerun its task.",
 		map[string]string{
-			"since": "the first due time, or an instant before it, such as 2026-11-20T00:00:00Z", "until": "the last due time, or an instant after it",
-			"overlap": "skip, queue_one or allow (default: allow, all start at once)",
+			"since": "the first due time, or an instant before it, such as 2026-11-20T00:00:00Z, or this long ago (168h)",
+			"until": "the last due time, or an instant after it, or this long ago", "overlap": "skip, queue_one or allow (default: allow, all start at once)",
 		})
 	suggest(c, "overlap", "skip", "queue_one", "allow")
 	return c
@@ -100,6 +101,11 @@ func scheduleVerb(verb, short, long string, members map[string]string) *cobra.Co
 			for _, name := range []string{"reason", "by", "since", "until", "overlap"} {
 				if s.cmd.Flags().Lookup(name) != nil && s.flag(name) != "" {
 					body[name] = s.flag(name)
+				}
+			}
+			for _, name := range []string{"since", "until"} {
+				if ago, err := events.ParseDuration(body[name]); err == nil {
+					body[name] = events.At(time.Now().Add(-ago.Std())).String()
 				}
 			}
 			return s.ask(verb, args[0], body)

@@ -27,6 +27,12 @@ func TestSchedulesOnTheCommandLine(t *testing.T) {
 	require.Regexp(t, `STATE +paused\nPAUSED +\S* ?ada why`, r.out)
 	require.Contains(t, e.run("schedule", "next", "hourly").out, "hourly/1970-01-01T00:00:01Z  processed")
 
+	r = e.run("schedule", "backfill", "hourly", "--since", "90m", "--until", "2h")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, "until: is before since", "both are this long ago")
+	r = e.run("schedule", "backfill", "hourly", "--since", "1 hour", "--until", "1h")
+	require.Contains(t, r.err, "since: is not an instant such as 2026-12-01T00:00:00Z")
+
 	r = e.run("schedule", "delete", "hourly")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "schedule hourly is deleted")

@@ -41,7 +41,7 @@ func TestDecidingAboutAStep(t *testing.T) {
 	require.Equal(t, 1, e.run("task", "skip", "p", "--step", "ship", "--result", "@nowhere").code)
 }
 
-// An effect or a class that does not exist is a wrong call, named by its place, and no record is written.
+// An effect, a class or an operation that does not exist is a wrong call, named by its place, and no record is written.
 func TestAFailThatCannotBeIsRefusedByPlace(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -52,6 +52,8 @@ func TestAFailThatCannotBeIsRefusedByPlace(t *testing.T) {
 		`"effect":""`:                     `"/effect"`,
 		`"error":{"class":"unknown"}`:     `"/error/class"`,
 		`"error":{"class":"unavailable"}`: `"/error/class"`,
+		`"operation":"redo"`:              `"/operation"`,
+		`"operation":""`:                  `"/operation"`,
 	} {
 		status, text := ask(t, e.url+"/v1/tasks/p/fail", `{"step":"ship",`+member+`}`)
 		require.Equal(t, 422, status, text)

@@ -55,7 +55,7 @@ func (w *world) askSchedule(kind string, q events.ScheduleRequest) {
 
 // The example of the README is applied, fires, is paused, resumed and deleted.
 func TestTheDailyReport(t *testing.T) {
-	text, err := os.ReadFile("../../docs/daily-report.yaml")
+	text, err := os.ReadFile("../../docs/examples/schedules/daily-report.yaml")
 	require.NoError(t, err)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)

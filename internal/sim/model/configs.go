@@ -9,7 +9,7 @@ type Bound int
 const (
 	// Small takes seconds and runs with every test.
 	Small Bound = 1
-	// CI takes about three minutes on two cores.
+	// CI takes about five minutes on two cores.
 	CI Bound = 2
 	// Large takes hours.
 	Large Bound = 3
@@ -173,17 +173,20 @@ func timing(add func(Bound, Config)) {
 	signalled := []Client{submit("T1", "ask"), {Kind: Signal, Task: "T1", Workflow: "ask", Times: 2}, later(Signal, "T1", "ask")}
 	add(CI, Config{Name: "a signal", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: signalled, Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a signal before its task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{later(Submit, "T1", "ask"), later(Signal, "T1", "ask"), later(Cancel, "T1", "ask")}})
-	add(CI, Config{Name: "a signal, a crash", InFlight: 1, Clients: signalled, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a signal, a crash", InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "ask"), later(Signal, "T1", "ask")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Large, Config{Name: "signals, a crash", InFlight: 1, Clients: signalled, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(Large, Config{Name: "a signal, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(signalled[:2:2], later(Pause, "T1", "ask"), later(Resume, "T1", "ask")), Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
 	beats := func(b Bound, name, workflow string, outcomes []Outcome, budgets faults) {
 		add(b, Config{Name: name, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", workflow)}, Outcomes: outcomes, Budgets: budgets})
 	}
-	beats(CI, "progress", "beats", nil, faults{Beats: 2, Passes: 3})
+	beats(CI, "progress, once", "beats", nil, faults{Beats: 1, Passes: 3})
+	beats(Large, "progress", "beats", nil, faults{Beats: 2, Passes: 3})
 	beats(Small, "progress, in doubt", "beats-undone", []Outcome{FailedInDoubt}, faults{Beats: 1, Passes: 2, Failures: 1})
 	beats(Large, "progress, another attempt", "beats-again", []Outcome{Failed}, faults{Beats: 2, Passes: 2, Failures: 1})
-	beats(CI, "progress, a crash", "beats", nil, faults{Beats: 1, Passes: 2, Crashes: 1})
+	beats(CI, "progress, a crash", "beats", nil, faults{Beats: 1, Passes: 1, Crashes: 1})
+	beats(Large, "progress, a crash, passing time", "beats", nil, faults{Beats: 1, Passes: 2, Crashes: 1})
 	beats(Large, "progress, the cap", "beats", nil, faults{Beats: 3, Passes: 5})
 	add(Large, Config{Name: "progress, a hand-over", InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "beats")}, Budgets: faults{Beats: 1, Passes: 2, Reassigns: 1}})
 	add(CI, Config{Name: "an attempt without effect", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Crashes: 1}})
@@ -232,7 +235,8 @@ func timing(add func(Bound, Config)) {
 func others(add func(Bound, Config)) {
 	add(Small, Config{Name: "an undo", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1}})
 	add(Small, Config{Name: "an undo, in doubt", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1}})
-	add(CI, Config{Name: "an undo, in doubt, a crash", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "an undo, in doubt, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(Large, Config{Name: "an undo, in doubt, a crash, two steps", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "an undo, a cancel, a crash", Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
@@ -240,14 +244,17 @@ func others(add func(Bound, Config)) {
 	dated := []Client{submit("T1", "dated"), later(Retry, "T1", "dated")}
 	limited := []Client{submit("T1", "limited"), later(Cancel, "T1", "limited")}
 	add(CI, Config{Name: "a start limit", Nodes: 1, InFlight: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
-	add(CI, Config{Name: "a start limit, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited"), later(Pause, "T1", "limited"), later(Resume, "T1", "limited")}, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a start limit, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited"), later(Pause, "T1", "limited")}, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "a start limit, a pause, resumed", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited"), later(Pause, "T1", "limited"), later(Resume, "T1", "limited")}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a start limit, a crash", Nodes: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a wrong clock, a start limit", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited")}, Outcomes: []Outcome{FailedNone}, Budgets: faults{Reassigns: 1, Failures: 1}})
 	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "a pause", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Pause, "T1", "one"), later(Resume, "T1", "one")}})
-	add(CI, Config{Name: "a pause, an undo, a crash", Clients: []Client{submit("T1", "saga"), later(Pause, "T1", "saga"), later(Resume, "T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
-	add(CI, Config{Name: "a pause, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated"), later(Resume, "T1", "dated")}, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a pause, an undo, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), later(Pause, "T1", "back")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
+	add(Large, Config{Name: "a pause, an undo, a crash, resumed", Clients: []Client{submit("T1", "saga"), later(Pause, "T1", "saga"), later(Resume, "T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
+	add(CI, Config{Name: "a pause, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated")}, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "a pause, a deadline, resumed", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated"), later(Resume, "T1", "dated")}, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a pause, a cancel", Nodes: 1, Clients: []Client{submit("T1", "saga"), later(Pause, "T1", "saga"), later(Cancel, "T1", "saga")}})
 	add(Small, Config{Name: "an operator terminates", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Terminate, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1}})
 	add(Small, Config{Name: "a refusal, twice", Nodes: 1, Clients: []Client{submit("T1", "one"), {Kind: Retry, Task: "T1", Workflow: "one", Times: 2}}})
