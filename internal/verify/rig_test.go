@@ -51,6 +51,14 @@ steps:
   charge: {agent: bank, with: {id: "${ task.id }"}}
 `
 
+// twice has tasks that run once more.
+const twice = `
+workflow: twice
+steps:
+  first: {agent: bank, with: {id: "${ task.id }"}, undo: {}}
+  second: {needs: [first], agent: stock, with: {id: "${ task.id }"}, undo: {}}
+`
+
 // approval has two steps that wait for signals, of which the second may time out.
 const approval = `
 workflow: approval
@@ -89,7 +97,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(r.producer.Close)
 	r.start("node-a")
-	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed} {
+	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed, "twice.yaml": twice} {
 		_, faults, err := r.node.ApplyFile(context.Background(), name, []byte(text), nil)
 		require.NoError(t, err)
 		require.Empty(t, faults)
@@ -196,6 +204,8 @@ func submission(id string, n int) events.Record {
 	switch {
 	case strings.HasPrefix(id, "sig-"):
 		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "again-"):
+		body["workflow"] = "twice"
 	case strings.HasPrefix(id, "key-"):
 		body["workflow"] = "keyed"
 	case (strings.HasPrefix(id, "ok-") || strings.HasPrefix(id, "park-")) && n%2 == 0:
@@ -206,7 +216,11 @@ func submission(id string, n int) events.Record {
 }
 
 func (r *rig) request(kind events.Verb, task, id string) {
-	rec, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
+	r.ask(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"})
+}
+
+func (r *rig) ask(q events.Request) {
+	rec, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/test", Time: events.At(time.Now())})
 	require.NoError(r.t, err)
 	r.produce(r.topics.Reports(), -1, rec)
 }
@@ -355,6 +369,7 @@ func play(t *testing.T) *recorded {
 	}
 	submit("sig", 1, 4)
 	submit("key", 1, 4)
+	submit("again", 1, 4)
 	submit("ok", 1, 3) // duplicates
 	for i := 1; i <= 3; i++ {
 		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
@@ -367,10 +382,18 @@ func play(t *testing.T) *recorded {
 	for i := 1; i <= 4; i++ {
 		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
 	}
+	r.until("tasks that run once more", func(w *recorded) bool { return w.has(events.NameTaskProcessed, "again-") == 4 })
+	for i := 1; i <= 4; i++ { // half of them keep their first step
+		q := events.Request{ID: fmt.Sprintf("qa-%d", i), Kind: events.RequestRerun, Task: fmt.Sprintf("again-%d", i)}
+		if i > 2 {
+			q.From = "second"
+		}
+		r.ask(q)
+	}
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]
