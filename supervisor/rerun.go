@@ -44,6 +44,25 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
 	if b.Input, why = given(b.Input, "input", i.settings().SubmissionBytes); why != "" || len(b.Input) == 0 {
 		return why
 	}
-	_, faults := i.sched.Accept(t.Definition, &events.Submission{ID: t.ID, Workflow: t.Workflow, Labels: t.Labels, Priority: t.Priority, Input: b.Input}, t.Version)
+	a, faults := i.sched.Accept(t.Definition, &events.Submission{ID: t.ID, Workflow: t.Workflow, Labels: t.Labels, Priority: t.Priority, Input: b.Input}, t.Version)
+	if faults == "" && limitOf(a.Concurrency) != permitLimit(t) {
+		return "with the new input the task would have another concurrency key: submit another task"
+	}
 	return faults
+}
+
+// limitOf returns the name of the limit, "" if there is none.
+func limitOf(c *events.Concurrency) string {
+	if c == nil {
+		return ""
+	}
+	return c.Limit
+}
+
+// permitLimit returns the limit of which the task needs a permit, "" if it needs none.
+func permitLimit(t *events.Task) string {
+	if t.Permit == nil {
+		return ""
+	}
+	return t.Permit.Limit
 }
