@@ -51,7 +51,7 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
 	return faults
 }
 
-// limitOf returns the name of the limit, "" if there is none.
+// limitOf returns the name of the limit, "" without one.
 func limitOf(c *events.Concurrency) string {
 	if c == nil {
 		return ""

@@ -161,7 +161,7 @@ func (s *story) endAttempt(o operation, number int, body events.Body) (*doing, *
 	return d, a
 }
 
-// attempt returns the attempt with the number, nil if there is none. Attempts are numbered through all runs.
+// attempt returns the attempt with the number, or nil. Attempts are numbered through all runs.
 func (d *doing) attempt(number int) *attempt {
 	if d == nil {
 		return nil

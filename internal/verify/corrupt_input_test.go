@@ -33,7 +33,9 @@ func isDeadOf(f found) func(found) bool {
 
 var inputCorruptions = []corruption{
 	{"an acceptance is missing", verify.CheckInputs, "lost", false, func(h *harmed) string {
-		f := h.fact(events.NameSubmitted, "")
+		f := h.fact(events.NameSubmitted, "", func(f found) bool { // a later one says that it was judged
+			return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool { return nameOf(r) == events.NameSubmitted })
+		})
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at
@@ -121,7 +123,7 @@ var inputCorruptions = []corruption{
 		// The report must be judged in a later batch than the start, so another report's fact must be between them. (With
 		// the last step, the end of the task would be wrong instead.)
 		f := h.fact(events.NameStepCompleted, "", func(f found) bool {
-			if f.text("step") == "ship" {
+			if step, kind := f.text("step"), string(f.Key[:3]); step == "ship" || step == "second" || step == "charge" && (kind == "key" || kind == "sig") {
 				return false
 			}
 			list := h.topics[topicEvents][f.part][:f.index]

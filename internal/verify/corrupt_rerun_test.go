@@ -24,8 +24,9 @@ var rerunCorruptions = []corruption{
 	}},
 	{"a run begins before a step is undone", verify.CheckUndo, "run_before_undo", false, func(h *harmed) string {
 		f := h.fact(events.NameCompensated, "again-", step("second"))
+		task := string(f.Key)
 		h.nothing(f.Record)
-		return string(f.Key) + "/second"
+		return task + "/second"
 	}},
 	{"an attempt begins in the run before", verify.CheckAttempts, "wrong_run", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "again-", func(f found) bool { return f.text("run") == "2" })
@@ -39,8 +40,9 @@ var rerunCorruptions = []corruption{
 	}},
 	{"a fact follows the end of a task that is rerun later", verify.CheckAttempts, "behind_the_end", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskRerun, "again-")
+		task := string(f.Key)
 		h.nothing(f.Record)
-		return string(f.Key)
+		return task
 	}},
 	{"the call of a later run is missing", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
 		return h.uncall(1)

@@ -83,7 +83,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	}
 	c.owners[number] = p.owners
 	p.fold = newFolding(p)
-	if err := p.findReruns(ctx, b); err != nil {
+	if err := findReruns(ctx, p, b); err != nil {
 		return err
 	}
 	if err := p.readDead(ctx); err != nil {
@@ -380,7 +380,7 @@ func (p *partition) sweep(b *events.TasksSwept, at Place) {
 		if !ok {
 			continue
 		}
-		p.forget(id)
+		forget(p, id)
 		p.count.Swept++
 		delete(p.known, digestOf(id))
 		p.swept[digestOf(id)] = k.content
@@ -407,7 +407,7 @@ func (p *partition) finish(b Bounds) error {
 		p.ledgerTask(s, p.place(s.at))
 	}
 	for id := range p.ended {
-		p.forget(id)
+		forget(p, id)
 	}
 	for why, n := range p.owners.void {
 		p.count.Void[why] += n

@@ -25,7 +25,7 @@ type earlier struct{ do, undo int }
 const rerunType = events.TypePrefix + string(events.NameTaskRerun)
 
 // findReruns finds the tasks of the partition that are rerun.
-func (p *partition) findReruns(ctx context.Context, b Bounds) error {
+func findReruns(ctx context.Context, p *partition, b Bounds) error {
 	return p.cfg.Log.Read(ctx, Span{Topic: p.topics.Events, Partition: p.number, To: b.End}, func(r events.Record) error {
 		if r.Header(events.HeaderType) == rerunType {
 			p.reruns[string(r.Key)] = true
@@ -35,7 +35,7 @@ func (p *partition) findReruns(ctx context.Context, b Bounds) error {
 }
 
 // forget judges what the services did for a task that has ended and is kept, and drops its story.
-func (p *partition) forget(id string) {
+func forget(p *partition, id string) {
 	if s := p.ended[id]; s != nil {
 		p.ledgerTask(s, p.place(s.at))
 		delete(p.ended, id)
@@ -75,7 +75,7 @@ func (s *story) redone(from string) (list []string) {
 
 // rerun records that steps of a task that is parked or has ended run once more.
 // last is the time of the fact before.
-func (t *telling) rerun(b *events.TaskRerun, last events.Instant) {
+func rerun(t *telling, b *events.TaskRerun, last events.Instant) {
 	t.requested(b.Request)
 	st, _ := t.running()
 	if t.end == "" && !t.parked || t.paused || st != nil || t.early.until != 0 {
@@ -107,7 +107,7 @@ func (t *telling) rerun(b *events.TaskRerun, last events.Instant) {
 }
 
 // runBegun checks that everything is undone that runs once more, compares it with the ledgers, and lets it start as if it never had.
-func (t *telling) runBegun(b *events.RunBegun) {
+func runBegun(t *telling, b *events.RunBegun) {
 	if t.again == nil || !t.back || t.parked || t.paused || b.Run != t.run+1 {
 		t.wrong(CheckAttempts, "run", "", "run %d begins after run %d, but the task is %s, or nobody asked for it", b.Run, t.run, t.state())
 		return

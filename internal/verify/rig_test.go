@@ -331,6 +331,28 @@ func (w *recorded) verify(t testing.TB, change ...func(*verify.Config)) *verify.
 	return r
 }
 
+// strays sends conflicts, submissions of other partitions, and garbage.
+func (r *rig) strays() {
+	for i := 1; i <= 3; i++ {
+		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
+		id := fmt.Sprintf("stray-%d", i)
+		r.produce(r.topics.Submissions(), (events.Home(id, rigPartitions)+1)%rigPartitions, submission(id, i))
+		r.produce(r.topics.Submissions(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage"), Headers: []events.Header{{Key: "h", Value: []byte{byte(i)}}}})
+		r.produce(r.topics.Reports(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage")})
+	}
+}
+
+// again runs tasks once more.
+func (r *rig) again() {
+	for i := 1; i <= 4; i++ { // half of them keep their first step
+		q := events.Request{ID: fmt.Sprintf("qa-%d", i), Kind: events.RequestRerun, Task: fmt.Sprintf("again-%d", i)}
+		if i > 2 {
+			q.From = "second"
+		}
+		r.ask(q)
+	}
+}
+
 // play makes the engine do everything that it can do, with two take-overs, and returns the recording.
 func play(t *testing.T) *recorded {
 	r := newRig(t)
@@ -371,25 +393,13 @@ func play(t *testing.T) *recorded {
 	submit("key", 1, 4)
 	submit("again", 1, 4)
 	submit("ok", 1, 3) // duplicates
-	for i := 1; i <= 3; i++ {
-		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
-		id := fmt.Sprintf("stray-%d", i)
-		r.produce(r.topics.Submissions(), (events.Home(id, rigPartitions)+1)%rigPartitions, submission(id, i))
-		r.produce(r.topics.Submissions(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage"), Headers: []events.Header{{Key: "h", Value: []byte{byte(i)}}}})
-		r.produce(r.topics.Reports(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage")})
-	}
+	r.strays()
 	r.until("parked tasks", func(w *recorded) bool { return w.has(events.NameTaskParked, "reopen-") == 4 })
 	for i := 1; i <= 4; i++ {
 		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
 	}
 	r.until("tasks that run once more", func(w *recorded) bool { return w.has(events.NameTaskProcessed, "again-") == 4 })
-	for i := 1; i <= 4; i++ { // half of them keep their first step
-		q := events.Request{ID: fmt.Sprintf("qa-%d", i), Kind: events.RequestRerun, Task: fmt.Sprintf("again-%d", i)}
-		if i > 2 {
-			q.From = "second"
-		}
-		r.ask(q)
-	}
+	r.again()
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {

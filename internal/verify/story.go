@@ -230,9 +230,9 @@ func (t *telling) tell() {
 	case *events.TaskReopened:
 		t.reopened(b)
 	case *events.TaskRerun:
-		t.rerun(b, last)
+		rerun(t, b, last)
 	case *events.RunBegun:
-		t.runBegun(b)
+		runBegun(t, b)
 	case *events.TaskProcessed:
 		t.processed(b)
 	case *events.TaskUndone:
@@ -240,13 +240,18 @@ func (t *telling) tell() {
 	case *events.TimeCorrected:
 		t.corrected(b.To, last)
 	case *events.EffectFailed:
-		if b.Failed != nil {
-			t.failed(b.Failed)
-		} else if b.CompensationFailed != nil {
-			t.undoFailed(b.CompensationFailed.Step, b.CompensationFailed.Attempt, b.CompensationFailed.Verdict)
-		}
+		unsent(t, b)
 	default:
 		t.wrong(CheckAttempts, "unknown_fact", "", "%s is not a fact of a task", t.fact.Body.Name())
+	}
+}
+
+// unsent ends an attempt whose work request is given up.
+func unsent(t *telling, b *events.EffectFailed) {
+	if b.Failed != nil {
+		t.failed(b.Failed)
+	} else if b.CompensationFailed != nil {
+		t.undoFailed(b.CompensationFailed.Step, b.CompensationFailed.Attempt, b.CompensationFailed.Verdict)
 	}
 }
 
