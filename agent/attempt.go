@@ -10,12 +10,14 @@ import (
 
 // Attempt describes the attempt that a function makes.
 type Attempt struct {
-	Task      string
-	Run       int
-	Workflow  string
-	Version   int
-	Step      string
-	Agent     string
+	Task     string
+	Run      int
+	Workflow string
+	Version  int
+	Step     string
+	Agent    string
+	// Function is the operation of the agent, if it has a name.
+	Function  string
 	Operation events.Operation
 	Attempt   int
 	// Try counts the tries of this attempt inside the agent, from 1. It is always 1 without WithRetry.
@@ -85,7 +87,7 @@ func attemptOf(q *request) Attempt {
 		by = q.beats.cap
 	}
 	return Attempt{
-		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
+		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent, Function: w.Function,
 		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.shared && w.Operation == events.Undo, Again: q.shared || q.doubt.Load(),
 		CompleteBy: by,
 		Heartbeat:  w.Heartbeat.Std(), LastProgress: w.Progress,

@@ -52,11 +52,12 @@ func reportMargin(left time.Duration) time.Duration {
 // A failed attempt has the effect none only if each of its tries has: a refusal of the second try does not
 // undo what the first may have done.
 func (x *executor) execute(ctx context.Context, w *events.Work) try {
-	fn, ok := x.agent.operations[w.Operation]
+	call := w.Call()
+	fn, ok := x.agent.functions[events.Call{Function: call.Function, Operation: call.Operation}]
 	if !ok {
 		// Another instance may offer it, for example while a new version is being deployed.
 		return try{failure: &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "no_operation",
-			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s", x.agent.name, w.Operation)}}
+			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s", x.agent.name, call.Verb())}}
 	}
 	by := w.CompleteBy.Time()
 	if cap, ok := ctx.Deadline(); ok && w.Heartbeat > 0 {

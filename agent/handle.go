@@ -14,7 +14,18 @@ import (
 //
 // Mistakes in the registration are collected in the registry (Registry.Err).
 func Handle[In, Out any](r *Registry, name string, fn func(context.Context, In) (Out, error), options ...Option) {
-	HandleRaw(r, name, func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
+	HandleRaw(r, name, rawFunc(fn), options...)
+}
+
+// HandleOperation is Handle for one of several operations of an agent: a step with `agent: bank, operation: capture` calls the function that
+// is registered for "bank" and "capture". An agent may have an operation without a name too, by Handle. WithUndo belongs to the
+// operation that it is given with. The other options are those of the agent, and the last one given counts.
+func HandleOperation[In, Out any](r *Registry, name, operation string, fn func(context.Context, In) (Out, error), options ...Option) {
+	HandleRawOperation(r, name, operation, rawFunc(fn), options...)
+}
+
+func rawFunc[In, Out any](fn func(context.Context, In) (Out, error)) RawFunc {
+	return func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
 		var in In
 		if err := decodeInput(w.Input, &in); err != nil {
 			return nil, err
@@ -28,7 +39,7 @@ func Handle[In, Out any](r *Registry, name string, fn func(context.Context, In) 
 			return nil, &Failure{Class: events.ClassPermanent, Effect: events.EffectInDoubt, Code: "output_encoding", Err: err}
 		}
 		return b, nil
-	}, options...)
+	}
 }
 
 // Undo is the argument of an undo function. It holds the step's input (or the input that the undo mapping produced) and the
@@ -62,12 +73,21 @@ func WithUndo[In, Out any](fn func(context.Context, Undo[In, Out]) error) Option
 type RawFunc func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error)
 
 // HandleRaw is Handle for code that works on JSON, such as httpagent.
-func HandleRaw(r *Registry, name string, fn RawFunc, options ...Option) { r.add(name, fn, options) }
+func HandleRaw(r *Registry, name string, fn RawFunc, options ...Option) { r.add(name, "", fn, options) }
+
+// HandleRawOperation is HandleOperation for code that works on JSON.
+func HandleRawOperation(r *Registry, name, operation string, fn RawFunc, options ...Option) {
+	if err := CheckOperation(operation); err != nil {
+		r.faults = append(r.faults, fmt.Errorf("agent %q, operation: %w", name, err))
+		return
+	}
+	r.add(name, operation, fn, options)
+}
 
 // WithRawUndo is WithUndo for code that works on JSON.
 func WithRawUndo(fn RawFunc) Option {
 	return func(a *agent) error {
-		a.operations[events.Undo] = fn
+		a.functions[events.Call{Function: a.operation, Operation: events.Undo}] = fn
 		return nil
 	}
 }

@@ -105,7 +105,13 @@ func (r *Runner) presence(accepting bool) events.Presence {
 	for _, c := range r.agents {
 		name := c.agent.name
 		p.Agents = append(p.Agents, name)
-		p.Operations[name] = operationsOf(c.agent)
+		p.Operations[name] = c.agent.offers("")
+		if named := c.agent.named(); len(named) > 0 {
+			if p.Functions == nil {
+				p.Functions = map[string]map[string][]events.Operation{}
+			}
+			p.Functions[name] = named
+		}
 		p.InFlight[name] = int(c.running.Load())
 		p.Health[name] = c.exec.gate.health()
 		p.Capacity[name] = 0
@@ -120,11 +126,23 @@ func (r *Runner) presence(accepting bool) events.Presence {
 	return p
 }
 
-func operationsOf(a *agent) []events.Operation {
-	var out []events.Operation
+// offers says whether the agent does and undoes an operation; an empty name is the operation without a name.
+func (a *agent) offers(operation string) []events.Operation {
+	out := []events.Operation{}
 	for _, o := range []events.Operation{events.Do, events.Undo} {
-		if a.operations[o] != nil {
+		if a.functions[events.Call{Function: operation, Operation: o}] != nil {
 			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// named returns the operations with a name, and whether the agent does and undoes them.
+func (a *agent) named() map[string][]events.Operation {
+	out := map[string][]events.Operation{}
+	for c := range a.functions {
+		if c.Function != "" {
+			out[c.Function] = a.offers(c.Function)
 		}
 	}
 	return out

@@ -37,8 +37,11 @@ func (r *Registry) Err() error { return errors.Join(r.faults...) }
 
 // agent is one registered kind of agent.
 type agent struct {
-	name        string
-	operations  map[events.Operation]RawFunc
+	name string
+	// functions holds what it offers: do and undo of each operation, and of the one without a name. The agent of the calls is left out.
+	functions map[events.Call]RawFunc
+	// operation is the one whose registration the options belong to.
+	operation   string
 	concurrency int
 	retry       Retry
 	breaker     *Breaker
@@ -46,23 +49,43 @@ type agent struct {
 	fixed bool
 }
 
-func (r *Registry) add(name string, do RawFunc, options []Option) {
-	a := &agent{
-		name: name, operations: map[events.Operation]RawFunc{events.Do: do}, concurrency: DefaultConcurrency, retry: Retry{Tries: 1},
+// add registers the do of an operation; the name of the operation may be empty.
+func (r *Registry) add(name, operation string, do RawFunc, options []Option) {
+	a := r.agents[name]
+	if a == nil {
+		a = &agent{name: name, functions: map[events.Call]RawFunc{}, concurrency: DefaultConcurrency, retry: Retry{Tries: 1}}
+		if err := CheckName(name); err != nil {
+			r.faults = append(r.faults, fmt.Errorf("agent %w", err))
+		}
+		r.agents[name] = a
 	}
-	if err := CheckName(name); err != nil {
-		r.faults = append(r.faults, fmt.Errorf("agent %w", err))
+	of := fmt.Sprintf("agent %q", name)
+	if operation != "" {
+		of += fmt.Sprintf(", operation %q", operation)
 	}
-	if _, twice := r.agents[name]; twice {
-		r.faults = append(r.faults, fmt.Errorf("agent %q is registered twice", name))
+	call := events.Call{Function: operation, Operation: events.Do}
+	if _, twice := a.functions[call]; twice {
+		r.faults = append(r.faults, fmt.Errorf("%s is registered twice", of))
 		return
 	}
+	if operation != "" && len(a.named()) == events.MaxFunctions {
+		r.faults = append(r.faults, fmt.Errorf("%s is one more than the %d operations that an agent may have: divide them among several agents", of, events.MaxFunctions))
+		return
+	}
+	a.functions[call], a.operation = do, operation
 	for _, o := range options {
 		if err := o(a); err != nil {
-			r.faults = append(r.faults, fmt.Errorf("agent %q: %w", name, err))
+			r.faults = append(r.faults, fmt.Errorf("%s: %w", of, err))
 		}
 	}
-	r.agents[name] = a
+}
+
+// CheckOperation returns an error if name cannot name an operation of an agent.
+func CheckOperation(name string) error {
+	if name == string(events.Do) || name == string(events.Undo) {
+		return fmt.Errorf("%q names no operation: an operation has a do and an undo", name)
+	}
+	return CheckName(name)
 }
 
 // Option changes how an agent runs.

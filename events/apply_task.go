@@ -182,7 +182,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	if RunOf(b.Run) != RunOf(s.Run) {
 		return fmt.Errorf("%w: step %q of run %d starts in run %d", ErrImpossible, b.Step, RunOf(s.Run), RunOf(b.Run))
 	}
-	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
+	s.Agent, s.Function, s.State, s.Attempt, s.Input, s.Output = b.Agent, b.Function, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable, s.Heartbeat, s.CapBy = b.Pivot, b.Undoable, b.Heartbeat, b.CapBy
 	s.limit(b.StartBy, f.Time)
@@ -334,7 +334,7 @@ func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 	if b.Attempt != u.Attempt+1 {
 		return fmt.Errorf("%w: attempt %d to undo step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, u.Attempt)
 	}
-	u.State, u.Agent, u.Attempt = StepStateRunning, b.Agent, b.Attempt
+	u.State, u.Agent, u.Function, u.Attempt = StepStateRunning, b.Agent, b.Function, b.Attempt
 	u.StartedAt, u.CompleteBy, u.EndedAt, u.RetryAt = f.Time, b.CompleteBy, 0, 0
 	u.limit(b.StartBy, f.Time)
 	u.Tries++

@@ -284,6 +284,9 @@ func (v *CompensationFailed) size() int {
 func (v *CompensationStarted) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Text(`,"agent":`, v.Agent)
+	if v.Function != "" {
+		w.Text(`,"function":`, v.Function)
+	}
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	w.Literal(`,"complete_by":`)
 	v.CompleteBy.write(w)
@@ -316,26 +319,29 @@ func (v *CompensationStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "agent":
 			r.Once(&seen, 1<<1)
 			r.Text(&v.Agent)
-		case "attempt":
+		case "function":
 			r.Once(&seen, 1<<2)
+			r.Text(&v.Function)
+		case "attempt":
+			r.Once(&seen, 1<<3)
 			v.Attempt = r.Int()
 		case "complete_by":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.CompleteBy.read(r)
 		case "ready_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.ReadyAt.read(r)
 		case "start_by":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.StartBy.read(r)
 		case "input":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			r.Raw(&v.Output)
 		case "run":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.Run = r.Int()
 		default:
 			r.Doubt()
@@ -349,6 +355,9 @@ func (v *CompensationStarted) size() int {
 	n := 45
 	n += 2 + len(v.Step)
 	n += 2 + len(v.Agent)
+	if v.Function != "" {
+		n += 12 + 2 + len(v.Function)
+	}
 	n += 5
 	n += 26
 	if v.ReadyAt != 0 {
@@ -2936,6 +2945,9 @@ func (v *Step) write(w *jsontext.Writer) {
 	if v.Agent != "" {
 		w.Text(`,"agent":`, v.Agent)
 	}
+	if v.Function != "" {
+		w.Text(`,"function":`, v.Function)
+	}
 	w.Text(`,"state":`, string(v.State))
 	if v.Attempt != 0 {
 		w.Int(`,"attempt":`, int64(v.Attempt))
@@ -3051,101 +3063,104 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "agent":
 			r.Once(&seen, 1<<1)
 			r.Text(&v.Agent)
-		case "state":
+		case "function":
 			r.Once(&seen, 1<<2)
+			r.Text(&v.Function)
+		case "state":
+			r.Once(&seen, 1<<3)
 			v.State = StepState(word(r))
 		case "attempt":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.Attempt = r.Int()
 		case "started_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.StartedAt.read(r)
 		case "complete_by":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.CompleteBy.read(r)
 		case "ended_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.EndedAt.read(r)
 		case "retry_at":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.RetryAt.read(r)
 		case "input":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Raw(&v.Output)
 		case "error":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Error = new(Error)
 			v.Error.read(r)
 		case "reason":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.Reason)
 		case "failure_count":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.FailureCount = r.Int()
 		case "tries":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.Tries = r.Int()
 		case "cool_downs":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.CoolDowns = r.Int()
 		case "touched":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			v.Touched = r.Bool()
 		case "completion":
-			r.Once(&seen, 1<<16)
+			r.Once(&seen, 1<<17)
 			v.Completion = r.Int()
 		case "pivot":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.Pivot = r.Bool()
 		case "undoable":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<19)
 			v.Undoable = r.Bool()
 		case "undo":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<20)
 			v.Undo = new(UndoState)
 			v.Undo.read(r)
 		case "wait":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<21)
 			v.Wait = new(Wait)
 			v.Wait.read(r)
 		case "with":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			r.Raw(&v.With)
 		case "heartbeat":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			r.Raw(&v.Progress)
 		case "progressed_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.ProgressedAt.read(r)
 		case "run":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Run = r.Int()
 		case "earlier_attempts":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.EarlierAttempts = r.Int()
 		case "earlier_undos":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.EarlierUndos = r.Int()
 		case "left":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.TimedFrom.read(r)
 		default:
 			r.Doubt()
@@ -3627,6 +3642,9 @@ func (v *StepSkipped) size() int {
 func (v *StepStarted) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Text(`,"agent":`, v.Agent)
+	if v.Function != "" {
+		w.Text(`,"function":`, v.Function)
+	}
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	w.Literal(`,"complete_by":`)
 	v.CompleteBy.write(w)
@@ -3676,42 +3694,45 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "agent":
 			r.Once(&seen, 1<<1)
 			r.Text(&v.Agent)
-		case "attempt":
+		case "function":
 			r.Once(&seen, 1<<2)
+			r.Text(&v.Function)
+		case "attempt":
+			r.Once(&seen, 1<<3)
 			v.Attempt = r.Int()
 		case "complete_by":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.CompleteBy.read(r)
 		case "ready_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.ReadyAt.read(r)
 		case "start_by":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.StartBy.read(r)
 		case "input":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			r.Raw(&v.Input)
 		case "run":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Run = r.Int()
 		case "condition":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.Condition = new(bool)
 			*v.Condition = r.Bool()
 		case "pivot":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Pivot = r.Bool()
 		case "undoable":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Undoable = r.Bool()
 		case "heartbeat":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			r.Raw(&v.Progress)
 		default:
 			r.Doubt()
@@ -3725,6 +3746,9 @@ func (v *StepStarted) size() int {
 	n := 45
 	n += 2 + len(v.Step)
 	n += 2 + len(v.Agent)
+	if v.Function != "" {
+		n += 12 + 2 + len(v.Function)
+	}
 	n += 5
 	n += 26
 	if v.ReadyAt != 0 {
@@ -5213,6 +5237,9 @@ func (v *UndoState) write(w *jsontext.Writer) {
 	if v.Agent != "" {
 		w.Text(`,"agent":`, v.Agent)
 	}
+	if v.Function != "" {
+		w.Text(`,"function":`, v.Function)
+	}
 	if v.Attempt != 0 {
 		w.Int(`,"attempt":`, int64(v.Attempt))
 	}
@@ -5265,39 +5292,42 @@ func (v *UndoState) read(r *jsontext.Reader) (seen uint64) {
 		case "agent":
 			r.Once(&seen, 1<<1)
 			r.Text(&v.Agent)
-		case "attempt":
+		case "function":
 			r.Once(&seen, 1<<2)
+			r.Text(&v.Function)
+		case "attempt":
+			r.Once(&seen, 1<<3)
 			v.Attempt = r.Int()
 		case "started_at":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.StartedAt.read(r)
 		case "complete_by":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.CompleteBy.read(r)
 		case "ended_at":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.EndedAt.read(r)
 		case "retry_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.RetryAt.read(r)
 		case "error":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Error = new(Error)
 			v.Error.read(r)
 		case "failure_count":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.FailureCount = r.Int()
 		case "tries":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Tries = r.Int()
 		case "with":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Raw(&v.With)
 		case "start_by":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.TimedFrom.read(r)
 		default:
 			r.Doubt()
@@ -5512,6 +5542,9 @@ func (v *Work) write(w *jsontext.Writer) {
 	w.Int(`,"version":`, int64(v.Version))
 	w.Text(`,"step":`, v.Step)
 	w.Text(`,"agent":`, v.Agent)
+	if v.Function != "" {
+		w.Text(`,"function":`, v.Function)
+	}
 	w.Text(`,"operation":`, string(v.Operation))
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	w.Text(`,"idempotency_key":`, v.IdempotencyKey)
@@ -5567,44 +5600,47 @@ func (v *Work) read(r *jsontext.Reader) (seen uint64) {
 		case "agent":
 			r.Once(&seen, 1<<5)
 			r.Text(&v.Agent)
-		case "operation":
+		case "function":
 			r.Once(&seen, 1<<6)
+			r.Text(&v.Function)
+		case "operation":
+			r.Once(&seen, 1<<7)
 			v.Operation = Operation(word(r))
 		case "attempt":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Attempt = r.Int()
 		case "idempotency_key":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			r.Text(&v.IdempotencyKey)
 		case "undoes":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Text(&v.Undoes)
 		case "complete_by":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.CompleteBy.read(r)
 		case "complete_within":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.CompleteWithin.read(r)
 		case "heartbeat":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			r.Raw(&v.Progress)
 		case "input":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<16)
+			r.Once(&seen, 1<<17)
 			r.Raw(&v.Output)
 		case "home":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.Home = r.Int32()
 		case "ticket":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<19)
 			r.Text(&v.Ticket)
 		default:
 			r.Doubt()
@@ -5622,6 +5658,9 @@ func (v *Work) size() int {
 	n += 5
 	n += 2 + len(v.Step)
 	n += 2 + len(v.Agent)
+	if v.Function != "" {
+		n += 12 + 2 + len(v.Function)
+	}
 	n += 2 + len(v.Operation)
 	n += 5
 	n += 2 + len(v.IdempotencyKey)

@@ -204,7 +204,7 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 			if s.Attempt == 0 && s.StartBy == 0 && t.Paused == nil {
 				list = append(list, &events.StepQueued{Step: path, StartWithin: 3e9, StartBy: d.now.Add(3e9)})
 			}
-			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
+			list = append(list, &events.StepStarted{Step: path, Agent: "g", Function: []string{"", "f"}[s.Attempt%2], Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
 		}
 		if s.Attempt == 0 {
 			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})
@@ -239,7 +239,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 			attempt = u.Attempt + 1
 		}
 		return []events.Body{
-			&events.CompensationStarted{Step: s.Path, Agent: "g", Attempt: attempt, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Output: raw(` null `)},
+			&events.CompensationStarted{Step: s.Path, Agent: "g", Function: []string{"", "f"}[attempt%2], Attempt: attempt, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Output: raw(` null `)},
 			&events.CompensationFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
 		}
 	}

@@ -165,6 +165,7 @@ type Submitted struct {
 type StepStarted struct {
 	Step       string          `json:"step"`
 	Agent      string          `json:"agent"`
+	Function   string          `json:"function,omitempty"` // the operation of the agent, if it has a name
 	Attempt    int             `json:"attempt"`
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
@@ -276,6 +277,7 @@ const (
 type CompensationStarted struct {
 	Step       string          `json:"step"`
 	Agent      string          `json:"agent"`
+	Function   string          `json:"function,omitempty"` // the operation of the agent, if it has a name
 	Attempt    int             `json:"attempt"`
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`

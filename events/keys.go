@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // ReadyKey is a step that waits only for a place in its agent's window: a row of the queue.
 type ReadyKey struct {
 	Agent     string    `json:"agent"`
+	Function  string    `json:"function,omitempty"`
 	Path      string    `json:"path"`
 	Operation Operation `json:"operation"`
 	// Since orders the steps of equal priority: the time at which the task was accepted.
@@ -86,7 +88,7 @@ func AppendKeys(dst []byte, k *Keys) []byte {
 		r := &k.Ready[i]
 		dst = appendText(dst, r.Agent)
 		dst = appendText(dst, r.Path)
-		dst = appendWord(dst, string(r.Operation))
+		dst = r.appendOperation(dst)
 		dst = binary.AppendVarint(dst, int64(r.Since-k.SubmittedAt))
 		dst = binary.AppendVarint(dst, int64(r.Priority))
 	}
@@ -127,6 +129,14 @@ func appendLabels(dst []byte, labels map[string]string) []byte {
 		dst = appendText(appendText(dst, name), labels[name])
 	}
 	return dst
+}
+
+// appendOperation appends the operation and, behind a slash, its name if it has one.
+func (k *ReadyKey) appendOperation(dst []byte) []byte {
+	if k.Function == "" {
+		return appendWord(dst, string(k.Operation))
+	}
+	return appendText(append(dst, 0), string(k.Operation)+"/"+k.Function)
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -190,8 +200,10 @@ func (r *keyReader) keys(k *Keys) {
 	if holds&keysReady != 0 {
 		k.Ready = make([]ReadyKey, r.count(5))
 		for i := range k.Ready {
-			k.Ready[i] = ReadyKey{Agent: r.text(), Path: r.text(), Operation: Operation(r.word()),
-				Since: k.SubmittedAt + Instant(r.signed()), Priority: int(r.signed())}
+			x := ReadyKey{Agent: r.text(), Path: r.text()}
+			x.Operation, x.Function = r.operation()
+			x.Since, x.Priority = k.SubmittedAt+Instant(r.signed()), int(r.signed())
+			k.Ready[i] = x
 		}
 	}
 	k.Unplanned = holds&keysUnplanned != 0
@@ -254,4 +266,10 @@ func (r *keyReader) word() string {
 	}
 	r.fail()
 	return ""
+}
+
+// operation reads what appendOperation wrote.
+func (r *keyReader) operation() (Operation, string) {
+	op, function, _ := strings.Cut(r.word(), "/")
+	return Operation(op), function
 }

@@ -23,7 +23,7 @@ func drawKeys(t *rapid.T) events.Keys {
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "ready") {
 		k.Ready = append(k.Ready, events.ReadyKey{
-			Agent: text.Draw(t, "agent"), Path: text.Draw(t, "path"), Operation: rapid.SampledFrom([]events.Operation{events.Do, events.Undo, ""}).Draw(t, "op"),
+			Agent: text.Draw(t, "agent"), Function: rapid.SampledFrom([]string{"", "capture"}).Draw(t, "function"), Path: text.Draw(t, "path"), Operation: rapid.SampledFrom([]events.Operation{events.Do, events.Undo, ""}).Draw(t, "op"),
 			Since: instant.Draw(t, "since"), Priority: rapid.IntRange(-events.MaxPriority, events.MaxPriority).Draw(t, "priority"),
 		})
 	}
@@ -54,6 +54,8 @@ func TestKeysKeepTheirBytes(t *testing.T) {
 	k := events.Keys{State: events.TaskStateProcessing, Workflow: "w", SubmittedAt: 1000, EndedAt: 1001, Labels: map[string]string{"b": "2", "a": "1"},
 		Due: 1002, Wake: 1003, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}}}
 	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x3f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x08\x00\x01", string(events.AppendKeys(nil, &k)))
+	k.Ready[0].Function = "f"
+	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x3f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x00\x06undo/f\x00\x01", string(events.AppendKeys(nil, &k)))
 }
 
 func FuzzDecodeKeys(f *testing.F) {

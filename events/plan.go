@@ -11,7 +11,9 @@ type Ready struct {
 	Path      string
 	Operation Operation
 	Agent     string
-	Priority  int
+	// Function is the operation of the agent, if it has a name: see Call.
+	Function string
+	Priority int
 	// Since is when the task was accepted: of equal priority, the older task goes first.
 	Since Instant
 	// NotBefore is when it may start; zero means at once.

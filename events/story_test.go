@@ -42,6 +42,7 @@ func story(t tester) *scribe {
 	w.waits()
 	w.reruns()
 	w.signals()
+	w.functions()
 	w.permits()
 	w.notYet()
 	w.inputs()
@@ -104,6 +105,19 @@ func (w *scribe) undoing() {
 	w.write(id, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`), Output: raw(`{"o":1}`)})
 	w.write(id, &events.Compensated{Step: "package", Attempt: 1})
 	w.write(id, &events.TaskUndone{Reason: "attempts used up"})
+}
+
+// functions: both steps call one agent, and name the operations of it that do and undo them.
+func (w *scribe) functions() {
+	const id = "payment-7"
+	w.submit(id)
+	w.write(id, &events.StepStarted{Step: "hold", Agent: "bank", Function: "authorize", Attempt: 1, CompleteBy: w.now.Add(5e9), Undoable: true})
+	w.complete(id, "hold", 1)
+	w.write(id, &events.StepStarted{Step: "pay", Agent: "bank", Function: "capture", Attempt: 1, CompleteBy: w.now.Add(5e9), Pivot: true})
+	w.fail(id, "pay", 1, undo("refused"))
+	w.write(id, &events.CompensationStarted{Step: "hold", Agent: "bank", Function: "authorize", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.Compensated{Step: "hold", Attempt: 1})
+	w.write(id, &events.TaskUndone{Reason: "refused"})
 }
 
 // progress: an attempt shows progress and falls silent; the next one starts from there, and fails.

@@ -155,9 +155,11 @@ type Paused struct {
 
 // Step is the state of one step of a task.
 type Step struct {
-	Path  string    `json:"path"`
-	Agent string    `json:"agent,omitempty"`
-	State StepState `json:"state"`
+	Path  string `json:"path"`
+	Agent string `json:"agent,omitempty"`
+	// Function is the operation of the agent, if it has a name.
+	Function string    `json:"function,omitempty"`
+	State    StepState `json:"state"`
 	// Attempt is the number of the latest attempt, from 1.
 	Attempt    int             `json:"attempt,omitzero"`
 	StartedAt  Instant         `json:"started_at,omitzero"`
@@ -212,6 +214,7 @@ type Step struct {
 type UndoState struct {
 	State        StepState `json:"state"`
 	Agent        string    `json:"agent,omitempty"`
+	Function     string    `json:"function,omitempty"`
 	Attempt      int       `json:"attempt,omitzero"`
 	StartedAt    Instant   `json:"started_at,omitzero"`
 	CompleteBy   Instant   `json:"complete_by,omitzero"`

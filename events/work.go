@@ -22,12 +22,14 @@ const (
 // Work is the value of a record in <ns>.work.<agent>: the request to make one attempt.
 // Its record carries the headers of EncodeWork; key = task ID.
 type Work struct {
-	Task      string    `json:"task"`
-	Run       int       `json:"run"`
-	Workflow  string    `json:"workflow"`
-	Version   int       `json:"version"`
-	Step      string    `json:"step"`
-	Agent     string    `json:"agent"`
+	Task     string `json:"task"`
+	Run      int    `json:"run"`
+	Workflow string `json:"workflow"`
+	Version  int    `json:"version"`
+	Step     string `json:"step"`
+	Agent    string `json:"agent"`
+	// Function is the operation of the agent, if it has a name: see Call.
+	Function  string    `json:"function,omitempty"`
 	Operation Operation `json:"operation"`
 	Attempt   int       `json:"attempt"`
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run: see Key.
@@ -160,8 +162,11 @@ type Presence struct {
 	Instance string   `json:"instance"`
 	Agents   []string `json:"agents,omitempty"`
 	Node     string   `json:"node,omitempty"`
-	// Operations are the operations that it knows, "do" and "undo", by agent.
+	// Operations say whether it does and undoes steps that name no operation, by agent. An agent that is neither here nor in Functions does
+	// both.
 	Operations map[string][]Operation `json:"operations,omitempty"`
+	// Functions are the operations with a name, by agent, and whether it does and undoes them.
+	Functions map[string]map[string][]Operation `json:"functions,omitempty"`
 	// Capacity is how many attempts it works on at once, by agent.
 	Capacity map[string]int `json:"capacity,omitempty"`
 	InFlight map[string]int `json:"in_flight,omitempty"`
@@ -184,6 +189,7 @@ type Presence struct {
 // Missing is an operation of an agent that steps wait for because no live instance offers it or no broker takes requests for it.
 type Missing struct {
 	Agent     string    `json:"agent"`
+	Function  string    `json:"function,omitempty"`
 	Operation Operation `json:"operation"`
 	// Since is when the owner first found a step waiting for it.
 	Since Instant `json:"since"`

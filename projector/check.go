@@ -240,7 +240,7 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 		}
 		return partition, string(rest[intSize:]), true
 	case rowReady:
-		agent, rest, ok := cutText(rest)
+		queue, rest, ok := cutText(rest)
 		if !ok {
 			return 0, "", false
 		}
@@ -248,7 +248,7 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 		if !ok {
 			return 0, "", false
 		}
-		row, ok := readReady(rest, agent, events.Operation(op))
+		row, ok := readReady(rest, queue, events.Operation(op))
 		return partition, row.Task, ok
 	}
 	return 0, "", false

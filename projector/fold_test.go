@@ -224,7 +224,7 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 		require.NoError(t, s.Commit(projector.Batch{Deltas: []*events.Delta{d}}))
 	}
 	require.NoError(t, s.CheckIndexes())
-	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Agents())
+	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Queues())
 	rows, err := s.Partition(partition).Ready("package", events.Do, 100)
 	require.NoError(t, err)
 	require.Len(t, rows, 24)

@@ -66,7 +66,7 @@ func readAll(s *Store) {
 			}
 		}
 		p.Task("t")
-		for agent := range p.Agents() {
+		for agent := range p.Queues() {
 			p.Ready(agent, events.Do, 10)
 		}
 		p.Ready("alpha", events.Do, 10)

@@ -139,13 +139,13 @@ func (s *keySet) timed(partition int32, row byte, at events.Instant, id string) 
 
 func (s *keySet) ready(partition int32, id string, r *events.ReadyKey) {
 	start := len(s.buf)
-	s.buf = readyPrefix(s.buf, partition, r.Agent, r.Operation)
+	s.buf = readyPrefix(s.buf, partition, r.Queue(), r.Operation)
 	prefix := len(s.buf) - start
 	s.buf = appendReady(s.buf, id, r)
 	s.finish(prefix)
 }
 
-// appendReady appends what follows the agent and the operation in a key of the queue.
+// appendReady appends what follows the queue and the operation in a key.
 func appendReady(dst []byte, id string, r *events.ReadyKey) []byte {
 	dst = appendInverted(dst, int64(r.Priority))
 	dst = appendInt(dst, int64(r.Since))
@@ -154,11 +154,12 @@ func appendReady(dst []byte, id string, r *events.ReadyKey) []byte {
 }
 
 // readReady reads what appendReady wrote.
-func readReady(rest []byte, agent string, operation events.Operation) (row ReadyRow, ok bool) {
+func readReady(rest []byte, queue string, operation events.Operation) (row ReadyRow, ok bool) {
 	if len(rest) < 2*intSize {
 		return row, false
 	}
-	row.Key.Agent, row.Key.Operation = agent, operation
+	row.Key.Agent, row.Key.Function = events.SplitQueue(queue)
+	row.Key.Operation = operation
 	row.Key.Priority = int(readInverted(rest))
 	row.Key.Since = events.Instant(readInt(rest[intSize:]))
 	rest = rest[2*intSize:]

@@ -165,8 +165,8 @@ func historyKey(dst []byte, partition int32, id string) []byte {
 	return append(appendRow(dst, partition, rowHistory), id...)
 }
 
-func readyPrefix(dst []byte, partition int32, agent string, op events.Operation) []byte {
-	return appendText(appendText(appendRow(dst, partition, rowReady), agent), string(op))
+func readyPrefix(dst []byte, partition int32, queue string, op events.Operation) []byte {
+	return appendText(appendText(appendRow(dst, partition, rowReady), queue), string(op))
 }
 
 func resetKey(partition int32) []byte {

@@ -47,16 +47,16 @@ func TestReadyRowsSurviveTheirKeys(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		key := events.ReadyKey{
-			Agent: rapid.String().Draw(t, "agent"), Path: rapid.String().Draw(t, "path"),
+			Agent: rapid.StringMatching("[a-z]{0,3}").Draw(t, "agent"), Function: rapid.StringMatching("[a-z]{0,3}").Draw(t, "function"), Path: rapid.String().Draw(t, "path"),
 			Operation: events.Operation(rapid.String().Draw(t, "operation")),
 			Since:     events.Instant(rapid.Int64().Draw(t, "since")), Priority: rapid.Int().Draw(t, "priority"),
 		}
 		id := rapid.String().Draw(t, "id")
 		encoded := appendReady(nil, id, &key)
-		row, ok := readReady(encoded, key.Agent, key.Operation)
+		row, ok := readReady(encoded, key.Queue(), key.Operation)
 		require.True(t, ok)
 		require.Equal(t, ReadyRow{Key: key, Task: id}, row)
-		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], key.Agent, key.Operation)
+		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], key.Queue(), key.Operation)
 		require.False(t, ok)
 	})
 }

@@ -46,7 +46,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 		m.Unplanned += n
 	}
 	for i := range k.Ready {
-		m.Ready.add(k.Ready[i].Agent, n)
+		m.Ready.add(k.Ready[i].Queue(), n)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 type metrics struct {
@@ -80,7 +82,8 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		send(g.due, m.Due, label)
 		send(g.next, m.Next, label)
 		for _, c := range m.Ready {
-			ready[c.name] += c.n
+			agent, _ := events.SplitQueue(c.name)
+			ready[agent] += c.n
 		}
 	}
 	for agent, n := range ready {

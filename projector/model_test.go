@@ -51,6 +51,7 @@ var (
 	states    = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateProcessed, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateError, events.TaskStateTerminated}
 	workflows = []string{"ship", "ship2", "s"}
 	agents    = []string{"drone", "dron", "package"}
+	functions = []string{"", "ne"}
 	labels    = []map[string]string{nil, {"k": "v"}, {"k": "v2", "kk": "v"}, {"k": "v", "empty": ""}, {"k": "v:\x00w", "ü": "\x00"}}
 )
 
@@ -104,7 +105,7 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 	} else {
 		for _, path := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"p", "p[1]", "pack"}), 0, 3, rapid.ID).Draw(t, "ready") {
 			k.Ready = append(k.Ready, events.ReadyKey{
-				Agent: rapid.SampledFrom(agents).Draw(t, "agent"), Path: path, Operation: events.Do,
+				Agent: rapid.SampledFrom(agents).Draw(t, "agent"), Function: rapid.SampledFrom(functions).Draw(t, "function"), Path: path, Operation: events.Do,
 				Since: task.SubmittedAt, Priority: rapid.SampledFrom([]int{-1000, -1, 0, 1, 1000}).Draw(t, "priority"),
 			})
 		}
@@ -273,20 +274,20 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 	}
 	limit := rapid.IntRange(1, 4).Draw(t, "limit")
 	waiting := map[string]int64{}
-	for _, agent := range agents {
+	for _, queue := range []string{"drone", "dron", "package", "drone/ne", "dron/ne", "package/ne"} {
 		for _, op := range []events.Operation{events.Do, events.Undo} {
-			want := p.ready(agent, op)
+			want := p.ready(queue, op)
 			if len(want) > 0 {
-				waiting[agent] += int64(len(want))
+				waiting[queue] += int64(len(want))
 			}
 			for _, n := range []int{limit, projector.MaxRows} {
-				got, err := v.Ready(agent, op, n)
+				got, err := v.Ready(queue, op, n)
 				require.NoError(t, err)
 				require.Equal(t, want[:min(n, len(want))], append([]projector.ReadyRow{}, got...))
 			}
 		}
 	}
-	require.Equal(t, waiting, mapOf(v.Agents()))
+	require.Equal(t, waiting, mapOf(v.Queues()))
 	m.compareDue(t, p, v, limit)
 	live := p.sorted(func(x *modelTask) bool { return !x.row.Keys.State.Ended() })
 	for after := ""; ; {
@@ -358,11 +359,11 @@ func (p *modelPartition) sorted(which func(*modelTask) bool) []string {
 	return list
 }
 
-func (p *modelPartition) ready(agent string, op events.Operation) []projector.ReadyRow {
+func (p *modelPartition) ready(queue string, op events.Operation) []projector.ReadyRow {
 	list := []projector.ReadyRow{}
 	for id, x := range p.tasks {
 		for _, k := range x.row.Keys.Ready {
-			if k.Agent == agent && k.Operation == op {
+			if k.Queue() == queue && k.Operation == op {
 				list = append(list, projector.ReadyRow{Key: k, Task: id})
 			}
 		}

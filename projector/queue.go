@@ -13,20 +13,21 @@ import (
 // mistake must not load a whole backlog into memory.
 const MaxRows = 10_000
 
-// ReadyRow is a step in the queue of its agent.
+// ReadyRow is a step in its queue.
 type ReadyRow struct {
 	Key  events.ReadyKey
 	Task string
 }
 
-// Ready returns up to limit steps that wait for an operation of an agent, in order: higher priority first, then the older task.
-func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]ReadyRow, error) {
-	prefix := readyPrefix(nil, p.number, agent, op)
+// Ready returns up to limit steps of a queue (events.ReadyKey.Queue) that wait to be done or undone, in order: higher priority first, then
+// the older task.
+func (p *Partition) Ready(queue string, op events.Operation, limit int) ([]ReadyRow, error) {
+	prefix := readyPrefix(nil, p.number, queue, op)
 	var rows []ReadyRow
 	err := p.scan(scan{prefix: prefix, until: prefixEnd(prefix), limit: limit}, func(rest []byte) error {
-		row, ok := readReady(rest, agent, op)
+		row, ok := readReady(rest, queue, op)
 		if !ok {
-			return fmt.Errorf("%w: row %x of the queue of agent %q", ErrDamaged, rest, agent)
+			return fmt.Errorf("%w: row %x of the queue %q", ErrDamaged, rest, queue)
 		}
 		rows = append(rows, row)
 		return nil
@@ -54,8 +55,8 @@ func (p *Partition) Queued(id string) (ready []events.ReadyKey, err error) {
 	return ready, err
 }
 
-// Agents returns the number of steps in each agent's queue, except empty queues. The caller must not change the map.
-func (p *Partition) Agents() map[string]int64 { return p.view.Load().ready() }
+// Queues returns the number of steps in each queue, except empty ones. The caller must not change the map.
+func (p *Partition) Queues() map[string]int64 { return p.view.Load().ready() }
 
 // DueRow is an instant at which the owner must look at a task.
 type DueRow struct {

@@ -36,14 +36,14 @@ func (a *agentStep) begin(env *Env) (opening, error) {
 			return opening{fact: &events.StepQueued{Step: a.step.ID, StartWithin: a.step.StartWithin}}, nil
 		}
 	}
-	return opening{call: Call{a.step.Agent, events.Do}}, nil
+	return opening{call: a.doCall()}, nil
 }
 
 func (a *agentStep) undo() (opening, error) {
 	if a.step.Undo == nil {
 		return opening{}, fmt.Errorf("step %q has no undo in its definition", a.step.ID)
 	}
-	return opening{call: Call{a.step.Undo.Agent, events.Undo}}, nil
+	return opening{call: a.undoCall()}, nil
 }
 
 func (a *agentStep) start(t *events.Task, path string, op events.Operation) (start events.Start, err error) {
@@ -131,10 +131,18 @@ func policyOf(completeWithin events.Duration, r Retry, c *CoolDown) events.Polic
 	return p
 }
 
-func (a *agentStep) calls() []Call {
-	list := []Call{{a.step.Agent, events.Do}}
+func (a *agentStep) doCall() events.Call {
+	return events.Call{Agent: a.step.Agent, Function: a.step.Operation, Operation: events.Do}
+}
+
+func (a *agentStep) undoCall() events.Call {
+	return events.Call{Agent: a.step.Undo.Agent, Function: a.step.Undo.Operation, Operation: events.Undo}
+}
+
+func (a *agentStep) calls() []events.Call {
+	list := []events.Call{a.doCall()}
 	if a.step.Undo != nil {
-		list = append(list, Call{a.step.Undo.Agent, events.Undo})
+		list = append(list, a.undoCall())
 	}
 	return list
 }

@@ -83,6 +83,7 @@ type bodyStep struct {
 	StartWithin events.Duration `json:"start_within"`
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
+	Operation   string          `json:"operation"`
 	Heartbeat   events.Duration `json:"heartbeat"`
 	Sleep       json.RawMessage `json:"sleep"`
 	Wait        json.RawMessage `json:"wait"`
@@ -97,6 +98,7 @@ type bodyStep struct {
 
 type bodyUndo struct {
 	Agent          string          `json:"agent"`
+	Operation      string          `json:"operation"`
 	With           json.RawMessage `json:"with"`
 	CompleteWithin events.Duration `json:"complete_within"`
 	Retry          bodyRetry       `json:"retry"`
@@ -171,7 +173,7 @@ func (b *body) step(id string, forward bool) Step {
 	s := b.Steps[id]
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
-		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
+		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
 		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
@@ -194,6 +196,9 @@ func (b *body) undo(s Step, u *bodyUndo) *Undo {
 		Agent: cmp.Or(u.Agent, s.Agent), With: present(u.With),
 		CompleteWithin: cmp.Or(u.CompleteWithin, b.Defaults.Undo.CompleteWithin, s.CompleteWithin),
 		Retry:          retry(DefaultUndoAttempts, u.Retry, b.Defaults.Undo.Retry),
+	}
+	if out.Operation = u.Operation; out.Operation == "" && out.Agent == s.Agent {
+		out.Operation = s.Operation
 	}
 	out.Retry.Then = ThenPark
 	return out

@@ -35,8 +35,10 @@ type Step struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 	// Agent does the step. Absent if nobody does: Sleep or Wait is set then.
-	Agent string   `json:"agent,omitempty"`
-	Needs []string `json:"needs,omitempty"`
+	Agent string `json:"agent,omitempty"`
+	// Operation is the agent's operation that does the step, if it has a name: events.Call.Function.
+	Operation string   `json:"operation,omitempty"`
+	Needs     []string `json:"needs,omitempty"`
 	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
 	// Sleep is the duration of a step that sleeps, or an object with the template of its end, until.
@@ -97,6 +99,9 @@ type CoolDown struct {
 type Undo struct {
 	// Agent is the agent of the step, unless the definition names another one.
 	Agent string `json:"agent"`
+	// Operation is the agent's operation whose undo is called: the one of the step, unless the definition names another one or another
+	// agent.
+	Operation string `json:"operation,omitempty"`
 	// With is the template of the undo's input. If absent, the undo gets the step's recorded input.
 	With           json.RawMessage `json:"with,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within"`

@@ -21,19 +21,13 @@ type stepKind interface {
 	// policy returns what happens after failures of the operation.
 	policy(op events.Operation) events.Policy
 	// calls returns the operations of agents that the step may call.
-	calls() []Call
+	calls() []events.Call
 }
 
 // opening is what starts a step or its undo: an attempt that waits until its agent has room or, if there is no call, a fact.
 type opening struct {
-	call Call
+	call events.Call
 	fact events.Body
-}
-
-// Call is an operation of an agent.
-type Call struct {
-	Agent     string
-	Operation events.Operation
 }
 
 // kind returns the kind of a step, which is not compiled.
@@ -48,7 +42,7 @@ func (s *Step) kind() stepKind {
 }
 
 // Calls returns the operations of agents that the step may call.
-func (s *Step) Calls() []Call { return s.kind().calls() }
+func (s *Step) Calls() []events.Call { return s.kind().calls() }
 
 // Agents returns the agents that the steps may call, in order.
 func (d *Definition) Agents() (list []string) {

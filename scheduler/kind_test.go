@@ -46,5 +46,37 @@ func TestAStepNamesTheOperationsThatItCalls(t *testing.T) {
 	t.Parallel()
 	step, ok := program(t, packing).Step("pack")
 	require.True(t, ok)
-	require.Equal(t, []scheduler.Call{{Agent: "packer", Operation: events.Do}, {Agent: "unpacker", Operation: events.Undo}}, step.Calls())
+	require.Equal(t, []events.Call{{Agent: "packer", Operation: events.Do}, {Agent: "unpacker", Operation: events.Undo}}, step.Calls())
+}
+
+// An undo that names no operation is that of the step's operation, unless another agent does it.
+func TestAStepNamesTheOperationOfItsAgent(t *testing.T) {
+	t.Parallel()
+	for undo, want := range map[string]events.Call{
+		"{}":                                {Agent: "bank", Function: "authorize", Operation: events.Undo},
+		"{agent: bank}":                     {Agent: "bank", Function: "authorize", Operation: events.Undo},
+		"{operation: void}":                 {Agent: "bank", Function: "void", Operation: events.Undo},
+		"{agent: clerk}":                    {Agent: "clerk", Operation: events.Undo},
+		"{agent: clerk, operation: cancel}": {Agent: "clerk", Function: "cancel", Operation: events.Undo},
+	} {
+		p := program(t, "workflow: w\nsteps:\n  hold: {agent: bank, operation: authorize, undo: "+undo+"}\n")
+		step, ok := p.Step("hold")
+		require.True(t, ok)
+		do := events.Call{Agent: "bank", Function: "authorize", Operation: events.Do}
+		require.Equal(t, []events.Call{do, want}, step.Calls(), undo)
+
+		s := scheduler.New()
+		body, err := json.Marshal(p.Definition())
+		require.NoError(t, err)
+		require.NoError(t, s.Prepare("h", body))
+		task := &events.Task{ID: "t", Workflow: "w", Definition: "h", State: events.TaskStatePending}
+		plan, err := s.Plan(task)
+		require.NoError(t, err)
+		require.Equal(t, do, plan.Ready[0].Call())
+		task.State = events.TaskStateUndoing
+		task.Steps = []*events.Step{{Path: "hold", State: events.StepStateCompleted, Touched: true, Undoable: true, Completion: 1}}
+		plan, err = s.Plan(task)
+		require.NoError(t, err)
+		require.Equal(t, want, plan.Ready[0].Call(), undo)
+	}
 }

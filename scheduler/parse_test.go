@@ -109,6 +109,11 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"two waits for one signal with different schemas", head + "  a: {wait: {signal: x, schema: {type: object}}}\n  b: {wait: {signal: [y, x]}}\n  c: {wait: {signal: y}}", []string{`f:4:26: steps.b.wait.signal[1]: steps "a" and "b" wait for the signal x with different schemas: give both the same schema, or the signals different names`}},
 		{"a wait with a key of agents", head + "  a: {wait: {signal: x}, undo: {}}", []string{"f:3:26: steps.a.undo: a step that waits for a signal has no undo: it may have needs, if, complete_within, on_timeout, fail_if, fail_reason"}},
 		{"a wait and an agent", head + "  a: {agent: a, wait: {signal: x}}", []string{"f:3:17: steps.a.wait: a step waits for a signal, or has an agent, or sleeps, not two of them: make it two steps"}},
+		{"an operation of no name", head + "  a: {agent: a, operation: Capture}", []string{`f:3:28: steps.a.operation: "Capture" is not a name: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64`}},
+		{"the operation do", head + "  a: {agent: a, operation: do, undo: {operation: undo}}", []string{
+			"f:3:28: steps.a.operation: do names no operation: a step is done by its operation and undone by the undo of that, so leave it out",
+			"f:3:50: steps.a.undo.operation: undo names no operation: a step is done by its operation and undone by the undo of that, so leave it out"}},
+		{"an operation of nobody", head + "  a: {sleep: 5s, operation: b}", []string{"f:3:18: steps.a.operation: a step that sleeps has no operation: it may have needs, if"}},
 		{"two kinds", head + "  a: {agent: a, sleep: 5s}", []string{"f:3:17: steps.a.sleep: a step has an agent or sleeps, not both: make it two steps"}},
 		{"a sleep with a key of agents", head + "  a: {sleep: 5s, with: {}, pivot: true}", []string{
 			"f:3:18: steps.a.with: a step that sleeps has no with: it may have needs, if", "f:3:28: steps.a.pivot: a step that sleeps has no pivot: it may have needs, if"}},
@@ -139,7 +144,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"short heartbeat", head + "  a: {agent: a, complete_within: 1m, heartbeat: 4s}", []string{"f:3:49: steps.a.heartbeat: heartbeat 4s is shorter than 5s, the shortest: each one is a record of the history"}},
 		{"heartbeat over the cap", head + "  a: {agent: a, heartbeat: 30s}", []string{"f:3:28: steps.a.heartbeat: heartbeat 30s is not shorter than complete_within 30s, the most that an attempt takes: it would have no effect"}},
 		{"heartbeat over the cap of the defaults", "workflow: w\ndefaults: {complete_within: 8s}\nsteps: {a: {agent: a, heartbeat: 9s}}", []string{"f:3:34: steps.a.heartbeat: heartbeat 9s is not shorter than complete_within 8s, the most that an attempt takes: it would have no effect"}},
-		{"heartbeat of an undo", head + "  a: {agent: a, undo: {heartbeat: 9s}}", []string{`f:3:24: steps.a.undo.heartbeat: unknown key "heartbeat": known are agent, with, complete_within, retry`}},
+		{"heartbeat of an undo", head + "  a: {agent: a, undo: {heartbeat: 9s}}", []string{`f:3:24: steps.a.undo.heartbeat: unknown key "heartbeat": known are agent, operation, with, complete_within, retry`}},
 		{"negative duration", head + "  a: {agent: a, complete_within: -5s}", []string{`f:3:34: steps.a.complete_within: "-5s" is not positive`}},
 		{"tiny duration", head + "  a: {agent: a, complete_within: 5us}", []string{`f:3:34: steps.a.complete_within: "5us" is less than a millisecond, the smallest duration here`}},
 		{"names of before", "workflow: w\ndefaults: {complete_by: 5s, retry: {max: 1m}, undo: {complete_by: 5s}}\nsteps:\n  a: {agent: a, complete_by: 5s, retry: {max: 1m}, undo: {complete_by: 5s, retry: {max: 1m}}}", []string{

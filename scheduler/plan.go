@@ -216,7 +216,7 @@ func (w *planner) open(path string, o opening, notBefore events.Instant) {
 	}
 	t := w.task
 	w.plan.Ready = append(w.plan.Ready, events.Ready{
-		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Priority: t.Priority, Since: t.SubmittedAt, NotBefore: notBefore,
+		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Function: o.call.Function, Priority: t.Priority, Since: t.SubmittedAt, NotBefore: notBefore,
 	})
 }
 

@@ -13,10 +13,10 @@ var (
 	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "labels", "priority", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"title", "description", "agent", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	stepKeys         = []string{"title", "description", "agent", "operation", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
-	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
+	undoKeys         = []string{"agent", "operation", "with", "complete_within", "retry"}
 	sleepKeys        = []string{"until"}
 	waitKeys         = []string{"signal", "schema"}
 )
@@ -329,6 +329,7 @@ func (s *outlineStep) shapeUndo(m member) {
 	if v, ok := keys["agent"]; ok {
 		v.name()
 	}
+	shapeOperation(keys)
 	shapePolicy(keys)
 	undoParks(keys)
 	s.undoWith = optional(keys, "with")

@@ -35,6 +35,7 @@ func (s *outlineStep) shapeKind(n *yaml.Node, keys map[string]member) {
 		s.doc.fault(wait.key, wait.path, "a step waits for a signal, or has an agent, or sleeps, not two of them: make it two steps")
 	case isAgent:
 		agent.name()
+		shapeOperation(keys)
 	case sleeps:
 		s.shapeSleep(sleep)
 		s.refuse(keys, keySleep, "a step that sleeps")
@@ -43,6 +44,18 @@ func (s *outlineStep) shapeKind(n *yaml.Node, keys map[string]member) {
 		s.refuse(keys, keyWait, "a step that waits for a signal")
 	case !hasLaterKind(n):
 		s.doc.fault(s.key, s.path, "agent is missing: the kind of agent that does the step")
+	}
+}
+
+// shapeOperation checks the name of the operation of an agent.
+func shapeOperation(keys map[string]member) {
+	v, ok := keys["operation"]
+	if !ok {
+		return
+	}
+	switch name := v.name(); name {
+	case string(events.Do), string(events.Undo):
+		v.fault("%s names no operation: a step is done by its operation and undone by the undo of that, so leave it out", name)
 	}
 }
 

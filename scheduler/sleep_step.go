@@ -103,4 +103,4 @@ func (s *sleepStep) policy(op events.Operation) events.Policy {
 	return policyOf(0, s.step.Retry, nil)
 }
 
-func (*sleepStep) calls() []Call { return nil }
+func (*sleepStep) calls() []events.Call { return nil }

@@ -79,7 +79,7 @@ func (w *waitStep) policy(op events.Operation) events.Policy {
 	return p
 }
 
-func (*waitStep) calls() []Call { return nil }
+func (*waitStep) calls() []events.Call { return nil }
 
 // CheckSignal returns the faults of a signal for a task of this definition, nil if a step may take it: one that waits for its name, is not over, and
 // whose schema holds.

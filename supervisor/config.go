@@ -177,9 +177,9 @@ type Store interface {
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
 	Load(id string) (events.StoredTask, error)
-	// Ready returns up to limit rows of the queue for an agent's operation, in order.
-	Ready(agent string, op events.Operation, limit int) ([]events.Ready, error)
-	// Queues returns the agents that have rows in the queue.
+	// Ready returns up to limit rows of a queue (events.ReadyKey.Queue) for doing or undoing, in order.
+	Ready(queue string, op events.Operation, limit int) ([]events.Ready, error)
+	// Queues returns the queues that have rows.
 	Queues() ([]string, error)
 	// Due returns up to limit tasks that are due at or before the instant, the earliest first. Waking does the same for the
 	// timers that do not wait for reports.

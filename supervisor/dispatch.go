@@ -16,7 +16,7 @@ type dispatch struct {
 	// SetOffers is called for the first time, and until then, work may be sent to any agent.
 	offers map[string]Offer
 	// known are the operations that were offered at some time since this owner was created: only these can have left.
-	known   map[known]bool
+	known   map[events.Call]bool
 	routing routing
 	// nodeHash is the hash of the node's name.
 	nodeHash uint32
@@ -67,22 +67,16 @@ func (d *dispatch) open() error {
 }
 
 // room returns how many attempts of an agent's operation may start now: none if no instance offers it or the agent is paused.
-func (d *dispatch) room(agent string, op events.Operation) int {
+func (d *dispatch) room(c events.Call) int {
 	window := d.cfg.Window
 	if d.offers != nil {
-		o := d.offers[agent]
-		if o.Paused || !o.has(op) {
+		o := d.offers[c.Agent]
+		if o.Paused || !o.Has(c) {
 			return 0
 		}
 		window = o.Window
 	}
-	return max(window, 1) - d.running[agent]
-}
-
-// known is an operation of an agent.
-type known struct {
-	agent string
-	op    events.Operation
+	return max(window, 1) - d.running[c.Agent]
 }
 
 // maxKnown bounds the operations that are remembered: anyone may write heartbeats.
@@ -93,35 +87,42 @@ func (d *dispatch) setOffers(offers map[string]Offer) {
 	d.offers = offers
 	d.routing.set(offers)
 	if d.known == nil {
-		d.known = map[known]bool{}
+		d.known = map[events.Call]bool{}
 	}
 	for agent, o := range offers {
-		for _, op := range []events.Operation{events.Do, events.Undo} {
-			if o.has(op) && len(d.known) < maxKnown {
-				d.known[known{agent, op}] = true
-			}
+		d.know(agent, "", Directions{o.Do, o.Undo})
+		for name, x := range o.Functions {
+			d.know(agent, name, x)
+		}
+	}
+}
+
+func (d *dispatch) know(agent, function string, x Directions) {
+	for _, op := range []events.Operation{events.Do, events.Undo} {
+		if x.has(op) && len(d.known) < maxKnown {
+			d.known[events.Call{Agent: agent, Function: function, Operation: op}] = true
 		}
 	}
 }
 
 // hasLeft says whether an operation of an agent was offered and is not offered any more. An agent that this owner has not
 // heard of yet, as right after a start, has not left.
-func (d *dispatch) hasLeft(agent string, op events.Operation) bool {
-	return d.isMissing(agent, op) && d.known[known{agent, op}]
+func (d *dispatch) hasLeft(c events.Call) bool {
+	return d.isMissing(c) && d.known[c]
 }
 
 // isMissing says whether no instance offers the operation of an agent.
-func (d *dispatch) isMissing(agent string, op events.Operation) bool {
-	return d.offers != nil && !d.offers[agent].has(op)
+func (d *dispatch) isMissing(c events.Call) bool {
+	return d.offers != nil && !d.offers[c.Agent].Has(c)
 }
 
 // missing returns the operations whose attempts wait because no instance offers them, or because no broker takes their requests.
 func (d *dispatch) missing() (list []events.Missing) {
 	for _, l := range d.queue.lanes {
 		if l.missing != 0 {
-			list = append(list, events.Missing{Agent: l.agent, Operation: l.op, Since: l.missing})
+			list = append(list, events.Missing{Agent: l.call.Agent, Function: l.call.Function, Operation: l.call.Operation, Since: l.missing})
 		} else if l.behind != 0 {
-			list = append(list, events.Missing{Agent: l.agent, Operation: l.op, Since: l.behind, Behind: true})
+			list = append(list, events.Missing{Agent: l.call.Agent, Function: l.call.Function, Operation: l.call.Operation, Since: l.behind, Behind: true})
 		}
 	}
 	return list
@@ -135,7 +136,7 @@ func (d *dispatch) waiting() []Queue {
 	d.counted, d.countedAt = nil, d.now
 	for _, l := range d.queue.lanes {
 		if n := l.ready.len(); n > 0 {
-			d.counted = append(d.counted, Queue{l.agent, l.op, l.missing != 0, l.behind != 0, n, l.spilled})
+			d.counted = append(d.counted, Queue{l.call, l.missing != 0, l.behind != 0, n, l.spilled})
 		}
 	}
 	return d.counted
@@ -145,8 +146,8 @@ func (d *dispatch) waiting() []Queue {
 // attempts whose tasks have ended or were parked: nothing else removes them from a lane where nothing starts, and they would count as
 // waiting forever.
 func (d *dispatch) await(a *lane) error {
-	paused := d.offers[a.agent].Paused
-	for a.ready.len() > 0 && (paused || d.isMissing(a.agent, a.op)) {
+	paused := d.offers[a.call.Agent].Paused
+	for a.ready.len() > 0 && (paused || d.isMissing(a.call)) {
 		if waits, err := d.planner.waits(*a.ready.at(0)); err != nil {
 			return err
 		} else if waits {
@@ -169,7 +170,21 @@ func (d *dispatch) admit() error {
 	if q.rooms == nil {
 		q.rooms = map[string]int{}
 	}
-	for _, a := range q.round() {
+	for lanes := q.round(); len(lanes) > 0; {
+		n := same(lanes)
+		if err := d.admitFrom(lanes[:n]); err != nil {
+			return err
+		}
+		lanes = lanes[n:]
+	}
+	return nil
+}
+
+// admitFrom starts attempts from lanes that share the room of their agent: see same.
+func (d *dispatch) admitFrom(lanes []*lane) error {
+	q := &d.queue
+	able := q.able[:0]
+	for _, a := range lanes {
 		// Refill once only: until the batches in flight are committed, the store returns the same rows again.
 		complete := len(d.flying) == 0 && len(d.batch.facts) == 0 && !d.unwritten
 		if err := q.refill(d.store, a, complete); err != nil {
@@ -178,26 +193,31 @@ func (d *dispatch) admit() error {
 		if err := d.await(a); err != nil {
 			return err
 		}
-		if d.behind(a) {
-			continue
+		if !d.behind(a) && d.room(a.call) > 0 {
+			able = append(able, a)
 		}
-		for a.ready.len() > 0 && !d.full() {
-			room := d.room(a.agent, a.op)
-			if room <= 0 {
+	}
+	q.able = able
+	for !d.full() {
+		a, until := next(able)
+		if a == nil {
+			return nil
+		}
+		room := d.room(a.call)
+		if room <= 0 {
+			return nil
+		}
+		ready := q.take(a, min(room, d.cfg.BatchFacts-len(d.batch.facts)), until)
+		clear(q.rooms)
+		q.rooms[a.call.Agent] = room
+		ready = d.sched.Admit(ready, q.rooms, d.stamp())
+		for i, r := range ready {
+			if d.full() { // by bytes or by cost, which is known only after a start
+				a.restore(ready[i:])
 				break
 			}
-			ready := q.take(a, min(room, d.cfg.BatchFacts-len(d.batch.facts)))
-			clear(q.rooms)
-			q.rooms[a.agent] = room
-			ready = d.sched.Admit(ready, q.rooms, d.stamp())
-			for i, r := range ready {
-				if d.full() { // by bytes or by cost, which is known only after a start
-					a.restore(ready[i:])
-					break
-				}
-				if err := blaming(r.Task, func() error { return d.planner.start(r) }); err != nil {
-					return err
-				}
+			if err := blaming(r.Task, func() error { return d.planner.start(r) }); err != nil {
+				return err
 			}
 		}
 	}
@@ -210,7 +230,7 @@ func (d *dispatch) route(t *events.Task, w *events.Work) int32 {
 	if len(d.routing.agents) == 0 || !t.Running(w.Step, w.Operation, w.Attempt) {
 		return d.cfg.Partition
 	}
-	return d.routing.partition(w.Agent, attempt{w.Task, w.Step, w.Operation, w.Attempt}, d.place())
+	return d.routing.partition(w.Call(), attempt{w.Task, w.Step, w.Operation, w.Attempt}, d.place())
 }
 
 func (d *dispatch) place() place { return place{d.cfg.Partition, d.cfg.Partitions, d.nodeHash} }

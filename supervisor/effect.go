@@ -13,8 +13,9 @@ type Alert struct {
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
-	// Agent and Operation are set for AlertMissing: the operation that is missing.
+	// Agent, Function (of an operation with a name) and Operation are set for AlertMissing: what is missing.
 	Agent     string           `json:"agent,omitempty"`
+	Function  string           `json:"function,omitempty"`
 	Operation events.Operation `json:"operation,omitempty"`
 	Reason    string           `json:"reason,omitempty"`
 	// Reminder is set if the alert is repeated because its task is still parked, since the instant Since: how often it was, with this one.

@@ -11,6 +11,8 @@ type Offer struct {
 	// Do and Undo say whether at least one instance offers the operation. Attempts of an operation that no instance
 	// offers wait: if they were sent, they would only time out and use up the attempts that their policy allows.
 	Do, Undo bool
+	// Functions says the same of the operations that have a name.
+	Functions map[string]Directions
 	// Paused says that an operator paused the agent: nothing starts, whatever the instances offer.
 	Paused bool
 	// Targets are the instances that publish which partitions they read, in the order of their names. If any instance that
@@ -18,9 +20,20 @@ type Offer struct {
 	Targets []Target
 }
 
-func (o Offer) has(op events.Operation) bool {
-	if op == events.Undo {
-		return o.Undo
-	}
-	return o.Do
+// Directions says whether an operation of an agent is offered for doing steps, and for undoing them.
+type Directions struct{ Do, Undo bool }
+
+func (d Directions) has(op events.Operation) bool {
+	return op == events.Undo && d.Undo || op == events.Do && d.Do
 }
+
+// Has says whether the agent, which is that of the call, offers what the call asks.
+func (o Offer) Has(c events.Call) bool {
+	if c.Function != "" {
+		return o.Functions[c.Function].has(c.Operation)
+	}
+	return Directions{o.Do, o.Undo}.has(c.Operation)
+}
+
+// Or returns what either of two instances offers.
+func (d Directions) Or(o Directions) Directions { return Directions{d.Do || o.Do, d.Undo || o.Undo} }

@@ -401,7 +401,7 @@ func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []even
 	p.dispatch.queue.push(list, now)
 	for _, r := range list {
 		if r.NotBefore <= now {
-			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
+			ready = append(ready, events.ReadyKey{Agent: r.Agent, Function: r.Function, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}
 	}
 	return due, wake, ready

@@ -2,15 +2,14 @@ package supervisor
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// queue holds the attempts that may start, by agent and operation: the head of each lane in memory, the rest in the store.
+// queue holds the attempts that may start, by what they ask of their agents: the head of each lane in memory, the rest in the store.
 // An attempt is checked again before it starts, so a stale entry costs only its place.
 type queue struct {
-	// lanes are sorted by agent, with the undos of an agent before its dos, since undos free what others wait for. (They are
+	// lanes are sorted by agent, with the undos of an agent before its dos (events.Call.Compare). (They are
 	// not in a map, whose order is random: the same state and inputs must give the same facts, INV4.)
 	lanes []*lane
 	limit int
@@ -18,17 +17,17 @@ type queue struct {
 	// starves when batches are full.
 	turn string
 
-	// order, taken and rooms are scratch space of round and admit, reused from batch to batch.
+	// order, able, taken and rooms are scratch space of round and admit, reused from batch to batch.
 	order []*lane
+	able  []*lane
 	taken []events.Ready
 	rooms map[string]int
 }
 
-// lane holds the attempts that wait for one operation of an agent. Do and undo have separate lanes, because the instances may
-// offer only one of them.
+// lane holds the attempts that wait for one operation of an agent, to do or to undo. Each has a lane, because the instances may
+// offer only some of them.
 type lane struct {
-	agent string
-	op    events.Operation
+	call  events.Call
 	ready readyList
 	// missing is when attempts began to wait for an operation that no instance offers; zero if none waits for that.
 	missing events.Instant
@@ -42,33 +41,21 @@ type lane struct {
 // open begins with the queue in the store.
 func (q *queue) open(s Store) error {
 	q.lanes = nil
-	agents, err := s.Queues()
-	for _, a := range agents {
-		q.lane(a, events.Undo).spilled = true
-		q.lane(a, events.Do).spilled = true
+	names, err := s.Queues()
+	for _, name := range names {
+		agent, function := events.SplitQueue(name)
+		q.lane(events.Call{Agent: agent, Function: function, Operation: events.Undo}).spilled = true
+		q.lane(events.Call{Agent: agent, Function: function, Operation: events.Do}).spilled = true
 	}
 	return err
 }
 
-func (q *queue) lane(agent string, op events.Operation) *lane {
-	at, found := slices.BinarySearchFunc(q.lanes, agent, func(l *lane, agent string) int {
-		if l.agent == agent && l.op != op {
-			return undoFirst(l.op)
-		}
-		return strings.Compare(l.agent, agent)
-	})
+func (q *queue) lane(c events.Call) *lane {
+	at, found := slices.BinarySearchFunc(q.lanes, c, func(l *lane, c events.Call) int { return l.call.Compare(c) })
 	if !found {
-		q.lanes = slices.Insert(q.lanes, at, &lane{agent: agent, op: op})
+		q.lanes = slices.Insert(q.lanes, at, &lane{call: c})
 	}
 	return q.lanes[at]
-}
-
-// undoFirst compares two operations: undo sorts before do.
-func undoFirst(op events.Operation) int {
-	if op == events.Undo {
-		return -1
-	}
-	return 1
 }
 
 // push queues attempts that may start now. Attempts that do not fit wait in the store, where a later flush writes their
@@ -80,7 +67,7 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 		if r.NotBefore > now {
 			continue
 		}
-		a := q.lane(r.Agent, r.Operation)
+		a := q.lane(r.Call())
 		if a.spilled && !r.Before(a.floor) { // it must not overtake earlier ones in the store
 			continue
 		}
@@ -103,7 +90,7 @@ func (q *queue) refill(s Store, a *lane, complete bool) error {
 	if a.ready.len() > 0 || !a.spilled {
 		return nil
 	}
-	rows, err := s.Ready(a.agent, a.op, q.limit)
+	rows, err := s.Ready(a.call.Queue(), a.call.Operation, q.limit)
 	if err != nil {
 		return err
 	}
@@ -124,21 +111,50 @@ func (q *queue) round() []*lane {
 		return nil
 	}
 	at, _ := slices.BinarySearchFunc(q.lanes, q.turn, func(l *lane, turn string) int {
-		if l.agent <= turn {
+		if l.call.Agent <= turn {
 			return -1
 		}
 		return 1
 	})
 	at %= len(q.lanes)
-	q.turn = q.lanes[at].agent
+	q.turn = q.lanes[at].call.Agent
 	q.order = append(append(q.order[:0], q.lanes[at:]...), q.lanes[:at]...)
 	return q.order
 }
 
-// take removes up to n attempts from the head of a lane. They are valid until the next call.
-func (q *queue) take(a *lane, n int) []events.Ready {
+// same returns how many of the lanes at the front, at least one, are for one agent and for doing steps, or for undoing them. They share
+// the agent's room, and the earliest attempt of all of them goes first: see next.
+func same(lanes []*lane) int {
+	n := 1
+	for n < len(lanes) && lanes[n].call.Agent == lanes[0].call.Agent && lanes[n].call.Operation == lanes[0].call.Operation {
+		n++
+	}
+	return n
+}
+
+// next returns the lane whose first attempt comes first, nil if all are empty, and the first attempt of the others, nil if they are empty.
+func next(lanes []*lane) (first *lane, until *events.Ready) {
+	for _, l := range lanes {
+		switch {
+		case l.ready.len() == 0:
+		case first == nil:
+			first = l
+		case l.ready.at(0).Before(*first.ready.at(0)):
+			first, until = l, first.ready.at(0)
+		case until == nil || l.ready.at(0).Before(*until):
+			until = l.ready.at(0)
+		}
+	}
+	return first, until
+}
+
+// take removes up to n attempts from the head of a lane, and at least one, up to the attempt until if that is not nil. They are valid until the next call.
+func (q *queue) take(a *lane, n int, until *events.Ready) []events.Ready {
 	q.taken = q.taken[:0]
 	for len(q.taken) < n && a.ready.len() > 0 {
+		if until != nil && len(q.taken) > 0 && until.Before(*a.ready.at(0)) {
+			break
+		}
 		q.taken = append(q.taken, a.ready.pop())
 	}
 	return q.taken

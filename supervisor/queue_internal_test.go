@@ -115,7 +115,7 @@ func BenchmarkQueue(b *testing.B) {
 				q.push(one, 1)
 				q.push(one, 1)
 				for _, a := range q.round() {
-					q.take(a, 1)
+					q.take(a, 1, nil)
 				}
 				i++
 			}
@@ -139,7 +139,7 @@ func BenchmarkQueueOlder(b *testing.B) {
 		q.push(one, 1)
 		q.push(one, 1)
 		a := q.round()[0]
-		head := q.take(a, 1)
+		head := q.take(a, 1, nil)
 		q.push(head, 1)
 		a.ready.cut(a.ready.len() - 1)
 		q.push(list[5999:], 1)
@@ -171,9 +171,9 @@ func TestOwnersOfANodeShareAPartition(t *testing.T) {
 	r.set(map[string]Offer{"stock": {Targets: []Target{{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64, Do: true, Undo: true}}}})
 	used := map[int32]bool{}
 	for node := range uint32(30) {
-		first := r.partition("stock", attempt{}, place{0, 8, node})
+		first := r.partition(events.Call{Agent: "stock", Operation: events.Do}, attempt{}, place{0, 8, node})
 		for home := range int32(8) {
-			require.Equal(t, first, r.partition("stock", attempt{}, place{home, 8, node}))
+			require.Equal(t, first, r.partition(events.Call{Agent: "stock", Operation: events.Do}, attempt{}, place{home, 8, node}))
 		}
 		used[first] = true
 	}
@@ -191,14 +191,14 @@ func BenchmarkRoute(b *testing.B) {
 	keys := make([]attempt, 24)
 	for i := range keys {
 		keys[i] = attempt{fmt.Sprintf("task-%08d", i), "reserve", events.Do, 1}
-		r.partition("stock", keys[i], place{home: 1, of: 8})
+		r.partition(events.Call{Agent: "stock", Operation: events.Do}, keys[i], place{home: 1, of: 8})
 	}
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {
 		key := keys[i%len(keys)]
 		r.ended(key)
-		r.partition("stock", key, place{home: 1, of: 8})
+		r.partition(events.Call{Agent: "stock", Operation: events.Do}, key, place{home: 1, of: 8})
 		i++
 	}
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
@@ -13,6 +14,8 @@ type Target struct {
 	Partitions []int32
 	// Do and Undo say whether it offers the operation.
 	Do, Undo bool
+	// Functions says the same of the operations that have a name.
+	Functions map[string]Directions
 	// Capacity is how many attempts it works on at once; zero while its breaker is open. Such an instance gets work only if
 	// no other one offers the operation.
 	Capacity int
@@ -25,7 +28,7 @@ type Target struct {
 
 // Same says whether nothing has changed that the choice depends on.
 func (t *Target) Same(as *Target) bool {
-	return slices.Equal(t.Partitions, as.Partitions) && t.Instance == as.Instance && t.Do == as.Do && t.Undo == as.Undo &&
+	return slices.Equal(t.Partitions, as.Partitions) && t.Instance == as.Instance && t.Do == as.Do && t.Undo == as.Undo && maps.Equal(t.Functions, as.Functions) &&
 		t.Capacity == as.Capacity && t.Full == as.Full && t.Probe == as.Probe
 }
 
@@ -45,13 +48,42 @@ type routing struct {
 }
 
 // instances are all instances of an agent, and those that offer each operation.
-type instances struct{ all, do, undo []*target }
+type instances struct {
+	all, do, undo []*target
+	// named holds those that offer the operations with a name; the agent of the calls is left out.
+	named map[events.Call][]*target
+}
 
-func (i instances) offering(op events.Operation) []*target {
-	if op == events.Undo {
+func (i instances) offering(c events.Call) []*target {
+	switch {
+	case c.Function != "":
+		return i.named[events.Call{Function: c.Function, Operation: c.Operation}]
+	case c.Operation == events.Undo:
 		return i.undo
 	}
 	return i.do
+}
+
+func (i *instances) add(t *target) {
+	i.all = append(i.all, t)
+	if t.Do {
+		i.do = append(i.do, t)
+	}
+	if t.Undo {
+		i.undo = append(i.undo, t)
+	}
+	for name, d := range t.Functions {
+		for _, op := range []events.Operation{events.Do, events.Undo} {
+			if !d.has(op) {
+				continue
+			}
+			if i.named == nil {
+				i.named = map[events.Call][]*target{}
+			}
+			c := events.Call{Function: name, Operation: op}
+			i.named[c] = append(i.named[c], t)
+		}
+	}
 }
 
 type target struct {
@@ -70,13 +102,7 @@ func (r *routing) set(offers map[string]Offer) {
 				x = old[i] // keep the number of its attempts
 			}
 			x.Target = t
-			now.all = append(now.all, x)
-			if t.Do {
-				now.do = append(now.do, x)
-			}
-			if t.Undo {
-				now.undo = append(now.undo, x)
-			}
+			now.add(x)
 		}
 		next[agent] = now
 	}
@@ -95,9 +121,9 @@ func (r *routing) forget() {
 
 // partition chooses the partition for a request: the home partition if no instance that offers the operation publishes which
 // partitions it reads.
-func (r *routing) partition(agent string, key attempt, at place) int32 {
+func (r *routing) partition(c events.Call, key attempt, at place) int32 {
 	r.ended(key) // a request that is sent again counts once
-	list := r.taking(agent, key.op)
+	agent, list := c.Agent, r.taking(c)
 	switch len(list) {
 	case 0:
 		return at.home

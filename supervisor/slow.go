@@ -58,8 +58,8 @@ func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instan
 // when. More requests would only time out. It ends when the brokers acknowledge the requests, or when all of them have timed out
 // and the partitions are tried again.
 func (d *dispatch) behind(l *lane) bool {
-	to := d.delays.to(workTopic + l.agent)
-	if l.ready.len() == 0 || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.agent, l.op, d.cfg.Partition) {
+	to := d.delays.to(workTopic + l.call.Agent)
+	if l.ready.len() == 0 || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.call, d.cfg.Partition) {
 		l.behind = 0
 		return false
 	}
@@ -71,15 +71,15 @@ func (d *dispatch) behind(l *lane) bool {
 
 // blocked says whether all partitions to which a request could go take no work. Requests for an agent whose instances do not publish what
 // they read go to the home partition.
-func (r *routing) blocked(agent string, op events.Operation, home int32) bool {
+func (r *routing) blocked(c events.Call, home int32) bool {
 	if len(r.slow) == 0 {
 		return false
 	}
-	list := r.agents[agent].offering(op)
+	list := r.agents[c.Agent].offering(c)
 	if len(list) == 0 {
-		return r.isSlow(agent, home)
+		return r.isSlow(c.Agent, home)
 	}
-	return !slices.ContainsFunc(list, func(t *target) bool { return r.takes(agent, t) })
+	return !slices.ContainsFunc(list, func(t *target) bool { return r.takes(c.Agent, t) })
 }
 
 // avoid notes that a partition of an agent's topic takes no work.
@@ -108,14 +108,14 @@ func (r *routing) takes(agent string, t *target) bool {
 }
 
 // taking returns the instances that offer an operation, except those that read only slow partitions, unless all do.
-func (r *routing) taking(agent string, op events.Operation) []*target {
-	list := r.agents[agent].offering(op)
+func (r *routing) taking(c events.Call) []*target {
+	list := r.agents[c.Agent].offering(c)
 	if len(r.slow) == 0 {
 		return list
 	}
 	var some []*target
 	for _, t := range list {
-		if r.takes(agent, t) {
+		if r.takes(c.Agent, t) {
 			some = append(some, t)
 		}
 	}

@@ -51,10 +51,9 @@ type Status struct {
 	Stats   Stats
 }
 
-// Queue is the attempts that wait to be started, by agent and operation.
+// Queue is the attempts that wait to be started, by what they ask of their agents.
 type Queue struct {
-	Agent     string
-	Operation events.Operation
+	events.Call
 	// Missing says that no live instance offers the operation; otherwise the instances are busy, unless Behind is set.
 	Missing bool
 	// Behind says that the brokers take no requests for it.

@@ -35,10 +35,10 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
 	startBy := p.startBy(t, r, s.Within)
 	if r.Operation == events.Undo {
-		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil
 	}
 	b := &events.StepStarted{
-		Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
+		Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
 		Input: s.Input, Run: t.RunOf(r.Path), Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
 	}
 	if s.Heartbeat > 0 {
@@ -98,12 +98,12 @@ func workOf(f *events.Fact) (events.Work, bool) {
 	case *events.StepStarted:
 		return events.Work{
 			//mutant:work-has-the-run-of-its-fact
-			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
+			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
 			Heartbeat: b.Heartbeat, CapBy: b.CapBy, Progress: b.Progress,
 		}, true
 	case *events.CompensationStarted:
 		return events.Work{
-			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output,
+			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output,
 		}, true
 	}
 	return events.Work{}, false

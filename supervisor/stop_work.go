@@ -89,33 +89,30 @@ func sendStop(x *outbox, t *events.Task, f *events.Fact, a attempt, reason strin
 	if s == nil || a.op == events.Undo && s.Undo == nil {
 		return
 	}
-	agent := s.Agent
-	if a.op == events.Undo {
-		agent = s.Undo.Agent
-	}
+	call := s.Call(a.op)
 	stop := events.Stop{Task: t.ID, Run: events.RunOf(s.Run), Step: a.path, Operation: a.op, Attempt: a.number, Ticket: t.Incarnation, Reason: reason}
 	r, err := events.EncodeStop(stop, events.Subject{ID: events.FactID(f, x.cfg.Partition) + "/stop/" + a.path, Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return
 	}
-	for _, p := range x.dispatch.routing.holders(agent, a, x.dispatch.place()) {
+	for _, p := range x.dispatch.routing.holders(call, a, x.dispatch.place()) {
 		r.Partition = p
-		x.say(Send{Generation: x.gen, Kind: events.EffectStop, Topic: workTopic + agent, Record: r, Within: stopWithin})
+		x.say(Send{Generation: x.gen, Kind: events.EffectStop, Topic: workTopic + call.Agent, Record: r, Within: stopWithin})
 	}
 }
 
 // holders returns partitions of a work topic through which each instance that may have the attempt can be reached.
-func (r *routing) holders(agent string, key attempt, at place) []int32 {
+func (r *routing) holders(c events.Call, key attempt, at place) []int32 {
 	if t := r.sent[key]; t != nil {
-		return []int32{r.pick(agent, t, at)}
+		return []int32{r.pick(c.Agent, t, at)}
 	}
-	list := r.agents[agent].offering(key.op)
+	list := r.agents[c.Agent].offering(c)
 	if len(list) == 0 {
 		return []int32{at.home}
 	}
 	var all []int32
 	for _, t := range list {
-		if p := r.pick(agent, t, at); !slices.Contains(all, p) {
+		if p := r.pick(c.Agent, t, at); !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}

@@ -271,13 +271,13 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		return nil
 	}
 	s := task.Step(m.Path)
-	agent, started := s.Agent, s.StartedAt
+	c, started := s.Call(m.Operation), s.StartedAt
 	if m.Operation == events.Undo {
-		agent, started = s.Undo.Agent, s.Undo.StartedAt
+		started = s.Undo.StartedAt
 	}
 	v := t.planner.verdict(Failure{
-		Missing: t.dispatch.hasLeft(agent, m.Operation),
-		Unsent:  t.dispatch.unacknowledged(attempt{task.ID, m.Path, m.Operation, m.Attempt}, agent, started),
+		Missing: t.dispatch.hasLeft(c),
+		Unsent:  t.dispatch.unacknowledged(attempt{task.ID, m.Path, m.Operation, m.Attempt}, c.Agent, started),
 		Task:    task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
 		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
 	})

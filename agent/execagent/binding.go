@@ -20,9 +20,10 @@ type Binding struct {
 	File string
 
 	concurrency int
-	commands    map[events.Operation]*command
-	env         json.RawMessage
-	secrets     *agentfile.Secrets
+	// commands holds the commands by operation, whose agent is left out.
+	commands map[events.Call]*command
+	env      json.RawMessage
+	secrets  *agentfile.Secrets
 }
 
 // command is the command of an operation.
@@ -93,10 +94,7 @@ func (b *Binding) Name() string { return b.Agent }
 // long they take.
 func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {
 	own := []agent.Option{agent.Concurrency(b.concurrency), agent.FixedLimit()}
-	if undo := b.commands[events.Undo]; undo != nil {
-		own = append(own, agent.WithRawUndo(b.try(undo)))
-	}
-	agent.HandleRaw(r, b.Agent, b.try(b.commands[events.Do]), append(own, options...)...)
+	agentfile.Register(r, b.Agent, agentfile.Functions(b.commands, b.try), append(own, options...)...)
 }
 
 // Close does nothing: when the runner has ended, no command runs.

@@ -21,8 +21,16 @@
 //	undo:
 //	  exec: {command: [/usr/bin/rm, "-f", "--", "${ output.file }"]}
 //
-// The command of undo takes everything but command from the first one, unless it says otherwise. Arguments see input, task.id, task.run,
-// task.workflow, task.version, step, attempt, progress (the last one that earlier attempts of the step showed, or null) and env; those of
+// An agent with several operations has them by name, besides its own command and undo or instead of them:
+//
+//	exec: {env: [PATH], concurrency: 4}     # what they share; no command
+//	operations:
+//	  pack: {exec: {command: [/usr/bin/tar, "-cf", "${ input.to }", "--", "${ input.file }"]}, undo: {exec: {command: [/usr/bin/rm, "-f", "--", "${ input.to }"]}}}
+//	  check: {exec: {command: [/usr/bin/sha256sum, "--", "${ input.file }"], stdout: text}}   # of a step with agent: converter, operation: check
+//
+// The command of an operation takes everything but command from the agent's exec, unless it says otherwise, and the command of undo takes
+// it from the command that it undoes. Arguments see input, task.id, task.run, task.workflow, task.version, step, attempt, progress (the last
+// one that earlier attempts of the step showed, or null) and env; those of
 // undo also see output, which is null if the outcome is unknown. The first element is the program: a path, or a name that is looked up in
 // the PATH that env names. An argument whose text begins with an expression is refused if its value begins with a dash, unless "--" comes
 // before it: an input must not become an option.
@@ -30,8 +38,9 @@
 // # A command
 //
 // It gets no variable of the agent that env does not name. The agent sets SAGALOG_TASK, SAGALOG_RUN, SAGALOG_WORKFLOW, SAGALOG_VERSION,
-// SAGALOG_STEP, SAGALOG_OPERATION (do or undo), SAGALOG_ATTEMPT, SAGALOG_KEY (the idempotency key), SAGALOG_UNDOES (in an undo, the key of
-// what it undoes), SAGALOG_COMPLETE_BY (an instant) and TRACEPARENT. Standard input is the input, or {"input": ..., "output": ...} for an undo.
+// SAGALOG_STEP, SAGALOG_OPERATION (do or undo), SAGALOG_FUNCTION (the operation of the agent, if it has a name), SAGALOG_ATTEMPT,
+// SAGALOG_KEY (the idempotency key), SAGALOG_UNDOES (in an undo, the key of what it undoes), SAGALOG_COMPLETE_BY (an instant) and
+// TRACEPARENT. Standard input is the input, or {"input": ..., "output": ...} for an undo.
 //
 // # How it ends
 //

@@ -39,38 +39,75 @@ type field = agentfile.Field
 
 func bind(r *agentfile.Reader, n *yaml.Node) agentfile.Binding {
 	p := &parser{r}
-	b := &Binding{File: r.File(), concurrency: DefaultConcurrency, commands: map[events.Operation]*command{}}
-	var do, undo *yaml.Node
+	b := &Binding{File: r.File(), concurrency: DefaultConcurrency, commands: map[events.Call]*command{}}
+	var exec, undo, operations *yaml.Node
 	seen := p.Mapping(n, map[string]field{
-		"agent": func(n *yaml.Node) { p.Agent(n, &b.Agent) },
-		"exec":  func(n *yaml.Node) { do = n },
-		"undo":  func(n *yaml.Node) { undo = n },
+		"agent":                 func(n *yaml.Node) { p.Agent(n, &b.Agent) },
+		"exec":                  func(n *yaml.Node) { exec = n },
+		"undo":                  func(n *yaml.Node) { undo = n },
+		agentfile.KeyOperations: func(n *yaml.Node) { operations = n },
 	})
 	p.Require(n, seen, "agent", "exec")
-	if err := supported(); err != nil && do != nil {
-		p.Fault(do, "%v", err)
+	if exec == nil {
+		return b
 	}
-	// The command that undoes takes from exec what it does not say itself, so exec is read first.
-	first := command{stdout: formatJSON, grace: DefaultGrace, codes: defaultCodes}
-	if do != nil {
-		b.commands[events.Do] = p.command(do, first, doVars, map[string]field{
-			"concurrency": func(n *yaml.Node) { p.Integer(n, &b.concurrency, maxConcurrency) },
-			"public":      p.Public,
-		})
+	if err := supported(); err != nil {
+		p.Fault(exec, "%v", err)
 	}
-	if undo != nil && b.commands[events.Do] != nil {
-		seen := p.Mapping(undo, map[string]field{"exec": func(n *yaml.Node) {
-			b.commands[events.Undo] = p.command(n, *b.commands[events.Do], undoVars, nil)
-		}})
-		p.Require(undo, seen, "exec")
+	// The other commands take from exec what they do not say themselves, so exec is read first.
+	shared, seen := p.command(exec, command{stdout: formatJSON, grace: DefaultGrace, codes: defaultCodes}, doVars, map[string]field{
+		"concurrency": func(n *yaml.Node) { p.Integer(n, &b.concurrency, maxConcurrency) },
+		"public":      p.Public,
+	})
+	if operations == nil || undo != nil {
+		p.Require(exec, seen, "command")
+	}
+	if seen["command"] {
+		b.commands[events.Call{Operation: events.Do}] = shared
+	}
+	if undo != nil {
+		b.commands[events.Call{Operation: events.Undo}] = p.undo(undo, shared)
+	}
+	if operations != nil {
+		p.Operations(operations, func(name string, n *yaml.Node) { p.operation(n, name, b, shared) })
 	}
 	p.Reveal(ordinary...)
 	b.env, b.secrets = p.Environment(n)
 	return b
 }
 
-// command reads a command over its defaults. more are the members that only the command of do has.
-func (p *parser) command(n *yaml.Node, c command, vars []string, more map[string]field) *command {
+// operation reads the commands of an operation with a name.
+func (p *parser) operation(n *yaml.Node, name string, b *Binding, shared *command) {
+	var exec, undo *yaml.Node
+	seen := p.Mapping(n, map[string]field{
+		"exec": func(n *yaml.Node) { exec = n },
+		"undo": func(n *yaml.Node) { undo = n },
+	})
+	p.Require(n, seen, "exec")
+	if exec == nil {
+		return
+	}
+	do, seen := p.command(exec, *shared, doVars, nil)
+	p.Require(exec, seen, "command")
+	b.commands[events.Call{Function: name, Operation: events.Do}] = do
+	if undo != nil {
+		b.commands[events.Call{Function: name, Operation: events.Undo}] = p.undo(undo, do)
+	}
+}
+
+// undo reads the command that undoes what the command do does. It takes from that one what it does not say itself.
+func (p *parser) undo(n *yaml.Node, do *command) (undo *command) {
+	seen := p.Mapping(n, map[string]field{"exec": func(n *yaml.Node) {
+		var seen map[string]bool
+		undo, seen = p.command(n, *do, undoVars, nil)
+		p.Require(n, seen, "command")
+	}})
+	p.Require(n, seen, "exec")
+	return undo
+}
+
+// command reads a command over its defaults, and returns the members that it has. more are those that only the shared exec has.
+func (p *parser) command(n *yaml.Node, c command, vars []string, more map[string]field) (*command, map[string]bool) {
 	undo := slices.Contains(vars, "output")
 	var list *yaml.Node
 	known := map[string]field{
@@ -94,11 +131,10 @@ func (p *parser) command(n *yaml.Node, c command, vars []string, more map[string
 	}
 	maps.Copy(known, more)
 	seen := p.Mapping(n, known)
-	p.Require(n, seen, "command")
 	if list != nil {
 		p.line(list, &c, vars)
 	}
-	return &c
+	return &c, seen
 }
 
 // line reads the program and its arguments.

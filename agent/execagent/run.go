@@ -91,7 +91,7 @@ func environment(ctx context.Context, c *command, w *events.Work) ([]string, err
 	for _, v := range [...][2]string{
 		{attemptPrefix + "TASK", w.Task}, {attemptPrefix + "RUN", strconv.Itoa(w.Run)},
 		{attemptPrefix + "WORKFLOW", w.Workflow}, {attemptPrefix + "VERSION", strconv.Itoa(w.Version)},
-		{attemptPrefix + "STEP", w.Step}, {attemptPrefix + "OPERATION", string(w.Operation)}, {attemptPrefix + "ATTEMPT", strconv.Itoa(w.Attempt)},
+		{attemptPrefix + "STEP", w.Step}, {attemptPrefix + "OPERATION", string(w.Operation)}, {attemptPrefix + "FUNCTION", w.Function}, {attemptPrefix + "ATTEMPT", strconv.Itoa(w.Attempt)},
 		{attemptPrefix + "KEY", w.IdempotencyKey}, {attemptPrefix + "UNDOES", w.Undoes}, {attemptPrefix + "COMPLETE_BY", w.CompleteBy.String()},
 		{traceVariable, a.Traceparent},
 	} {

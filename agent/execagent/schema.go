@@ -33,11 +33,22 @@ func schema() agentfile.Object {
 	do["stdout"] = object{"enum": outputFormats, "description": "How the output is read: one JSON value, which is the default, one text, or a list of lines."}
 	do["concurrency"] = agentfile.SchemaInteger(maxConcurrency, "How many commands run at once.")
 	do["public"] = agentfile.SchemaPublic()
-	return agentfile.SchemaMapping("How a step runs a command.", object{
+	undo := agentfile.SchemaMapping("What undoes the step; absent if the agent undoes nothing.", object{
+		"exec": agentfile.SchemaMapping("The command. It takes from the other what it does not say itself.", members(), "command"),
+	}, "exec")
+	own := members()
+	own["stdout"] = do["stdout"]
+	binding := agentfile.SchemaMapping("How a step runs a command.", object{
 		"agent": agentfile.SchemaAgent(),
-		"exec":  agentfile.SchemaMapping("The command that does the step.", do, "command"),
-		"undo": agentfile.SchemaMapping("What undoes the step; absent if the agent undoes nothing.", object{
-			"exec": agentfile.SchemaMapping("The command. It takes from the other what it does not say itself.", members(), "command"),
-		}, "exec"),
+		"exec":  agentfile.SchemaMapping("The command that does the step, and what other commands take from it. It may lack the command if operations have theirs.", do),
+		"undo":  undo,
+		agentfile.KeyOperations: agentfile.SchemaOperations(agentfile.SchemaMapping("The commands of the operation.", object{
+			"exec": agentfile.SchemaMapping("The command that does the step. It takes from the agent's exec what it does not say itself.", own, "command"), "undo": undo,
+		}, "exec")),
 	}, "agent", "exec")
+	binding["anyOf"] = []object{
+		{"properties": object{"exec": object{"required": []string{"command"}}}},
+		{"required": []string{agentfile.KeyOperations}, "properties": object{"undo": false}},
+	}
+	return binding
 }

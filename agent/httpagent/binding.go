@@ -39,8 +39,9 @@ type Binding struct {
 	// tls is nil for the system's certificates and no client certificate.
 	tls *tls.Config
 	// direct says that no proxy answers for the service.
-	direct  bool
-	calls   map[events.Operation]*call
+	direct bool
+	// calls holds the requests by operation, whose agent is left out.
+	calls   map[events.Call]*call
 	env     json.RawMessage
 	secrets *agentfile.Secrets
 	client  *http.Client
@@ -121,10 +122,7 @@ func (b *Binding) Register(r *agent.Registry, options ...agent.Option) {
 	if b.fixed {
 		own = append(own, agent.FixedLimit())
 	}
-	if undo := b.calls[events.Undo]; undo != nil {
-		own = append(own, agent.WithRawUndo(b.try(undo)))
-	}
-	agent.HandleRaw(r, b.Agent, b.try(b.calls[events.Do]), append(own, options...)...)
+	agentfile.Register(r, b.Agent, agentfile.Functions(b.calls, b.try), append(own, options...)...)
 }
 
 // Close closes the idle connections. It is called after the runner has ended.

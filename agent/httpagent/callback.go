@@ -70,11 +70,13 @@ func (b *Binding) SetCallback(c Callback) { b.callback = c }
 
 // Accepting returns where the binding says that its service may report later (accepted); false if it does not say so. Such a binding needs a callback.
 func (b *Binding) Accepting() (Fault, bool) {
-	for _, op := range []events.Operation{events.Do, events.Undo} {
-		if c := b.calls[op]; c != nil && len(c.accepted) > 0 {
-			return Fault{
-				File: b.File, Line: c.acceptedAt.Line, Column: c.acceptedAt.Column, Message: "accepted needs a callback, by which the service reports the outcome",
-			}, true
+	for _, name := range agentfile.Names(b.calls) {
+		for _, op := range []events.Operation{events.Do, events.Undo} {
+			if c := b.calls[events.Call{Function: name, Operation: op}]; c != nil && len(c.accepted) > 0 {
+				return Fault{
+					File: b.File, Line: c.acceptedAt.Line, Column: c.acceptedAt.Column, Message: "accepted needs a callback, by which the service reports the outcome",
+				}, true
+			}
 		}
 	}
 	return Fault{}, false

@@ -29,6 +29,12 @@
 //	accepted: [202]                              # statuses (2xx) after which the service reports the outcome by the callback
 //	output: "${ body.data }"                     # do only: the output; default: the body
 //
+// An agent with several operations has them by name, besides do and undo or instead of them; they share the rest of the binding:
+//
+//	operations:
+//	  authorize: {do: {method: POST, path: /holds}, undo: {method: DELETE, path: "/holds/${ output.id }"}}
+//	  capture: {do: {method: POST, path: /captures}}      # of a step with agent: bank, operation: capture
+//
 // An output sees status, headers (names in lower case, without cookies and challenges) and body, and what do sees except env. If it
 // fails, the attempt has failed for good, and may have had an effect.
 //

@@ -25,17 +25,32 @@ type field = agentfile.Field
 func bind(r *agentfile.Reader, n *yaml.Node) agentfile.Binding {
 	p := &parser{r}
 	b := &Binding{
-		File: r.File(), concurrency: DefaultConcurrency, calls: map[events.Operation]*call{},
+		File: r.File(), concurrency: DefaultConcurrency, calls: map[events.Call]*call{},
 	}
 	seen := p.Mapping(n, map[string]field{
 		"agent": func(n *yaml.Node) { p.Agent(n, &b.Agent) },
 		"http":  func(n *yaml.Node) { p.http(n, b) },
-		"do":    func(n *yaml.Node) { b.calls[events.Do] = p.call(n, doVars) },
-		"undo":  func(n *yaml.Node) { b.calls[events.Undo] = p.call(n, undoVars) },
+		"do":    func(n *yaml.Node) { b.calls[events.Call{Operation: events.Do}] = p.call(n, doVars) },
+		"undo":  func(n *yaml.Node) { b.calls[events.Call{Operation: events.Undo}] = p.call(n, undoVars) },
+		agentfile.KeyOperations: func(n *yaml.Node) {
+			p.Operations(n, func(name string, n *yaml.Node) { p.operation(n, name, b) })
+		},
 	})
-	p.Require(n, seen, "agent", "http", "do")
+	p.Require(n, seen, "agent", "http")
+	if !seen[agentfile.KeyOperations] || seen["undo"] {
+		p.Require(n, seen, "do")
+	}
 	p.finish(n, b)
 	return b
+}
+
+// operation reads the requests of an operation with a name.
+func (p *parser) operation(n *yaml.Node, name string, b *Binding) {
+	seen := p.Mapping(n, map[string]field{
+		"do":   func(n *yaml.Node) { b.calls[events.Call{Function: name, Operation: events.Do}] = p.call(n, doVars) },
+		"undo": func(n *yaml.Node) { b.calls[events.Call{Function: name, Operation: events.Undo}] = p.call(n, undoVars) },
+	})
+	p.Require(n, seen, "do")
 }
 
 // The variables that are visible to the expressions of a binding.

@@ -72,7 +72,7 @@ do:
 		}},
 		"twice":      {"agent: a\nagent: b\n", []string{`f.yaml:2:1: key "agent" is set twice`}},
 		"not YAML":   {"agent: [a\nhttp: b\n", []string{"f.yaml:2:"}},
-		"a list":     {"- agent\n", []string{"f.yaml:1:1: must be a mapping with agent, do, http, undo"}},
+		"a list":     {"- agent\n", []string{"f.yaml:1:1: must be a mapping with agent, do, http, operations, undo"}},
 		"dead alias": {"agent: *x\n", []string{"f.yaml:1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func schema() agentfile.Object {
 	do["properties"].(object)["output"] = object{"description": "The output of the step: a JSON value whose texts may hold expressions over status, headers and body. Absent: the body.", "examples": []string{"${ body.data }"}}
 	undo := call("The request that undoes the step; absent if the agent undoes nothing.")
 	undo["properties"].(object)["gone"] = object{"const": "undone", "description": "404 and 410 always mean that there is nothing left to undo."}
-	return mapping("How a step calls an HTTP service.", object{
+	binding := mapping("How a step calls an HTTP service.", object{
 		"agent": agentfile.SchemaAgent(),
 		"http": mapping("The service, and how it is called.", object{
 			"base":        object{"type": "string", "description": "The absolute URL of the service. It may name environment variables.", "examples": []string{"${ env.PACKAGE_URL }"}},
@@ -55,9 +55,12 @@ func schema() agentfile.Object {
 			"oauth":  tokenSource(),
 			"limit":  object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
 		}, "base"),
-		"do":   do,
-		"undo": undo,
-	}, "agent", "http", "do")
+		"do":                    do,
+		"undo":                  undo,
+		agentfile.KeyOperations: agentfile.SchemaOperations(mapping("The requests of the operation.", object{"do": do, "undo": undo}, "do")),
+	}, "agent", "http")
+	binding["anyOf"], binding["dependentRequired"] = []object{{"required": []string{"do"}}, {"required": []string{agentfile.KeyOperations}}}, object{"undo": []string{"do"}}
+	return binding
 }
 
 // trust is the schema of tls.

@@ -47,6 +47,8 @@ func TestThePublishedSchemaAcceptsTheExamplesAsParseDoes(t *testing.T) {
 	texts := []string{
 		"agent: a\nhttp: {base: \"http://x\", concurrency: 5, timeout: 3s, headers: {X-A: b}, retry: {tries: 3, backoff: 1s, max_backoff: 2s}, public: [A], direct: true, limit: fixed, breaker: {failures: 0.5, window: 1s, calls: 3, open: 2s}}\n" +
 			"do: {method: GET, path: /x, headers: {X-B: \"${ input.b }\"}, body: {a: [1]}, accepted: [202]}\nundo: {method: DELETE, path: /x, gone: undone, accepted: [200, 299]}\n",
+		"agent: a\nhttp: {base: \"http://x\"}\noperations: {b: {do: {method: GET, path: /x, output: 1}, undo: {method: GET, path: /x, gone: undone}}, c-d: {do: {method: GET, path: /x}}}\n",
+		"agent: a\nhttp: {base: \"http://x\"}\ndo: {method: GET, path: /x}\noperations: {b: {do: {method: GET, path: /x}}}\n",
 	}
 	for _, f := range files {
 		b, err := os.ReadFile(f)
@@ -74,6 +76,10 @@ func TestThePublishedSchemaRefusesWrongShapesAsParseDoes(t *testing.T) {
 		"agent: a\n" + http + "do: {method: GET, path: /x, accepted: [300]}\n", "agent: a\n" + http + "do: {method: GET, path: /x, accepted: []}\n", "agent: a\n" + http + "do: {method: GET, path: /x, accepted: 202}\n",
 		"agent: a\nhttp: {base: \"http://x\", direct: 1}\n" + do, "agent: a\nhttp: {base: \"http://x\", public: A}\n" + do,
 		"agent: a\nhttp: {base: \"http://x\", retry: {attempts: 2}}\n" + do, "agent: a\nhttp: {base: \"http://x\", headers: [a]}\n" + do,
+		"agent: a\n" + http + "operations: {}\n", "agent: a\n" + http + "operations: []\n", "agent: a\n" + http + "operations: {b: {}}\n", "agent: a\n" + http + "operations: {b: 5}\n",
+		"agent: a\n" + http + "operations: {do: {" + "do: {method: GET, path: /x}}}\n", "agent: a\n" + http + "operations: {B: {do: {method: GET, path: /x}}}\n",
+		"agent: a\n" + http + "operations: {b: {do: {method: GET, path: /x}, extra: 1}}\n",
+		"agent: a\n" + http + "undo: {method: GET, path: /x}\noperations: {b: {do: {method: GET, path: /x}}}\n",
 	} {
 		schema, parser := both(t, s, text)
 		require.Error(t, schema, text)

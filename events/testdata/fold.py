@@ -326,7 +326,7 @@ class Rows(Entity):
 
 
 class Step(Entity):
-    order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
+    order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
         cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from"""
 
     def attempted(self):
@@ -345,7 +345,7 @@ class Wait(Entity):
 
 
 class UndoState(Entity):
-    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries with start_by timed_from"
+    order = "state! agent function attempt started_at complete_by ended_at retry_at error failure_count tries with start_by timed_from"
 
 
 class Error(Entity):
@@ -595,7 +595,7 @@ class State:
     def StepStarted(self, t, body, time):
         self.begin(t)
         s = t.step(body["step"])
-        s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable", "heartbeat", "cap_by")
+        s.take(body, "agent", "function", "attempt", "input", "complete_by", "pivot", "undoable", "heartbeat", "cap_by")
         s.update(state='"running"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output")
         self.limit(s, body, time)
@@ -701,7 +701,7 @@ class State:
         s = t.step(body["step"])
         s["state"] = '"undoing"'
         u = s.setdefault("undo", UndoState(attempt=s.get("earlier_undos", "0")))
-        u.take(body, "agent", "attempt", "complete_by")
+        u.take(body, "agent", "function", "attempt", "complete_by")
         u.update(state='"running"', started_at=time)
         u.clear_of("ended_at", "retry_at")
         self.limit(u, body, time)

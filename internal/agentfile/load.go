@@ -148,7 +148,7 @@ func (r *Reader) kind(n *yaml.Node, kinds []Kind) *Kind {
 
 // noKind notes that a document has the key of no kind, at a key that may be a misspelt one.
 func (r *Reader) noKind(n *yaml.Node, keys []string) {
-	known := append([]string{"agent", "do", "undo"}, keys...)
+	known := append([]string{"agent", "do", "undo", KeyOperations}, keys...)
 	members := Resolve(n).Content
 	for i := 0; i+1 < len(members); i += 2 {
 		if name := members[i].Value; !slices.Contains(known, name) {

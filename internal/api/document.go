@@ -63,6 +63,7 @@ func (d TaskDocument) MarshalJSON() ([]byte, error) {
 type StepDocument struct {
 	ID           string          `json:"id"`
 	Agent        string          `json:"agent,omitempty"`
+	Operation    string          `json:"operation,omitempty" doc:"The operation of the agent, if it has a name"`
 	State        string          `json:"state" enum:"not_started,running,waiting,completed,failed,timed_out,skipped,undoing,undone,undo_failed"`
 	Attempt      int             `json:"attempt"`
 	StartedAt    events.Instant  `json:"started_at,omitzero" format:"date-time"`
@@ -151,11 +152,11 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 	listed := make(map[string]bool, len(defined))
 	for _, d := range defined {
 		listed[d.ID] = true
-		doc := StepDocument{ID: d.ID, Agent: d.Agent, State: string(events.StepStateNotStarted)}
+		doc := StepDocument{ID: d.ID, Agent: d.Agent, Operation: d.Operation, State: string(events.StepStateNotStarted)}
 		if s := t.Step(d.ID); s != nil {
 			doc = stepDocument(s)
 			if doc.Agent == "" {
-				doc.Agent = d.Agent
+				doc.Agent, doc.Operation = d.Agent, d.Operation
 			}
 		}
 		list = append(list, doc)
@@ -170,7 +171,7 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 
 func stepDocument(s *events.Step) StepDocument {
 	d := StepDocument{
-		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
+		ID: s.Path, Agent: s.Agent, Operation: s.Function, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 		With: s.With, Left: s.Left, Continued: s.Continued, Progress: s.Progress, ProgressedAt: s.ProgressedAt,
 	}

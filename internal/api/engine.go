@@ -232,18 +232,13 @@ type Workflow struct {
 type Step struct {
 	ID                 string
 	Title, Description string
-	Agent              string
-	Needs              []string
-	HasUndo            bool
-	Pivot              bool
+	// Operation is the operation of the agent, if it has a name.
+	Agent, Operation string
+	Needs            []string
+	HasUndo          bool
+	Pivot            bool
 	// Calls are the operations of agents that the step may call.
-	Calls []Call
-}
-
-// Call is an operation of an agent.
-type Call struct {
-	Agent     string
-	Operation events.Operation
+	Calls []events.Call
 }
 
 // Draft is a definition as it was written, YAML or JSON.
@@ -298,9 +293,9 @@ type Cluster interface {
 
 // Offers knows which operations the agents offer, from the heartbeats of their instances.
 type Offers interface {
-	// Offered returns a function that says whether a live instance of an agent takes work and offers an operation, as of this
+	// Offered returns a function that says whether a live instance of an agent takes work and offers what a call asks, as of this
 	// call. Call it once for a request: it goes through the heartbeats of all instances.
-	Offered() func(agent string, op events.Operation) bool
+	Offered() func(events.Call) bool
 	// Missing returns the operations that steps of any partition wait for because no live instance offers them, or because the brokers take no
 	// requests for them.
 	Missing() []events.Missing

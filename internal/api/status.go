@@ -150,6 +150,11 @@ func (s *status) listAgents(ctx context.Context, _ *struct{}) (*AgentsAnswer, er
 			for _, o := range p.Operations[agent] {
 				d.Operations = append(d.Operations, string(o))
 			}
+			for _, name := range slices.Sorted(maps.Keys(p.Functions[agent])) {
+				for _, o := range p.Functions[agent][name] {
+					d.Operations = append(d.Operations, events.Call{Function: name, Operation: o}.Verb())
+				}
+			}
 			d.Partitions = append(d.Partitions, p.Partitions[agent]...)
 			list = append(list, d)
 		}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -67,12 +66,12 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	for _, x := range t.Steps {
 		switch {
 		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
-			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
+			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, x.Call(events.Undo)))
 		case x.Undo != nil || x.State != events.StepStateWaiting || x.Waits() || x.RetryAt <= now:
 		case x.Tries == 0 && x.CoolDowns > 0 && !notMade(x.Error):
 			list = append(list, WaitingDocument{Step: x.Path, Kind: events.WaitingCoolDown, Until: x.RetryAt})
 		default:
-			list = append(list, againAt(x.Path, x.RetryAt, x.Error, events.Do, x.Agent))
+			list = append(list, againAt(x.Path, x.RetryAt, x.Error, x.Call(events.Do)))
 		}
 	}
 	queued, err := s.tasks.Queued(ctx, t.ID)
@@ -84,7 +83,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	}
 	offered, missing, paused := s.offers.Offered(), s.offers.Missing(), s.pauses.Paused()
 	for _, k := range queued {
-		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent), Until: events.StartBy(t, k.Path, k.Operation)}
+		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: k.Call().String(), Until: events.StartBy(t, k.Path, k.Operation)}
 		m := missingOf(missing, k)
 		by, held := paused[k.Agent]
 		switch {
@@ -93,9 +92,9 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 			if who := pausedBy(by.By, by.Reason); who != "" {
 				w.For += ", paused by " + who
 			}
-		case !offered(k.Agent, k.Operation) && m.NoTopic != "":
+		case !offered(k.Call()) && m.NoTopic != "":
 			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": it has no work topic: "+m.NoTopic
-		case !offered(k.Agent, k.Operation):
+		case !offered(k.Call()):
 			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": no live instance offers it"
 		case m.Behind:
 			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": the brokers take no requests for it"
@@ -121,10 +120,10 @@ func undoWaits(t *events.Task, now events.Instant) bool {
 }
 
 // againAt says why a step waits for its next attempt. If the agent did not make the last attempt, its service is failing.
-func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
+func againAt(step string, at events.Instant, e *events.Error, c events.Call) WaitingDocument {
 	w := WaitingDocument{Step: step, Kind: events.WaitingRetry, Until: at}
 	if notMade(e) {
-		w.Kind, w.For = events.WaitingAgent, fmt.Sprintf("%s of agent %s: its service is failing", op, agent)
+		w.Kind, w.For = events.WaitingAgent, c.String()+": its service is failing"
 	}
 	return w
 }
@@ -135,7 +134,7 @@ func notMade(e *events.Error) bool { return e != nil && e.Class == events.ClassU
 // missingOf returns what is known about the wait for an operation, or the zero value.
 func missingOf(missing []events.Missing, k events.ReadyKey) events.Missing {
 	for _, m := range missing {
-		if m.Agent == k.Agent && m.Operation == k.Operation {
+		if m.Call() == k.Call() {
 			return m
 		}
 	}

@@ -22,6 +22,13 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 			{Path: "ship", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later},
 		}
 	})
+	w.engine.Waiting = map[string][]events.ReadyKey{"x": {{Agent: "bank", Function: "capture", Path: "pay", Operation: events.Do}}}
+	w.engine.Gone = []events.Missing{{Agent: "bank", Function: "authorize", Operation: events.Do, Since: later}, {Agent: "bank", Function: "capture", Operation: events.Do, Since: later}}
+	require.Equal(t, map[string]any{"step": "pay", "kind": "agent", "for": "do of agent bank, operation capture: no live instance offers it", "since": later.String()},
+		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
+	require.Equal(t, map[string]any{"agent": "bank", "function": "capture", "operation": "do", "since": later.String()},
+		w.do("GET", "/v1/agents", "").json(t)["missing"].([]any)[1])
+	w.engine.Gone = nil
 	w.engine.Waiting = map[string][]events.ReadyKey{"x": {{Agent: "stock", Path: "reserve", Operation: events.Do}}}
 	require.Equal(t, []any{
 		map[string]any{"step": "charge", "kind": "retry", "until": later.String()},
@@ -61,13 +68,19 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 func TestApplyNamesOperationsThatNobodyOffers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.engine.Drafted = []api.Step{{ID: "charge", Agent: "bank", HasUndo: true, Calls: []api.Call{{Agent: "bank", Operation: events.Do}, {Agent: "bank", Operation: events.Undo}}}}
+	w.engine.Drafted = []api.Step{{ID: "charge", Agent: "bank", HasUndo: true, Calls: []events.Call{{Agent: "bank", Operation: events.Do}, {Agent: "bank", Operation: events.Undo}}}}
 	require.NotContains(t, w.do("PUT", "/v1/workflows/new", "workflow: new\n").json(t), "warnings")
 	w.engine.Gone = []events.Missing{{Agent: "bank", Operation: events.Undo}}
 	warnings := w.do("PUT", "/v1/workflows/new", "workflow: new\n").json(t)["warnings"].([]any)
 	require.Len(t, warnings, 1)
 	require.Equal(t, "/steps/charge/undo", warnings[0].(map[string]any)["pointer"])
 	require.Contains(t, warnings[0].(map[string]any)["message"], `no live instance of agent "bank" offers the operation undo of step "charge"`)
+
+	w.engine.Drafted = []api.Step{{ID: "charge", Agent: "bank", Operation: "capture", Calls: []events.Call{{Agent: "bank", Function: "capture", Operation: events.Do}}}}
+	require.NotContains(t, w.do("PUT", "/v1/workflows/new", "workflow: new\n").json(t), "warnings")
+	w.engine.Gone = []events.Missing{{Agent: "bank", Function: "capture", Operation: events.Do}}
+	warnings = w.do("PUT", "/v1/workflows/new", "workflow: new\n").json(t)["warnings"].([]any)
+	require.Contains(t, warnings[0].(map[string]any)["message"], `no live instance of agent "bank" offers the operation do capture of step "charge"`)
 }
 
 // An undo waits until no request of an attempt without an answer can take effect any more.

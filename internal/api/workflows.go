@@ -65,13 +65,14 @@ type StepSummary struct {
 	Title       string   `json:"title,omitempty"`
 	Description string   `json:"description,omitempty"`
 	Agent       string   `json:"agent,omitempty"`
+	Operation   string   `json:"operation,omitempty" doc:"The operation of the agent, if it has a name"`
 	Needs       []string `json:"needs,omitempty"`
 	Undo        bool     `json:"undo,omitzero" doc:"The step names an undo"`
 	Pivot       bool     `json:"pivot,omitzero" doc:"The point of no return"`
 }
 
 func (s *Step) summary() StepSummary {
-	return StepSummary{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: s.Needs, Undo: s.HasUndo, Pivot: s.Pivot}
+	return StepSummary{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Needs: s.Needs, Undo: s.HasUndo, Pivot: s.Pivot}
 }
 
 // WorkflowAnswer is a version of a workflow.
@@ -213,10 +214,10 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 // unoffered warns about operations that no live instance offers. Steps would wait for them, and wait forever if a name is wrong.
 func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []ProblemPlace) {
 	offered := s.offers.Offered()
-	warn := func(pointer, step, agent string, op events.Operation) {
-		if !offered(agent, op) {
+	warn := func(pointer, step string, c events.Call) {
+		if !offered(c) {
 			warnings = append(warnings, ProblemPlace{Pointer: pointer, Message: fmt.Sprintf(
-				"no live instance of agent %q offers the operation %s of step %q: the step waits until one starts; see sagalog agents list", agent, op, step)})
+				"no live instance of agent %q offers the operation %s of step %q: the step waits until one starts; see sagalog agents list", c.Agent, c.Verb(), step)})
 		}
 	}
 	for _, st := range a.Steps {
@@ -225,7 +226,7 @@ func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []Probl
 			if c.Operation == events.Undo {
 				key = "/undo"
 			}
-			warn("/steps/"+st.ID+key, st.ID, c.Agent, c.Operation)
+			warn("/steps/"+st.ID+key, st.ID, c)
 		}
 	}
 	return warnings

@@ -99,7 +99,7 @@ func (s *session) missingAgents() error {
 		case m.Behind:
 			why = "the brokers take no requests for it; look at the leaders and replicas of the agent's topic"
 		}
-		s.note("steps have been waiting for the operation %s of agent %s since %s: %s", m.Operation, Printable(m.Agent), instant(m.Since), why)
+		s.note("steps have been waiting for the operation %s of agent %s since %s: %s", Printable(m.Call().Verb()), Printable(m.Agent), instant(m.Since), why)
 	}
 	return nil
 }

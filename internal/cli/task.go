@@ -256,7 +256,7 @@ func waitingRow(w *api.WaitingDocument) row {
 }
 
 func stepRow(st *api.StepDocument) row {
-	r := row{st.ID, st.Agent, st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
+	r := row{st.ID, agentOf(st.Agent, st.Operation), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
 	if u := st.Undo; u != nil {
 		r[5] = u.State
@@ -268,6 +268,14 @@ func stepRow(st *api.StepDocument) row {
 		r[6] = string(failed.Class) + ": " + failed.Message
 	}
 	return r
+}
+
+// agentOf names an agent and, if it has a name, the operation that is called.
+func agentOf(agent, operation string) string {
+	if operation == "" {
+		return agent
+	}
+	return agent + " " + operation
 }
 
 func labelText(labels map[string]string) string {

@@ -92,6 +92,8 @@ func label(s *scheduler.Step) []string {
 		lines = append(lines, "sleep "+string(s.Sleep))
 	case len(s.Wait) > 0:
 		lines = append(lines, "wait "+string(s.Wait))
+	case s.Operation != "":
+		lines = append(lines, "agent "+s.Agent+", operation "+s.Operation)
 	case s.Agent != s.ID:
 		lines = append(lines, "agent "+s.Agent)
 	}

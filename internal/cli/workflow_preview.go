@@ -69,7 +69,7 @@ func showPreview(out io.Writer, p *api.PreviewDocument) error {
 		fmt.Fprintf(out, "Labels: %s. Priority: %d.\n\n", Printable(labelText(p.Labels)), p.Priority)
 	}
 	for _, st := range p.Steps {
-		rows = append(rows, row{st.ID, st.Agent, strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})
+		rows = append(rows, row{st.ID, agentOf(st.Agent, st.Operation), strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})
 	}
 	return table(out, row{"STEP", "AGENT", "NEEDS", "FIRST", "CONDITION", "WITH"}, rows)
 }

@@ -191,10 +191,8 @@ func (d *definitions) Preview(_ context.Context, hash string, t *events.Task) (l
 
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
-		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
-		for _, c := range s.Calls() {
-			x.Calls = append(x.Calls, api.Call(c))
-		}
+		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
+		x.Calls = s.Calls()
 		list = append(list, x)
 	}
 	return list

@@ -164,7 +164,7 @@ func (l *liveness) unreached() error {
 
 // waitsLonger says whether a step of another live node has waited longer for the operation than any step of this node. If both
 // have waited equally long, the node whose name sorts first counts as the longer one, so that only one raises the alert.
-func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
+func (l *liveness) waitsLonger(of events.Call, since events.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range l.seen {
@@ -172,7 +172,7 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 			continue
 		}
 		for _, m := range b.Missing {
-			if m.Agent == of.agent && m.Operation == of.op && !m.Behind && (m.Since < since || m.Since == since && b.Instance < l.self) {
+			if m.Call() == of && !m.Behind && (m.Since < since || m.Since == since && b.Instance < l.self) {
 				return true
 			}
 		}
@@ -182,17 +182,17 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 
 // alerted returns the operations for which another live node has waited so long that there was an alert. Both instants are of that
 // node's clock.
-func (l *liveness) alerted() map[operation]bool {
+func (l *liveness) alerted() map[events.Call]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := map[operation]bool{}
+	list := map[events.Call]bool{}
 	for _, b := range l.seen {
 		if b.Kind != events.PresenceNode || b.Instance == l.self || time.Since(b.at) > silentAfter {
 			continue
 		}
 		for _, m := range b.Missing {
 			if !m.Behind && b.SeenAt.Sub(m.Since) >= missingAfter+alertedAfter {
-				list[operation{m.Agent, m.Operation}] = true
+				list[m.Call()] = true
 			}
 		}
 	}

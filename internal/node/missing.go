@@ -28,14 +28,6 @@ const (
 	maxSaid = 10_000
 )
 
-// operation is an operation of an agent.
-type operation struct {
-	agent string
-	op    events.Operation
-}
-
-func (o operation) String() string { return fmt.Sprintf("%s of agent %q", o.op, o.agent) }
-
 // missingAgents raises an alert when steps wait for an operation that no live instance offers. Nodes publish in their heartbeats
 // what they wait for, and the node that has waited longest raises the alert, so that there is only one for each operation.
 type missingAgents struct {
@@ -47,7 +39,7 @@ type missingAgents struct {
 	log      *slog.Logger
 	// said holds the operations that were already logged and alerted, by this node or another, and when steps last waited for
 	// them. The next owner of a partition does not repeat the alert: the spell ends only when an instance offers the operation.
-	said map[operation]time.Time
+	said map[events.Call]time.Time
 }
 
 // look compares what is missing now with what was reported earlier.
@@ -66,17 +58,17 @@ func (m *missingAgents) look(ctx context.Context) {
 		}
 	}
 	for of, last := range m.said {
-		if offered.offered(of.agent, of.op) || time.Since(last) > forgetAfter {
+		if offered.offered(of) || time.Since(last) > forgetAfter {
 			delete(m.said, of)
-			m.log.Info("steps no longer wait for this operation", "agent", of.agent, "operation", of.op)
+			m.log.Info("steps no longer wait for this operation", "agent", of.Agent, "operation", of.Verb())
 		}
 	}
 }
 
-func (m *missingAgents) say(ctx context.Context, of operation, since events.Instant) {
+func (m *missingAgents) say(ctx context.Context, of events.Call, since events.Instant) {
 	m.said[of] = time.Now()
 	m.log.Warn("steps are waiting for an agent: no live instance offers the operation; start one, or correct the agent's name in the workflow",
-		"agent", of.agent, "operation", of.op, "since", since)
+		"agent", of.Agent, "operation", of.Verb(), "since", since)
 	if m.liveness.waitsLonger(of, since) {
 		return
 	}
@@ -88,17 +80,17 @@ func (m *missingAgents) say(ctx context.Context, of operation, since events.Inst
 		m.metrics.alerted(supervisor.AlertMissing)
 	} else if ctx.Err() == nil {
 		delete(m.said, of) // the next look tries again
-		m.log.Warn("the alert about a missing agent was not written; trying again", "agent", of.agent, "error", err)
+		m.log.Warn("the alert about a missing agent was not written; trying again", "agent", of.Agent, "error", err)
 	}
 }
 
-func (m *missingAgents) alert(of operation, since events.Instant) (events.Record, error) {
+func (m *missingAgents) alert(of events.Call, since events.Instant) (events.Record, error) {
 	a := supervisor.Alert{
-		Kind: supervisor.AlertMissing, Agent: of.agent, Operation: of.op, Time: events.At(time.Now()),
+		Kind: supervisor.AlertMissing, Agent: of.Agent, Function: of.Function, Operation: of.Operation, Time: events.At(time.Now()),
 		Reason: fmt.Sprintf("steps have been waiting since %s for the operation %s; no live instance offers it", since, of),
 	}
 	r, err := events.EncodeAlert(a, "", events.Subject{
-		ID:     strings.Join([]string{supervisor.AlertMissing, of.agent, string(of.op), since.String()}, "/"),
+		ID:     strings.Join([]string{supervisor.AlertMissing, of.Queue(), string(of.Operation), since.String()}, "/"),
 		Source: "/" + m.ns.name + "/nodes/" + m.liveness.self, Time: a.Time,
 	})
 	r.Topic = m.ns.topics.Alerts()

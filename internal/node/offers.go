@@ -46,6 +46,7 @@ func (l *liveness) offers(partitions int32) offers {
 			// partition tests whether the service is back.
 			if t.Capacity > 0 || b.Health[name] == events.Unhealthy {
 				o.Do, o.Undo = o.Do || t.Do, o.Undo || t.Undo
+				o.merge(t.Functions)
 				if says {
 					o.Targets = append(o.Targets, t)
 				}
@@ -63,10 +64,33 @@ func (l *liveness) offers(partitions int32) offers {
 	return all
 }
 
-// operates says whether an instance offers an operation of an agent. An instance that lists no operations offers both.
+// merge adds the operations that an instance offers to those of the others.
+func (o *offer) merge(functions map[string]supervisor.Directions) {
+	for name, d := range functions {
+		if o.Functions == nil {
+			o.Functions = map[string]supervisor.Directions{}
+		}
+		o.Functions[name] = o.Functions[name].Or(d)
+	}
+}
+
+// operates says whether an instance offers the operation of an agent that has no name. An instance that lists no operations offers both.
 func operates(b *events.Presence, agent string, op events.Operation) bool {
 	list, says := b.Operations[agent]
-	return !says || slices.Contains(list, op)
+	return !says && len(b.Functions[agent]) == 0 || slices.Contains(list, op)
+}
+
+// functionsOf returns the operations with a name that an instance of an agent offers, nil if there are none or more than an agent may have:
+// anyone may write heartbeats.
+func functionsOf(b *events.Presence, agent string) map[string]supervisor.Directions {
+	if len(b.Functions[agent]) == 0 || len(b.Functions[agent]) > events.MaxFunctions {
+		return nil
+	}
+	all := make(map[string]supervisor.Directions, len(b.Functions[agent]))
+	for name, list := range b.Functions[agent] {
+		all[name] = supervisor.Directions{Do: slices.Contains(list, events.Do), Undo: slices.Contains(list, events.Undo)}
+	}
+	return all
 }
 
 // targetOf returns the partitions where an instance of an agent accepts work, and how much. says tells whether the instance
@@ -75,7 +99,7 @@ func operates(b *events.Presence, agent string, op events.Operation) bool {
 func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.Target, says bool) {
 	t = supervisor.Target{
 		Instance: b.Instance, Capacity: min(max(b.Capacity[name], 0), maxCapacity),
-		Do: operates(b, name, events.Do), Undo: operates(b, name, events.Undo),
+		Do: operates(b, name, events.Do), Undo: operates(b, name, events.Undo), Functions: functionsOf(b, name),
 	}
 	read, says := b.Partitions[name]
 	for _, n := range read {
@@ -107,7 +131,7 @@ func (o offers) pausing(paused map[string]scheduler.PauseRecord) offers {
 
 func (o offers) equal(other offers) bool {
 	return maps.EqualFunc(o, other, func(a, b offer) bool {
-		return a.total == b.total && a.Do == b.Do && a.Undo == b.Undo && a.Paused == b.Paused && slices.EqualFunc(a.Targets, b.Targets, func(x, y supervisor.Target) bool {
+		return a.total == b.total && a.Do == b.Do && a.Undo == b.Undo && maps.Equal(a.Functions, b.Functions) && a.Paused == b.Paused && slices.EqualFunc(a.Targets, b.Targets, func(x, y supervisor.Target) bool {
 			return x.Same(&y)
 		})
 	})
@@ -132,11 +156,8 @@ func (o offers) to(partition, partitions int32) map[string]supervisor.Offer {
 	return list
 }
 
-// offered says whether a live instance of the agent offers the operation.
-func (o offers) offered(agent string, op events.Operation) bool {
-	x := o[agent]
-	return op == events.Undo && x.Undo || op == events.Do && x.Do
-}
+// offered says whether a live instance offers what the call asks.
+func (o offers) offered(c events.Call) bool { return o[c.Agent].Has(c) }
 
 // offersView shows the API what the agents offer.
 type offersView struct {
@@ -145,9 +166,8 @@ type offersView struct {
 }
 
 // Offered implements api.Offers.
-func (v offersView) Offered() func(agent string, op events.Operation) bool {
-	all := v.liveness.offers(v.partitions)
-	return func(agent string, op events.Operation) bool { return all.offered(agent, op) }
+func (v offersView) Offered() func(events.Call) bool {
+	return v.liveness.offers(v.partitions).offered
 }
 
 // Missing implements api.Offers.

@@ -82,6 +82,8 @@ func TestOperationsAreOfferedByLiveInstances(t *testing.T) {
 	both, doer, undoer := instance("a", bank(8), nil), instance("b", bank(8), nil), instance("c", bank(8), nil)
 	doer.Operations = map[string][]events.Operation{"bank": {events.Do}}
 	undoer.Operations = map[string][]events.Operation{"bank": {events.Undo}}
+	named := instance("g", bank(8), nil)
+	named.Functions = map[string]map[string][]events.Operation{"bank": {"capture": {events.Do, events.Undo}}}
 	sick, leaving, unassigned := doer, instance("e", bank(0), nil), instance("f", bank(8), nil)
 	sick.Health = map[string]string{"bank": events.Unhealthy}
 	unassigned.Partitions = map[string][]int32{"bank": {}}
@@ -97,6 +99,7 @@ func TestOperationsAreOfferedByLiveInstances(t *testing.T) {
 		"its breaker is open":                   {[]events.Presence{sick}, true, false},
 		"one that stops":                        {[]events.Presence{leaving}, false, false},
 		"one that reads no partition":           {[]events.Presence{unassigned}, false, false},
+		"one whose operations have names":       {[]events.Presence{named}, false, false},
 		"another agent":                         {[]events.Presence{instance("a", map[string]int{"mail": 8}, nil)}, false, false},
 		"one that stops, and one that does not": {[]events.Presence{leaving, both}, true, true},
 	} {

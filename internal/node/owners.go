@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -163,14 +162,14 @@ func (o *owners) setOffers(all offers) {
 
 // missing returns the operations that steps of this node's partitions wait for and no live instance offers, each with the time
 // when the first of these steps began to wait.
-func (o *owners) missing() map[operation]events.Instant {
-	since := map[operation]events.Instant{}
+func (o *owners) missing() map[events.Call]events.Instant {
+	since := map[events.Call]events.Instant{}
 	for p := range o.shells {
 		for _, m := range o.status(int32(p)).Missing {
 			if m.Behind {
 				continue
 			}
-			of := operation{m.Agent, m.Operation}
+			of := m.Call()
 			if first, ok := since[of]; !ok || m.Since < first {
 				since[of] = m.Since
 			}
@@ -209,7 +208,7 @@ func earliest(list []events.Missing) []events.Missing {
 		return 0
 	}
 	slices.SortFunc(list, func(a, b events.Missing) int {
-		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)), behind(a)-behind(b), cmp.Compare(a.Since, b.Since))
+		return cmp.Or(a.Call().Compare(b.Call()), behind(a)-behind(b), cmp.Compare(a.Since, b.Since))
 	})
-	return slices.CompactFunc(list, func(a, b events.Missing) bool { return a.Agent == b.Agent && a.Operation == b.Operation })
+	return slices.CompactFunc(list, func(a, b events.Missing) bool { return a.Call() == b.Call() })
 }

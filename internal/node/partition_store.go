@@ -51,14 +51,14 @@ func (s *partitionStore) Snapshot() (events.Snapshot, error) {
 func (s *partitionStore) Load(id string) (events.StoredTask, error) { return s.load(id) }
 
 // Ready implements supervisor.Store.
-func (s *partitionStore) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {
-	rows, err := s.part.Ready(agent, op, limit)
+func (s *partitionStore) Ready(queue string, op events.Operation, limit int) ([]events.Ready, error) {
+	rows, err := s.part.Ready(queue, op, limit)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]events.Ready, len(rows))
 	for i, r := range rows {
-		list[i] = events.Ready{Task: r.Task, Path: r.Key.Path, Operation: r.Key.Operation, Agent: agent, Priority: r.Key.Priority, Since: r.Key.Since}
+		list[i] = events.Ready{Task: r.Task, Path: r.Key.Path, Operation: r.Key.Operation, Agent: r.Key.Agent, Function: r.Key.Function, Priority: r.Key.Priority, Since: r.Key.Since}
 	}
 	return list, nil
 }
@@ -66,7 +66,7 @@ func (s *partitionStore) Ready(agent string, op events.Operation, limit int) ([]
 // Queues implements supervisor.Store.
 func (s *partitionStore) Queues() ([]string, error) {
 	var names []string
-	for name := range s.part.Agents() {
+	for name := range s.part.Queues() {
 		names = append(names, name)
 	}
 	return names, nil

@@ -234,7 +234,7 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 	for i, w := range waits {
 		living[w.Agent] = 0
 		if i < maxLabels {
-			gauge(m.missing, events.At(time.Now()).Sub(w.Since).Seconds(), w.Agent, string(w.Operation))
+			gauge(m.missing, events.At(time.Now()).Sub(w.Since).Seconds(), w.Agent, w.Call().Verb())
 		}
 	}
 	if len(waits) > maxLabels { // the longest come first
@@ -289,10 +289,10 @@ func (m *agentMetrics) queues() map[queue]int {
 // waits returns what this node's partitions wait for, the longest wait first.
 func (m *agentMetrics) waits() (list []events.Missing) {
 	for of, since := range m.owners.missing() {
-		list = append(list, events.Missing{Agent: of.agent, Operation: of.op, Since: since})
+		list = append(list, events.Missing{Agent: of.Agent, Function: of.Function, Operation: of.Operation, Since: since})
 	}
 	slices.SortFunc(list, func(a, b events.Missing) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Operation, b.Operation))
+		return cmp.Or(cmp.Compare(a.Since, b.Since), a.Call().Compare(b.Call()))
 	})
 	return list
 }

@@ -51,7 +51,7 @@ type missingTopics = atomic.Pointer[map[string]string]
 func (w *workTopics) look(ctx context.Context) {
 	waits := map[string]bool{}
 	for of := range w.owners.missing() {
-		waits[of.agent] = true
+		waits[of.Agent] = true
 	}
 	for agent, o := range w.liveness.offers(w.ns.partitions) {
 		if len(o.Targets) == 0 {

@@ -230,9 +230,9 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 	want, began := events.Work{Task: f.Task}, f.Time
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
-		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Run: events.RunOf(b.Run)}
+		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Run: events.RunOf(b.Run)}
 	case *events.CompensationStarted:
-		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output, Run: events.RunOf(b.Run)}
+		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output, Run: events.RunOf(b.Run)}
 	}
 	if t, _ := e.p.state.Task(f.Task); t != nil && t.Incarnation == e.p.ticket(f.Task) { // the time may have been corrected since
 		started, by := t.Times(want.Step, want.Operation, want.Attempt)
@@ -248,7 +248,7 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 	if want.Operation == events.Undo {
 		undoes = e.w.doKey(&want)
 	}
-	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Operation != want.Operation || x.Attempt != want.Attempt || x.Run != want.Run || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(began) ||
+	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Call() != want.Call() || x.Attempt != want.Attempt || x.Run != want.Run || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(began) ||
 		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Undoes != undoes || x.Ticket != want.Ticket || x.Home != e.p.id || a.Topic != "work."+want.Agent {
 		e.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, e.p.id), x, err)
 	}

@@ -177,12 +177,12 @@ func (s *Store) Load(id string) (events.StoredTask, error) {
 }
 
 // Ready implements supervisor.Store.
-func (s *Store) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {
+func (s *Store) Ready(queue string, op events.Operation, limit int) ([]events.Ready, error) {
 	var list []events.Ready
 	for id, t := range s.tasks {
 		for _, k := range t.keys.Ready {
-			if k.Agent == agent && k.Operation == op {
-				list = append(list, events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Priority: k.Priority, Since: k.Since})
+			if k.Queue() == queue && k.Operation == op {
+				list = append(list, events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Function: k.Function, Priority: k.Priority, Since: k.Since})
 			}
 		}
 	}
@@ -200,13 +200,13 @@ func (s *Store) Ready(agent string, op events.Operation, limit int) ([]events.Re
 
 // Queues implements supervisor.Store.
 func (s *Store) Queues() ([]string, error) {
-	agents := map[string]bool{}
+	queues := map[string]bool{}
 	for _, t := range s.tasks {
 		for _, k := range t.keys.Ready {
-			agents[k.Agent] = true
+			queues[k.Queue()] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(agents)), nil
+	return slices.Sorted(maps.Keys(queues)), nil
 }
 
 // Due implements supervisor.Store.

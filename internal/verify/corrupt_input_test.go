@@ -123,15 +123,17 @@ var inputCorruptions = []corruption{
 		// The report must be judged in a later batch than the start, so another report's fact must be between them. (With
 		// the last step, the end of the task would be wrong instead.)
 		f := h.fact(events.NameStepCompleted, "", func(f found) bool {
-			if step, kind := f.text("step"), string(f.Key[:3]); step == "ship" || step == "second" || step == "charge" && (kind == "key" || kind == "sig") {
+			all := h.topics[topicEvents][f.part]
+			next := slices.IndexFunc(all[f.index+1:], func(r events.Record) bool { return string(r.Key) == string(f.Key) })
+			if next < 0 || nameOf(all[f.index+1+next]) == events.NameTaskProcessed {
 				return false
 			}
-			list := h.topics[topicEvents][f.part][:f.index]
+			list := all[:f.index]
 			start := slices.IndexFunc(list, func(r events.Record) bool {
 				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameStepStarted && found{Record: &r}.text("step") == f.text("step") && found{Record: &r}.text("attempt") == f.text("attempt")
 			})
 			return slices.ContainsFunc(list[start+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") }) &&
-				slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") })
+				slices.ContainsFunc(all[f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") })
 		})
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)

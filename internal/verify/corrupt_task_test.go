@@ -161,6 +161,16 @@ var taskCorruptions = []corruption{
 		f.alter("pivot", nil)
 		return f.place()
 	}},
+	{"a start calls another operation of the agent", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "ok-", step("pack"))
+		f.alter("function", nil)
+		return f.place()
+	}},
+	{"an undo calls another operation of the agent", verify.CheckUndo, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensationStarted, "late-", step("pack"))
+		f.alter("function", "reserve")
+		return f.place()
+	}},
 	{"a step without a condition is skipped", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
 		f := h.fact(events.NameStepSkipped, "ok-")
 		f.alter("step", "charge")

@@ -21,6 +21,8 @@ type concurrencyRule struct {
 type stepRule struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
+	// Operation is the agent's operation, if it has a name.
+	Operation string `json:"operation"`
 	// Sleep or Wait is set if no agent does the step.
 	Sleep          json.RawMessage `json:"sleep"`
 	Wait           json.RawMessage `json:"wait"`
@@ -36,8 +38,9 @@ type stepRule struct {
 	// Heartbeat is zero if the step has none.
 	Heartbeat events.Duration `json:"heartbeat"`
 	Undo      *struct {
-		Agent string    `json:"agent"`
-		Retry retryRule `json:"retry"`
+		Agent     string    `json:"agent"`
+		Operation string    `json:"operation"`
+		Retry     retryRule `json:"retry"`
 	} `json:"undo"`
 }
 
@@ -54,6 +57,21 @@ func (r *stepRule) within(op events.Operation) events.Duration {
 		return r.Undo.Retry.Within
 	}
 	return r.Retry.Within
+}
+
+// call returns what an attempt of the operation asks of which agent. A step that has an undo must be given for events.Undo.
+func (r *stepRule) call(op events.Operation) events.Call {
+	c := events.Call{Agent: r.Agent, Function: r.Operation, Operation: op}
+	if op == events.Do {
+		return c
+	}
+	if r.Undo.Agent != "" && r.Undo.Agent != r.Agent {
+		c.Agent, c.Function = r.Undo.Agent, ""
+	}
+	if r.Undo.Operation != "" {
+		c.Function = r.Undo.Operation
+	}
+	return c
 }
 
 func (d *definition) step(id string) *stepRule {

@@ -40,10 +40,10 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 	w := events.Work{Task: f.Task, Ticket: s.incarnation, Workflow: s.workflow, Home: p.number}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
-		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, events.Do, b.Attempt, b.CompleteBy, b.Input
+		w.Step, w.Agent, w.Function, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, b.Function, events.Do, b.Attempt, b.CompleteBy, b.Input
 		w.Heartbeat, w.CapBy, w.Progress = b.Heartbeat, b.CapBy, b.Progress
 	case *events.CompensationStarted:
-		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input, w.Output = b.Step, b.Agent, events.Undo, b.Attempt, b.CompleteBy, b.Input, b.Output
+		w.Step, w.Agent, w.Function, w.Operation, w.Attempt, w.CompleteBy, w.Input, w.Output = b.Step, b.Agent, b.Function, events.Undo, b.Attempt, b.CompleteBy, b.Input, b.Output
 	default:
 		return
 	}
@@ -60,7 +60,7 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 // the time of the start.
 func digestWork(w *events.Work, decided events.Instant) uint32 {
 	sum := crc32.NewIEEE()
-	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Operation, w.Attempt, w.IdempotencyKey, w.Undoes, w.CompleteBy-decided, w.Home, w.Ticket)
+	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Call().Verb(), w.Attempt, w.IdempotencyKey, w.Undoes, w.CompleteBy-decided, w.Home, w.Ticket)
 	_, _ = sum.Write(w.Input)
 	_, _ = sum.Write([]byte{0})
 	_, _ = sum.Write(w.Output)

@@ -33,7 +33,7 @@ steps:
   gift: {needs: [reserve], agent: mail, if: "${ input.n == 2 }", with: {id: "${ task.id }"}}
   charge: {needs: [reserve], agent: bank, with: {id: "${ task.id }"}, undo: {}}
   rest: {needs: [reserve], sleep: {until: "${ input.n == 2 ? '20ms' : '10ms' }"}}
-  pack: {needs: [charge, gift, rest], agent: stock, with: {id: "${ task.id }"}, undo: {}}
+  pack: {needs: [charge, gift, rest], agent: stock, operation: pack, with: {id: "${ task.id }"}, undo: {}}
   ship:
     needs: [pack]
     agent: carrier
@@ -135,9 +135,11 @@ type order1 struct {
 func (r *rig) hire() {
 	reg := agent.NewRegistry()
 	undo := agent.WithUndo(func(ctx context.Context, _ agent.Undo[order1, order1]) error { return r.act(ctx) })
+	do := func(ctx context.Context, in order1) (order1, error) { return in, r.act(ctx) }
 	for _, name := range []string{"stock", "bank", "carrier", "mail"} {
-		agent.Handle(reg, name, func(ctx context.Context, in order1) (order1, error) { return in, r.act(ctx) }, undo)
+		agent.Handle(reg, name, do, undo)
 	}
+	agent.HandleOperation(reg, "stock", "pack", do, undo)
 	cluster, err := kafka.Connect(r.broker.ClusterConfig())
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -295,8 +295,8 @@ func (t *telling) started(b *events.StepStarted) {
 	switch {
 	case r == nil:
 		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
-	case r.Agent != b.Agent || r.Pivot != b.Pivot || (r.Undo != nil) != b.Undoable:
-		t.wrong(CheckAttempts, "not_as_defined", b.Step, "its start (agent %s, pivot %t, undoable %t) differs from its definition", b.Agent, b.Pivot, b.Undoable)
+	case r.call(events.Do) != b.Call() || r.Pivot != b.Pivot || (r.Undo != nil) != b.Undoable:
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "its start (%s, pivot %t, undoable %t) differs from its definition", b.Call(), b.Pivot, b.Undoable)
 	}
 	if r != nil {
 		if need := t.unmet(r); need != "" {

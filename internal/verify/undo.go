@@ -11,12 +11,8 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 	t.mayUndo(st)
 	startsWithGiven(t, st, events.Undo, b.Input)
 	if r := t.def.step(b.Step); r != nil && r.Undo != nil {
-		agent := r.Undo.Agent
-		if agent == "" {
-			agent = r.Agent
-		}
-		if agent != b.Agent {
-			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo goes to agent %s, but its definition names %s", b.Agent, agent)
+		if want := r.call(events.Undo); want != b.Call() {
+			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo is the %s, but its definition asks for the %s", b.Call(), want)
 		}
 	}
 	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})

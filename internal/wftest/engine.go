@@ -73,8 +73,17 @@ func newEngine(src *scheduler.Source, d *scheduler.Definition) (*engine, error) 
 		return nil, err
 	}
 	offers := map[string]supervisor.Offer{}
-	for _, agent := range d.Agents() {
-		offers[agent] = supervisor.Offer{Window: 2 * len(d.Steps), Do: true, Undo: true}
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].Calls() {
+			o, known := offers[c.Agent]
+			if !known {
+				o = supervisor.Offer{Window: 2 * len(d.Steps), Do: true, Undo: true, Functions: map[string]supervisor.Directions{}}
+			}
+			if c.Function != "" {
+				o.Functions[c.Function] = supervisor.Directions{Do: true, Undo: true}
+			}
+			offers[c.Agent] = o
+		}
 	}
 	e.owner.SetOffers(e.now, offers)
 	e.owner.Assign(e.now)

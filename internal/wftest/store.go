@@ -73,13 +73,13 @@ func (s *store) Load(id string) (events.StoredTask, error) {
 }
 
 // Ready implements supervisor.Store.
-func (s *store) Ready(agent string, op events.Operation, limit int) (list []events.Ready, err error) {
+func (s *store) Ready(queue string, op events.Operation, limit int) (list []events.Ready, err error) {
 	if s.task == nil {
 		return nil, nil
 	}
 	for _, k := range s.task.Keys.Ready {
-		if k.Agent == agent && k.Operation == op {
-			list = append(list, events.Ready{Task: s.task.ID, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Priority: k.Priority, Since: k.Since})
+		if k.Queue() == queue && k.Operation == op {
+			list = append(list, events.Ready{Task: s.task.ID, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Function: k.Function, Priority: k.Priority, Since: k.Since})
 		}
 	}
 	slices.SortFunc(list, func(a, b events.Ready) int {
@@ -95,15 +95,15 @@ func (s *store) Ready(agent string, op events.Operation, limit int) (list []even
 }
 
 // Queues implements supervisor.Store.
-func (s *store) Queues() (agents []string, err error) {
+func (s *store) Queues() (queues []string, err error) {
 	if s.task == nil {
 		return nil, nil
 	}
 	for _, k := range s.task.Keys.Ready {
-		agents = append(agents, k.Agent)
+		queues = append(queues, k.Queue())
 	}
-	slices.Sort(agents)
-	return slices.Compact(agents), nil
+	slices.Sort(queues)
+	return slices.Compact(queues), nil
 }
 
 // Due implements supervisor.Store.

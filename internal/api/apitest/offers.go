@@ -18,10 +18,10 @@ func (e *Engine) Limit(_ context.Context, name string) (*events.Limit, error) {
 }
 
 // Offered implements api.Offers.
-func (e *Engine) Offered() func(agent string, op events.Operation) bool {
+func (e *Engine) Offered() func(events.Call) bool {
 	e.OffersBuilt.Add(1)
-	return func(agent string, op events.Operation) bool {
-		return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Agent == agent && m.Operation == op && !m.Behind })
+	return func(c events.Call) bool {
+		return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Call() == c && !m.Behind })
 	}
 }
 
