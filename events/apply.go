@@ -293,6 +293,10 @@ func (s *State) fold(f *Fact) error {
 		return correctTime(s, b)
 	case *PermitsDecided:
 		return permitsDecided(s, f, b)
+	case *LimitPaused:
+		return pauseLimit(s, f, b)
+	case *LimitResumed:
+		return resumeLimit(s, b)
 	case *ScheduleAdopted:
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleFired:

@@ -57,7 +57,7 @@ func (s *State) foldTask(f *Fact) error {
 		return rerunning(t, f)
 	case *TaskPaused, *TaskResumed:
 		return t.pausing(f)
-	case *PermitAsked, *PermitGranted, *PermitReleased:
+	case *PermitAsked, *PermitGranted, *PermitReleased, *PermitBlocked:
 		return permitFact(t, f)
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)

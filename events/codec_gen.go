@@ -1025,6 +1025,10 @@ func (v *Limit) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"max":`, int64(v.Max))
 	w.Int(`,"version":`, int64(v.Version))
+	if v.Paused != nil {
+		w.Literal(`,"paused":`)
+		v.Paused.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1040,11 +1044,111 @@ func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
 		case "version":
 			r.Once(&seen, 1<<2)
 			v.Version = r.Int()
+		case "paused":
+			r.Once(&seen, 1<<3)
+			v.Paused = new(Paused)
+			v.Paused.read(r)
 		default:
 			r.Doubt()
 		}
 	}
 	return seen
+}
+
+func (v *LimitPaused) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitPaused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitPaused) size() int {
+	n := 22
+	n += 2 + len(v.Limit)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *LimitResumed) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Text(`,"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitResumed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "request":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitResumed) size() int {
+	n := 22
+	n += 2 + len(v.Limit)
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
 }
 
 func (v *Link) write(w *jsontext.Writer) {
@@ -1542,6 +1646,48 @@ func (v *PermitAsked) size() int {
 	return n
 }
 
+func (v *PermitBlocked) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.Int(`,"waiting":`, int64(v.Waiting))
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *PermitBlocked) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "waiting":
+			r.Once(&seen, 1<<2)
+			v.Waiting = r.Int()
+		case "since":
+			r.Once(&seen, 1<<3)
+			v.Since.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *PermitBlocked) size() int {
+	n := 39
+	n += 2 + len(v.Limit)
+	n += v.Link.size()
+	n += 5
+	n += 26
+	return n
+}
+
 func (v *PermitGranted) write(w *jsontext.Writer) {
 	w.Text(`{"limit":`, v.Limit)
 	w.Literal(`,"link":`)
@@ -1673,6 +1819,9 @@ func (v *PermitsDecided) write(w *jsontext.Writer) {
 		w.Literal(`,"granted":`)
 		v.Granted.write(w)
 	}
+	if v.Waiting != 0 {
+		w.Int(`,"waiting":`, int64(v.Waiting))
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1698,6 +1847,9 @@ func (v *PermitsDecided) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Granted = new(Link)
 			v.Granted.read(r)
+		case "waiting":
+			r.Once(&seen, 1<<5)
+			v.Waiting = r.Int()
 		default:
 			r.Doubt()
 		}
@@ -1720,6 +1872,9 @@ func (v *PermitsDecided) size() int {
 	}
 	if v.Granted != nil {
 		n += 11 + v.Granted.size()
+	}
+	if v.Waiting != 0 {
+		n += 11 + 5
 	}
 	return n
 }
@@ -4585,6 +4740,10 @@ func (v *TaskPermit) write(w *jsontext.Writer) {
 		w.Literal(`,"at":`)
 		v.At.write(w)
 	}
+	if v.BlockedAt != 0 {
+		w.Literal(`,"blocked_at":`)
+		v.BlockedAt.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4609,6 +4768,9 @@ func (v *TaskPermit) read(r *jsontext.Reader) (seen uint64) {
 		case "at":
 			r.Once(&seen, 1<<5)
 			v.At.read(r)
+		case "blocked_at":
+			r.Once(&seen, 1<<6)
+			v.BlockedAt.read(r)
 		default:
 			r.Doubt()
 		}
@@ -4625,6 +4787,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -4638,6 +4803,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<1)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -4653,6 +4821,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -4961,6 +5132,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4988,6 +5162,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -5010,6 +5187,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }
@@ -5034,6 +5214,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
 	}
+	if v.Schedule != "" {
+		w.Text(`,"schedule":`, v.Schedule)
+	}
 	w.End(from)
 }
 
@@ -5055,6 +5238,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<2)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
+		case "schedule":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Schedule)
 		default:
 			r.Doubt()
 		}
@@ -5073,6 +5259,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()
+	}
+	if v.Schedule != "" {
+		n += 12 + 2 + len(v.Schedule)
 	}
 	return n
 }

@@ -2,14 +2,16 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
 // TaskProcessed ends a task that succeeded.
 type TaskProcessed struct {
 	Output json.RawMessage `json:"output,omitempty"`
-	// Release is that of its permit.
-	Release *PermitReleased `json:"release,omitempty"`
+	// Release is that of its permit, and Schedule the schedule that started it.
+	Release  *PermitReleased `json:"release,omitempty"`
+	Schedule string          `json:"schedule,omitempty"`
 }
 
 // TaskUndone ends a task all of whose effects are undone.
@@ -17,8 +19,9 @@ type TaskUndone struct {
 	Reason string `json:"reason,omitempty"`
 	// Left lists the steps that an operator left as they are, although their undo did not succeed.
 	Left []string `json:"left,omitempty"`
-	// Release is that of its permit.
-	Release *PermitReleased `json:"release,omitempty"`
+	// Release is that of its permit, and Schedule the schedule that started it.
+	Release  *PermitReleased `json:"release,omitempty"`
+	Schedule string          `json:"schedule,omitempty"`
 }
 
 // TaskTerminated ends a task where it stands.
@@ -29,13 +32,49 @@ type TaskTerminated struct {
 	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started. Those whose undo an
 	// operator skipped are among them.
 	NotUndone []string `json:"not_undone,omitempty"`
-	// Release is that of its permit.
-	Release *PermitReleased `json:"release,omitempty"`
+	// Release is that of its permit, and Schedule the schedule that started it.
+	Release  *PermitReleased `json:"release,omitempty"`
+	Schedule string          `json:"schedule,omitempty"`
+}
+
+// End completes a fact that ends the task with what others wait for: the release of its permit, and the schedule that started it.
+func End(t *Task, b Body) {
+	switch b := b.(type) {
+	case *TaskProcessed:
+		b.Release, b.Schedule = OpenPermit(t), t.Schedule
+	case *TaskUndone:
+		b.Release, b.Schedule = OpenPermit(t), t.Schedule
+	case *TaskTerminated:
+		b.Release, b.Schedule = OpenPermit(t), t.Schedule
+	}
+}
+
+// TaskEndOf returns what the schedule of a task learns from a fact that ends the task. Nothing else is needed for that: the task may be
+// forgotten before its schedule can be told.
+func TaskEndOf(f *Fact) (end TaskEnd, ok bool) {
+	end.Task = f.Task
+	switch b := f.Body.(type) {
+	case *TaskProcessed:
+		end.Schedule, end.State = b.Schedule, string(TaskStateProcessed)
+	case *TaskUndone:
+		end.Schedule, end.State, end.Reason = b.Schedule, string(TaskStateUndone), b.Reason
+	case *TaskTerminated:
+		end.Schedule, end.State, end.Reason = b.Schedule, string(TaskStateTerminated), reasonOr(b.Reason, "terminated")
+	}
+	return end, end.Schedule != ""
+}
+
+// namesSchedule checks that a fact that ends a task names the schedule that started it.
+func namesSchedule(t *Task, f *Fact) error {
+	if end, _ := TaskEndOf(f); end.State != "" && end.Schedule != t.Schedule {
+		return fmt.Errorf("%w: %s of task %q names the schedule %q, and %q started it", ErrImpossible, f.Body.Name(), t.ID, end.Schedule, t.Schedule)
+	}
+	return nil
 }
 
 // ended ends the task.
 func (t *Task) ended(f *Fact) error {
-	if err := releasePermit(t, f, releaseOf(f.Body)); err != nil {
+	if err := errors.Join(releasePermit(t, f, releaseOf(f.Body)), namesSchedule(t, f)); err != nil {
 		return err
 	}
 	if b, ok := f.Body.(*TaskTerminated); ok {

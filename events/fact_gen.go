@@ -47,7 +47,10 @@ var names = []Name{
 	NamePermitGranted,
 	NamePermitReleased,
 	NamePermitReturned,
+	NamePermitBlocked,
 	NamePermitsDecided,
+	NameLimitPaused,
+	NameLimitResumed,
 	NameInputRejected,
 	NameInputForwarded,
 	NameInputsPassed,
@@ -103,7 +106,10 @@ func (*PermitAsked) Name() Name         { return NamePermitAsked }
 func (*PermitGranted) Name() Name       { return NamePermitGranted }
 func (*PermitReleased) Name() Name      { return NamePermitReleased }
 func (*PermitReturned) Name() Name      { return NamePermitReturned }
+func (*PermitBlocked) Name() Name       { return NamePermitBlocked }
 func (*PermitsDecided) Name() Name      { return NamePermitsDecided }
+func (*LimitPaused) Name() Name         { return NameLimitPaused }
+func (*LimitResumed) Name() Name        { return NameLimitResumed }
 func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
 func (*InputsPassed) Name() Name        { return NameInputsPassed }
@@ -199,8 +205,14 @@ func NewBody(n Name) (Body, error) {
 		return new(PermitReleased), nil
 	case NamePermitReturned:
 		return new(PermitReturned), nil
+	case NamePermitBlocked:
+		return new(PermitBlocked), nil
 	case NamePermitsDecided:
 		return new(PermitsDecided), nil
+	case NameLimitPaused:
+		return new(LimitPaused), nil
+	case NameLimitResumed:
+		return new(LimitResumed), nil
 	case NameInputRejected:
 		return new(InputRejected), nil
 	case NameInputForwarded:
@@ -314,8 +326,14 @@ func nameOf(b []byte) Name {
 		return NamePermitReleased
 	case NamePermitReturned:
 		return NamePermitReturned
+	case NamePermitBlocked:
+		return NamePermitBlocked
 	case NamePermitsDecided:
 		return NamePermitsDecided
+	case NameLimitPaused:
+		return NameLimitPaused
+	case NameLimitResumed:
+		return NameLimitResumed
 	case NameInputRejected:
 		return NameInputRejected
 	case NameInputForwarded:
@@ -428,7 +446,13 @@ func writeBody(body Body, w *jsontext.Writer) {
 		b.write(w)
 	case *PermitReturned:
 		b.write(w)
+	case *PermitBlocked:
+		b.write(w)
 	case *PermitsDecided:
+		b.write(w)
+	case *LimitPaused:
+		b.write(w)
+	case *LimitResumed:
 		b.write(w)
 	case *InputRejected:
 		b.write(w)
@@ -543,7 +567,13 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *PermitReturned:
 		b.read(r)
+	case *PermitBlocked:
+		b.read(r)
 	case *PermitsDecided:
+		b.read(r)
+	case *LimitPaused:
+		b.read(r)
+	case *LimitResumed:
 		b.read(r)
 	case *InputRejected:
 		b.read(r)
@@ -658,7 +688,13 @@ func bodySize(body Body) int {
 		return b.size()
 	case *PermitReturned:
 		return b.size()
+	case *PermitBlocked:
+		return b.size()
 	case *PermitsDecided:
+		return b.size()
+	case *LimitPaused:
+		return b.size()
+	case *LimitResumed:
 		return b.size()
 	case *InputRejected:
 		return b.size()

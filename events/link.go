@@ -30,6 +30,14 @@ type Link struct {
 // is for records that an operator gave up.
 const RepeatAfter = time.Hour
 
+const (
+	// TellAfter is how long a limit waits until it tells a holder again that it has a permit, and how many wait for it. It is shorter than RepeatAfter
+	// so that a parked holder learns in time that others wait for it.
+	TellAfter = 15 * time.Minute
+	// BlocksAfter is how long a task must have been parked until an alert says that others wait for its permit.
+	BlocksAfter = 15 * time.Minute
+)
+
 // ID returns the name as one text. No part of it but the path can contain a NUL, and the path comes last.
 func (l *Link) ID() string {
 	return strings.Join([]string{l.Task, l.Incarnation, strconv.Itoa(l.Run), strconv.Itoa(l.N), string(l.Operation), l.Path}, "\x00")
@@ -82,6 +90,18 @@ type PermitsDecided struct {
 	Released *Link `json:"released,omitempty"`
 	// Granted is a link that gets a permit, or that has one and hears of it again.
 	Granted *Link `json:"granted,omitempty"`
+	// Waiting is how many links wait, if Granted has its permit already.
+	Waiting int `json:"waiting,omitzero"`
+}
+
+// PermitBlocked says that others wait for the permit of a task that has been parked for BlocksAfter. Its effect is an alert; it comes once each
+// time that the task is parked.
+type PermitBlocked struct {
+	Limit string `json:"limit"`
+	Link  Link   `json:"link"`
+	// Waiting is how many links wait, and Since when the task was parked.
+	Waiting int     `json:"waiting"`
+	Since   Instant `json:"since"`
 }
 
 // Concurrency says that only some tasks of a kind run at a time: those that have a permit of the limit.
@@ -108,12 +128,15 @@ const (
 	PermitRelease ParkedPermit = "release"
 )
 
-// Limit is the entity of a limit to which some link is known. It leaves the state by the fact that removes its last link.
+// Limit is the entity of a limit to which some link is known, or that is paused. It leaves the state by the fact that removes its last link, or by
+// which it goes on.
 type Limit struct {
 	Name string `json:"name"`
 	// Max is that of the newest version of the workflow that has asked, Version.
 	Max     int `json:"max"`
 	Version int `json:"version"`
+	// Paused is nil unless an operator has paused the limit.
+	Paused *Paused `json:"paused,omitempty"`
 
 	links   map[string]*Permit
 	waiting []*Permit // in the order in which they get permits
@@ -144,7 +167,7 @@ func (x *Permit) due() Instant {
 	case x.EndsAt != 0:
 		return x.EndsAt
 	case x.Held():
-		return x.GrantedAt.Add(RepeatAfter)
+		return x.GrantedAt.Add(TellAfter)
 	}
 	return 0
 }
@@ -185,8 +208,16 @@ func (l *Limit) Permits() iter.Seq[*Permit] {
 	}
 }
 
-// Free returns how many permits are free.
-func (l *Limit) Free() int { return max(0, l.Max-l.held) }
+// Free returns how many permits may be given.
+func (l *Limit) Free() int { return l.free(l.held) }
+
+func (l *Limit) free(held int) int {
+	//mutant:paused-limit-gives-nothing
+	if l.Paused != nil {
+		return 0
+	}
+	return max(0, l.Max-held)
+}
 
 // Next returns the link that gets the next permit, nil if none waits.
 func (l *Limit) Next() *Permit {
@@ -196,11 +227,14 @@ func (l *Limit) Next() *Permit {
 	return l.waiting[0]
 }
 
+// Waiting returns the links that wait, in the order in which they get permits. The slice is the limit's.
+func (l *Limit) Waiting() []*Permit { return l.waiting }
+
 // FreeWith returns how many permits are free once the ask is known, before it gets one.
 func (l *Limit) FreeWith(a *PermitAsked) int {
 	var with Limit
 	if l != nil {
-		with = Limit{Max: l.Max, Version: l.Version, held: l.held}
+		with = Limit{Max: l.Max, Version: l.Version, Paused: l.Paused, held: l.held}
 	}
 	with.adopt(a)
 	return with.Free()
@@ -217,7 +251,7 @@ func (l *Limit) NextWith(a *PermitAsked) *Link {
 // FreeWithout returns how many permits are free without those of a link.
 func (l *Limit) FreeWithout(x *Permit) int {
 	if x.Held() {
-		return max(0, l.Max-l.held+1)
+		return l.free(l.held - 1)
 	}
 	return l.Free()
 }

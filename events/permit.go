@@ -18,6 +18,8 @@ type TaskPermit struct {
 	State PermitState `json:"state,omitempty"`
 	// At is when the permit was granted, or asked for last.
 	At Instant `json:"at,omitzero"`
+	// BlockedAt is the time of the last PermitBlocked.
+	BlockedAt Instant `json:"blocked_at,omitzero"`
 }
 
 // PermitState says what a task knows of its permit.
@@ -79,6 +81,23 @@ func ReturnPermit(t *Task, m *PermitMessage, now Instant) *PermitReturned {
 	return b
 }
 
+// BlockPermit returns the fact that a task which hears again of its permit is parked and keeps others waiting, nil if that is not so, not yet, or was
+// said already since the task was parked.
+func BlockPermit(t *Task, m *PermitMessage, now Instant) *PermitBlocked {
+	b := &PermitBlocked{Limit: m.Limit, Link: m.Link, Waiting: m.Waiting, Since: t.ParkedAt}
+	if !blocks(t, b, now) {
+		return nil
+	}
+	return b
+}
+
+// blocks says whether the fact fits the task.
+func blocks(t *Task, b *PermitBlocked, now Instant) bool {
+	p := t.Permit
+	return p.State == PermitStateGranted && HasLink(t, b.Link) && t.State == TaskStateError && b.Since == t.ParkedAt && b.Waiting > 0 &&
+		now.Sub(t.ParkedAt) >= BlocksAfter && p.BlockedAt <= t.ParkedAt
+}
+
 // UnusedPermit returns the release of a permit that the task gives back before it ends, nil if it keeps it: one that was paused before its
 // first step gives it back, and one that is parked, if its workflow says so, and of which no attempt runs. One that is undone waits for none.
 func UnusedPermit(t *Task) *PermitReleased {
@@ -117,6 +136,11 @@ func permitFact(t *Task, f *Fact) error {
 			return wrong
 		}
 		p.State, p.At = PermitStateGranted, f.Time
+	case *PermitBlocked:
+		if !blocks(t, b, f.Time) {
+			return wrong
+		}
+		p.BlockedAt = f.Time
 	case *PermitReleased:
 		return releasePermit(t, f, b)
 	}
@@ -133,16 +157,6 @@ func releasePermit(t *Task, f *Fact, b *PermitReleased) error {
 		t.Permit.State, t.Permit.At = "", 0
 	}
 	return nil
-}
-
-// Release makes a fact that ends the task release its permit.
-func Release(t *Task, b Body) {
-	switch b := b.(type) {
-	case *TaskProcessed:
-		b.Release = OpenPermit(t)
-	case *TaskUndone:
-		b.Release = OpenPermit(t)
-	}
 }
 
 // releaseOf returns the release in a fact that ends a task.
@@ -166,7 +180,7 @@ func (p *TaskPermit) timer() (m Timer, ok bool) {
 	return Timer{Due: p.At.Add(RepeatAfter), Kind: TimerPermit}, true
 }
 
-// Limits are the limits of a partition to which some link is known.
+// Limits are the limits of a partition to which some link is known, or that are paused.
 type Limits struct {
 	byName map[string]*Limit
 	// due is not later than the first time at which something must be done about a permit.
@@ -208,9 +222,7 @@ func permitsDecided(s *State, f *Fact, b *PermitsDecided) error {
 		s.Limits.due = 0
 	}
 	s.touchPart(KindLimit, b.Limit)
-	if len(l.links) == 0 {
-		delete(s.Limits.byName, b.Limit)
-	}
+	s.Limits.leave(l)
 	return nil
 }
 
@@ -241,10 +253,10 @@ func touchPermit(s *State, x *Permit) {
 	}
 }
 
-// Get returns a limit to which some link is known, nil otherwise.
+// Get returns a limit to which some link is known or that is paused, nil otherwise.
 func (all *Limits) Get(name string) *Limit { return all.byName[name] }
 
-// All yields the limits to which some link is known, in the order of their names.
+// All yields these limits in the order of their names.
 func (all *Limits) All() iter.Seq[*Limit] {
 	return func(yield func(*Limit) bool) {
 		for _, name := range slices.Sorted(maps.Keys(all.byName)) {
@@ -343,6 +355,10 @@ func (all *Limits) permit(id string) *Permit {
 func correctPermits(s *State, to Instant) {
 	s.Limits.due = 0
 	for _, l := range s.Limits.byName {
+		if l.Paused != nil && l.Paused.Since > to {
+			l.Paused.Since = to
+			s.touchPart(KindLimit, l.Name)
+		}
 		for _, x := range l.links {
 			if x.GrantedAt > to || x.EndsAt > to {
 				x.EndsAt = lasting(x.EndsAt, x.GrantedAt, to)

@@ -16,6 +16,8 @@ type PermitMessage struct {
 	Version  int  `json:"version,omitzero"`
 	Priority int  `json:"priority,omitzero"`
 	Repeat   bool `json:"repeat,omitzero"`
+	// Waiting is that of a grant: see PermitsDecided.
+	Waiting int `json:"waiting,omitzero"`
 	// QuietAt is that of a release. See QuietFrom.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 }
@@ -55,7 +57,7 @@ func PermitMessageOf(f *Fact) (kind string, m PermitMessage, ok bool) {
 		if b.Granted == nil {
 			return "", PermitMessage{}, false
 		}
-		return TypePermitGrant, PermitMessage{Limit: b.Limit, Link: *b.Granted}, true
+		return TypePermitGrant, PermitMessage{Limit: b.Limit, Link: *b.Granted, Waiting: b.Waiting}, true
 	case *PermitReleased:
 		return TypePermitRelease, PermitMessage{Limit: b.Limit, Link: b.Link, QuietAt: b.QuietAt}, true
 	}

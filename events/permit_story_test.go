@@ -24,12 +24,16 @@ func (w *scribe) permits() {
 	one, two, three := events.Link{Task: first, Incarnation: w.task(first).Incarnation, Run: 1, N: 1}, w.link(second), w.link(third)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &one, Granted: &two})
 	w.write(second, &events.PermitGranted{Limit: limit, Link: two})
+	w.blocks(second, two)
 	w.write(first, &events.TaskReopened{Request: "k1", Steps: []string{"account"}})
 	w.asks(first, false)
 	w.start(second, "account", 1)
 	w.write(second, &events.Timeout{Step: "account", Operation: events.Do, Attempt: 1, CompleteBy: w.now, QuietAt: w.now.Add(9e9), Verdict: undo("attempts used up")})
+	w.write("", &events.LimitPaused{Limit: limit, Request: "k4", Reason: "the bank is closed", By: "ada"})
 	w.write(second, &events.TaskTerminated{Request: "k2", Release: events.OpenPermit(w.task(second))})
 	w.write("", &events.PermitsDecided{Limit: limit, Ending: &events.PermitReleased{Limit: limit, Link: two, QuietAt: w.now.Add(9e9)}})
+	w.hash1()
+	w.write("", &events.LimitResumed{Limit: limit, Request: "k5", By: "ada"})
 	w.now = w.now.Add(10e9)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &two, Granted: &three}, cause(events.CauseTimer(second, 1, "", 1, events.TimerPermit)))
 	w.write(third, &events.CancelRequested{Request: "k3"})
@@ -43,6 +47,17 @@ func (w *scribe) permits() {
 	w.complete(first, "account", 2)
 	w.write(first, &events.TaskProcessed{Release: events.OpenPermit(w.task(first))})
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &again})
+}
+
+// blocks writes that a task which has a permit is parked for long while others wait.
+func (w *scribe) blocks(id string, link events.Link) {
+	w.write(id, &events.TaskParked{Reason: "the output cannot be read"})
+	since := w.task(id).ParkedAt
+	w.now = since.Add(events.BlocksAfter)
+	w.write("", &events.PermitsDecided{Limit: w.task(id).Permit.Limit, Granted: &link, Waiting: 1})
+	w.write(id, &events.PermitBlocked{Limit: w.task(id).Permit.Limit, Link: link, Waiting: 1, Since: since})
+	w.hash1()
+	w.write(id, &events.TaskReopened{Request: "k6"})
 }
 
 func (w *scribe) link(id string) events.Link {

@@ -85,7 +85,7 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 	}
 	t.HaltedAt = min(t.HaltedAt, to)
 	if t.Permit != nil {
-		t.Permit.At = min(t.Permit.At, to)
+		t.Permit.At, t.Permit.BlockedAt = min(t.Permit.At, to), min(t.Permit.BlockedAt, to)
 	}
 	if t.Paused != nil {
 		t.Paused.Since = min(t.Paused.Since, to)

@@ -43,7 +43,7 @@ func timeout(t *Task, f *Fact, b *Timeout) error {
 	if err != nil {
 		return err
 	}
-	e := Error{Class: ClassTimeout, Message: "no report before the complete-by time"}
+	e := s.OutOfTime(b.Operation)
 	if b.Operation == Undo {
 		return t.compensationFailed(f, b.Step, b.Attempt, e, b.Verdict)
 	}
@@ -51,6 +51,15 @@ func timeout(t *Task, f *Fact, b *Timeout) error {
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	t.failed(s, f.Time, &e, StepStateTimedOut, b.Verdict)
 	return nil
+}
+
+// OutOfTime is the error of the running attempt of a step, or of its undo, when its complete-by time passes. An attempt that may show progress for
+// longer than that was silent.
+func (s *Step) OutOfTime(op Operation) Error {
+	if op == Do && s.CompleteBy < s.CapBy {
+		return Error{Class: ClassTimeout, Message: "its heartbeat was missed: neither progress nor a report came in time"}
+	}
+	return Error{Class: ClassTimeout, Message: "no report before the complete-by time"}
 }
 
 // lapsed takes a Timeout of a step of which no attempt is running, so that nothing can change outside after it.

@@ -176,34 +176,6 @@ func (p *Partition) Held(task, request string) (held *events.HeldRequest, err er
 	return held, err
 }
 
-// Limit returns a limit to which some link is known; nil if none is.
-func (p *Partition) Limit(name string) (limit *events.Limit, err error) {
-	var row []byte
-	var permits [][]byte
-	err = p.lookup(partKey(nil, p.number, string(events.KindLimit), name), func(it *pebble.Iterator) error {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return err
-		}
-		row = bytes.Clone(value)
-		prefix := partKey(nil, p.number, string(events.KindPermit), name+"\x00")
-		for ok := it.SeekGE(prefix); ok && bytes.HasPrefix(it.Key(), prefix); ok = it.Next() {
-			if value, err = it.ValueAndErr(); err != nil {
-				return err
-			}
-			permits = append(permits, bytes.Clone(value))
-		}
-		return it.Error()
-	})
-	if err != nil || row == nil {
-		return nil, err
-	}
-	if limit, err = events.ReadLimit(row, permits); err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return limit, err
-}
-
 // Schedule returns a schedule whose home is the partition; nil if it is not known.
 func (p *Partition) Schedule(name string) (x *events.Schedule, err error) {
 	err = p.lookup(partKey(nil, p.number, string(events.KindSchedule), name), func(it *pebble.Iterator) error {

@@ -13,6 +13,8 @@ type Alert struct {
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
+	// Limit is set for AlertBlocked: the workflow and the key of the concurrency.
+	Limit string `json:"limit,omitempty"`
 	// Agent, Function (of an operation with a name) and Operation are set for AlertMissing: what is missing.
 	Agent     string           `json:"agent,omitempty"`
 	Function  string           `json:"function,omitempty"`
@@ -38,6 +40,8 @@ const (
 	AlertScheduleMissed  = "schedule_missed"
 	AlertScheduleFailed  = "schedule_failed"
 	AlertScheduleBlocked = "schedule_blocked"
+	// AlertBlocked says that tasks wait for the permit of a parked task.
+	AlertBlocked = "concurrency_blocked"
 )
 
 // The headers of a dead letter. The names are those of KIP-1191, which reserves their prefix.

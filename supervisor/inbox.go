@@ -63,6 +63,7 @@ func reportJudgements() map[string]judgement {
 	for _, kind := range []string{events.TypeSchedulePause, events.TypeScheduleResume, events.TypeScheduleTrigger} {
 		all[kind] = judgeScheduleRequest
 	}
+	all[events.TypeLimitPause], all[events.TypeLimitResume] = judgeLimitRequest, judgeLimitRequest
 	return all
 }
 

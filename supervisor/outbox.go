@@ -152,10 +152,12 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	case *events.TaskReminded:
 		return x.alert(t, f, Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since})
 	case *events.TaskUndone:
-		list := append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), x.schedules.endOf(t, f)...)
+		list := append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), x.schedules.endOf(f)...)
 		return append(list, permitEffects(x, f)...)
 	case *events.TaskProcessed, *events.TaskTerminated:
-		return append(x.schedules.endOf(t, f), permitEffects(x, f)...)
+		return append(x.schedules.endOf(f), permitEffects(x, f)...)
+	case *events.PermitBlocked:
+		return x.alert(t, f, blockedAlert(b))
 	case *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
 		return permitEffects(x, f)
 	case *events.ScheduleFired:

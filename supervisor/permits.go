@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -61,7 +62,7 @@ func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
 		if !x.Held() || x.EndsAt != 0 {
 			return nil
 		}
-		return &events.PermitsDecided{Limit: m.Limit, Granted: &m.Link}
+		return tells(l, x)
 	}
 	a := &events.PermitAsked{Limit: m.Limit, Link: m.Link, Max: m.Max, Version: m.Version, Priority: m.Priority, Repeat: m.Repeat}
 	body := &events.PermitsDecided{Limit: m.Limit, Asked: a}
@@ -95,7 +96,7 @@ func released(l *events.Limit, x *events.Permit) *events.PermitsDecided {
 }
 
 // judgeGrant takes a grant. If the task does not have the link, the permit goes back: the task has ended or is forgotten, or needs
-// none any more. A task that has the permit already takes nothing from it.
+// none any more. A task that has the permit already takes nothing from it, but an alert is raised if it is parked and others wait.
 func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 	t, err := i.state.Task(m.Link.Task)
 	if err != nil {
@@ -106,6 +107,9 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 	}
 	//mutant:grant-counts-once
 	if t.Permit.State == events.PermitStateGranted {
+		if b := events.BlockPermit(t, m, i.stamp()); b != nil {
+			return i.record(i.caused(item, t.ID, b), nil)
+		}
 		return nil
 	}
 	i.judging.task = t.ID
@@ -118,7 +122,15 @@ func permitDue(l *events.Limit, x *events.Permit) *events.PermitsDecided {
 	if x.EndsAt != 0 {
 		return released(l, x)
 	}
+	if x.Held() {
+		return tells(l, x)
+	}
 	return &events.PermitsDecided{Limit: x.Limit, Granted: &x.Link}
+}
+
+// tells is the fact by which a holder hears of its permit again.
+func tells(l *events.Limit, x *events.Permit) *events.PermitsDecided {
+	return &events.PermitsDecided{Limit: x.Limit, Granted: &x.Link, Waiting: len(l.Waiting())}
 }
 
 func (t *timers) permitsDue() (bool, error) { return len(t.state.Limits.Due(t.now)) > 0, nil }
@@ -126,6 +138,16 @@ func (t *timers) permitsDue() (bool, error) { return len(t.state.Limits.Due(t.no
 // firePermits decides about the permits that are due. Nothing that anybody could report contradicts it: a holder that has ended says so when it
 // hears of its permit again.
 func (t *timers) firePermits(at events.Instant) error {
+	for {
+		n := len(t.batch.facts)
+		if err := t.firePermitsOnce(at); err != nil || len(t.batch.facts) == n {
+			return err
+		}
+	}
+}
+
+// firePermitsOnce decides about each of them once: of the links that wait for a limit, the first.
+func (t *timers) firePermitsOnce(at events.Instant) error {
 	for _, x := range t.state.Limits.Due(at) {
 		if t.full() {
 			return nil
@@ -162,4 +184,13 @@ func permitEffects(x *outbox, f *events.Fact) []*effect {
 	}
 	r.Partition = events.Home(m.To(kind), x.cfg.Partitions)
 	return []*effect{{kind: events.EffectPermit, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
+}
+
+// blockedAlert says that others wait for the permit of a parked task.
+func blockedAlert(b *events.PermitBlocked) Alert {
+	name := strings.TrimPrefix(b.Limit, events.ConcurrencyPrefix)
+	return Alert{
+		Kind: AlertBlocked, Limit: name, Since: b.Since,
+		Reason: fmt.Sprintf("tasks that wait for the permit of this parked task: %d; retry, cancel or terminate it", b.Waiting),
+	}
 }

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 const oneAtATime = `
@@ -129,4 +131,107 @@ func TestAPermitOutlivesTheOwnerOfItsLimit(t *testing.T) {
 	c.speak()
 	require.Equal(t, []string{"t2"}, inside(b))
 	sameEverywhere(t, b, c.candidate)
+}
+
+// holdLimit sends a request about the limit of the customer.
+func (a *speaker) holdLimit(kind, id string) {
+	q := events.LimitRequest{ID: id, Limit: "concurrency/pay/c-17", Reason: "why", By: "ada"}
+	r, err := events.EncodeLimitRequest(q, kind, events.Subject{ID: id, Source: "/api", Time: 1})
+	require.NoError(a.b.t, err)
+	a.b.put(events.Reports, r)
+	a.speak()
+}
+
+// A paused limit gives nobody a permit, across a take-over and even if no task needed it before. Whoever has one keeps it.
+func TestAPausedLimitGivesNothingUntilItGoesOn(t *testing.T) {
+	t.Parallel()
+	b, a := payments(t, "hold")
+	a.holdLimit(events.TypeLimitPause, "p1")
+	b.submit("t1", "pay", `,"input":{"customer":"c-17"}`)
+	a.speak()
+	require.Empty(t, inside(b))
+	c := &speaker{candidate: b.candidate("B").own()}
+	c.speak()
+	a = c
+	require.Empty(t, inside(b))
+	a.holdLimit(events.TypeLimitPause, "p2")
+	require.Equal(t, "p1", last[*events.LimitPaused](b).Request, "a limit is paused once")
+	a.holdLimit(events.TypeLimitResume, "p3")
+	a.pass(time.Second)
+	a.speak()
+	require.Equal(t, []string{"t1"}, inside(b))
+
+	b.submit("t2", "pay", `,"input":{"customer":"c-17"}`)
+	a.speak()
+	a.holdLimit(events.TypeLimitPause, "p4")
+	b.done("t1", "s", 1)
+	a.speak()
+	require.Empty(t, inside(b), "what t1 gives back goes to nobody")
+	b.request(events.RequestCancel, "q", "t2")
+	a.speak()
+	s, _, _ := b.read()
+	require.Equal(t, "why", s.Limits.Get("concurrency/pay/c-17").Paused.Reason, "a paused limit stays, although no task needs it")
+	a.holdLimit(events.TypeLimitResume, "p5")
+	s, _, _ = b.read()
+	require.Nil(t, s.Limits.Get("concurrency/pay/c-17"))
+	sameEverywhere(t, b, a.candidate)
+}
+
+func TestARequestAboutALimitThatCannotBeUsedIsRejected(t *testing.T) {
+	t.Parallel()
+	b, a := payments(t, "hold")
+	for name, want := range map[string]string{
+		"pay/c-17": "is not the name of a limit", "concurrency/pay": "is not the name of a limit", "concurrency//c": "is not the name of a limit", "concurrency/pay/\n": "is not the name of a limit",
+	} {
+		r, err := events.EncodeLimitRequest(events.LimitRequest{ID: "x", Limit: name}, events.TypeLimitPause, events.Subject{ID: "x", Source: "/api", Time: 1})
+		require.NoError(t, err)
+		b.put(events.Reports, r)
+		a.speak()
+		require.Contains(t, last[*events.InputRejected](b).Detail, want, name)
+	}
+}
+
+// The alert comes when the limit tells a holder again that has been parked for a quarter of an hour, once each time that it is parked, and only if
+// others wait.
+func TestAParkedHolderBehindWhichOthersWaitRaisesAnAlert(t *testing.T) {
+	t.Parallel()
+	b, a := payments(t, "hold", "t1")
+	b.failed("t1", "s", 1, events.ClassPermanent, events.EffectNone)
+	a.speak()
+	alerts := func() (list []supervisor.Alert) {
+		for _, x := range a.sent {
+			var alert supervisor.Alert
+			if x.Kind == events.EffectAlert && json.Unmarshal(x.Record.Value, &alert) == nil && alert.Kind == supervisor.AlertBlocked {
+				list = append(list, alert)
+			}
+		}
+		return list
+	}
+	tell := func() {
+		a.pass(events.TellAfter)
+		a.speak()
+		a.pass(time.Second)
+		a.speak()
+	}
+	tell()
+	require.Empty(t, alerts(), "nobody waits")
+	b.submit("t2", "pay", `,"input":{"customer":"c-17"}`)
+	a.speak()
+	tell()
+	tell()
+	require.Len(t, alerts(), 1)
+	alert := alerts()[0]
+	require.Equal(t, []any{"t1", "pay", "pay/c-17", b.task("t1").ParkedAt}, []any{alert.Task, alert.Workflow, alert.Limit, alert.Since})
+	require.Contains(t, alert.Reason, "tasks that wait for the permit of this parked task: 1")
+
+	b.request(events.RequestRetry, "q", "t1")
+	a.speak()
+	tell()
+	require.Len(t, alerts(), 1, "it is not parked")
+	b.failed("t1", "s", 2, events.ClassPermanent, events.EffectNone)
+	a.speak()
+	tell()
+	tell()
+	require.Len(t, alerts(), 2)
+	sameEverywhere(t, b, a.candidate)
 }

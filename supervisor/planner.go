@@ -196,7 +196,7 @@ func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
 		body = &events.TaskProcessed{Output: json.RawMessage("null")}
 	}
 	//mutant:end-releases-permit
-	events.Release(t, body)
+	events.End(t, body)
 	return body
 }
 

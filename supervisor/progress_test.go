@@ -78,6 +78,8 @@ func TestASilentAttemptIsFollowedByOneWithItsProgress(t *testing.T) {
 	require.Zero(t, count[*events.Timeout](b))
 	a.pass(time.Millisecond)
 	require.Equal(t, 1, count[*events.Timeout](b))
+	require.Contains(t, b.task("t1").Step("long").Error.Message, "its heartbeat was missed")
+	require.Contains(t, last[*events.Timeout](b).Verdict.Reason, "its heartbeat was missed")
 	require.Equal(t, by.Add(events.DefaultSettings().Grace.Std()), b.task("t1").QuietAt, "the agent has ended it")
 	a.pass(time.Second)
 	require.Equal(t, 2, last[*events.StepStarted](b).Attempt)

@@ -80,7 +80,9 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 	case events.EffectForward:
 		body.Input = e.fact.Cause
 	case events.EffectStart:
-		body.ScheduleEnded = x.schedules.unstarted(e.fact, y.failed)
+		if !e.again { // otherwise the task may have been submitted before, and its end will come
+			body.ScheduleEnded = x.schedules.unstarted(e.fact, y.failed)
+		}
 	case events.EffectWork:
 		task = e.fact.Task
 		x.planner.failAttempt(e, body)

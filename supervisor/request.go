@@ -173,7 +173,9 @@ func terminated(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		}
 		return refused("attempt %d of the %s of step %q is running: fail it, or pause the task and wait for the attempt, then terminate the task", n, op, s.Path)
 	}
-	return &events.TaskTerminated{Request: q.ID, Reason: q.Reason, By: q.By, NotUndone: t.NotUndone(), Release: events.OpenPermit(t)}, Refusal{}
+	b := &events.TaskTerminated{Request: q.ID, Reason: q.Reason, By: q.By, NotUndone: t.NotUndone()}
+	events.End(t, b)
+	return b, Refusal{}
 }
 
 // retried reopens the failed steps of a parked task, or starts a waiting step at once.

@@ -29,12 +29,10 @@ func (s *schedules) end(f *events.Fact, end events.TaskEnd) []*effect {
 	return []*effect{{kind: events.EffectEnd, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
 }
 
-// endOf is end for a fact of a task, nil if nobody waits for it.
-func (s *schedules) endOf(t *events.Task, f *events.Fact) []*effect {
-	if t == nil {
-		return nil
-	}
-	return s.end(f, events.TaskEnd{Schedule: t.Schedule, Task: t.ID, State: string(t.State), Reason: t.Reason})
+// endOf is end for a fact that ends a task, nil if no schedule started it.
+func (s *schedules) endOf(f *events.Fact) []*effect {
+	end, _ := events.TaskEndOf(f)
+	return s.end(f, end)
 }
 
 // passed is the effect of a SchedulePassed: an alert if somebody should look.

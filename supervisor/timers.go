@@ -279,7 +279,7 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		Missing: t.dispatch.hasLeft(c),
 		Unsent:  t.dispatch.unacknowledged(attempt{task.ID, m.Path, m.Operation, m.Attempt}, c.Agent, started),
 		Task:    task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
-		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
+		Error: s.OutOfTime(m.Operation),
 	})
 	t.stats.Timeouts++
 	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}

@@ -193,6 +193,30 @@ exec: {command: [/bin/echo, "--", "${ input.name }"], stdout: text}
 	require.JSONEq(t, `"-- -n"`, string(r.Output))
 }
 
+// An empty argument would be a file, a customer or a path that nobody named.
+func TestAnArgumentIsNeverNull(t *testing.T) {
+	t.Parallel()
+	h := bound(t, `
+agent: a
+exec: {command: [/bin/echo, here, "${ input.dir }/${ input.name }"], stdout: text}
+undo: {exec: {command: [/bin/echo, "${ output }"]}}
+---
+agent: b
+exec: {command: [/bin/echo, "[${ input.name ?? '' }]", "${ input.empty }"], stdout: text}
+`, nil)
+	r := h.Do("a", map[string]any{"dir": "d"})
+	require.Equal(t, "argument", r.Error.Code)
+	require.Equal(t, events.ClassPermanent, r.Error.Class)
+	require.Equal(t, events.EffectNone, r.Effect)
+	require.Contains(t, r.Error.Message, "argument 2 of /bin/echo: input.name is null")
+	require.Contains(t, r.Error.Message, "${ input.name ?? '' }")
+	w := h.Work("a", events.Undo, map[string]any{"dir": "d", "name": "n"})
+	h.Send(w)
+	r, _ = h.Await(w)
+	require.Contains(t, r.Error.Message, "argument 1 of /bin/echo: output is null")
+	require.JSONEq(t, `"[] "`, string(h.Do("b", map[string]any{"empty": ""}).Output))
+}
+
 func TestAProgramThatIsGoneIsAPermanentFailure(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,7 +19,7 @@
 //	  concurrency: 8
 //	  public: [REGION]                      # variables whose values are not secret
 //	undo:
-//	  exec: {command: [/usr/bin/rm, "-f", "--", "${ output.file }"]}
+//	  exec: {command: [/usr/bin/rm, "-f", "--", "${ input.file }.out"]}
 //
 // An agent with several operations has them by name, besides its own command and undo or instead of them:
 //
@@ -33,7 +33,8 @@
 // one that earlier attempts of the step showed, or null) and env; those of
 // undo also see output, which is null if the outcome is unknown. The first element is the program: a path, or a name that is looked up in
 // the PATH that env names. An argument whose text begins with an expression is refused if its value begins with a dash, unless "--" comes
-// before it: an input must not become an option.
+// before it: an input must not become an option. An argument is also refused if a value in it is null: a command would take an empty argument
+// for something else. Where nothing is wrong with it, say so: ${ input.note ?? "none" }.
 //
 // # A command
 //

@@ -64,9 +64,14 @@ func (b *Binding) invocation(ctx context.Context, c *command, w *events.Work) (i
 	i := invocation{program: program, args: []string{c.program}, dir: c.dir}
 	for n, a := range c.args {
 		v, err := a.text.Eval(scope)
+		null := a.text.Find(scope, func(v json.RawMessage) bool { return string(v) == "null" })
 		switch {
 		case err != nil:
 			return invocation{}, agentfile.Refusal("expression", fmt.Errorf("argument %d of %s: %w", n+1, c.program, err))
+		case null != "":
+			return invocation{}, agentfile.Refusal("argument", fmt.Errorf(
+				"argument %d of %s: %s is null: if that may be, write what to pass instead, such as ${ %[3]s ?? '' }; if not, let the schema of the workflow's input require it",
+				n+1, c.program, null))
 		case strings.ContainsRune(v, 0):
 			return invocation{}, agentfile.Refusal("argument", fmt.Errorf("argument %d of %s contains a NUL character", n+1, c.program))
 		case !a.option && strings.HasPrefix(v, "-"):

@@ -1,16 +1,30 @@
 package httpagent
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/agentfile"
+	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
 // noValue marks the place of an expression in a path that evaluated to nothing. It cannot come from a value, because
 // escapeValue would encode it.
 const noValue = "\x00"
+
+var errEmpty = errors.New("a value in the path is empty")
+
+// emptyValue names the first expression in a path that evaluated to nothing.
+func (c *call) emptyValue(s *exprlang.Scope) error {
+	source := c.path.Find(s, func(v json.RawMessage) bool { return string(v) == "null" || string(v) == `""` })
+	if source == "" {
+		return errEmpty
+	}
+	return fmt.Errorf("%w: ${ %s }", errEmpty, source)
+}
 
 // escapeValue turns any value into one path segment, or a part of one: everything but letters, digits and -_~. is encoded,
 // slashes too. A segment of only dots is encoded too: a server that decodes a path before it cleans it would otherwise find
@@ -47,7 +61,7 @@ func dotSegments(v string) bool {
 func resolvePath(base *url.URL, evaluated string) (*url.URL, error) {
 	raw, query, _ := strings.Cut(evaluated, "?")
 	if strings.Contains(raw, noValue) {
-		return nil, errors.New("a value in the path is empty")
+		return nil, errEmpty
 	}
 	raw = encodeLiterals(raw)
 	for segment := range strings.SplitSeq(raw, "/") {

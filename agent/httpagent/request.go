@@ -132,6 +132,9 @@ func (b *Binding) request(ctx context.Context, c *call, w *events.Work) (*http.R
 		return nil, agentfile.Refusal("expression", fmt.Errorf("path: %w", err))
 	}
 	u, err := resolvePath(b.base, path)
+	if errors.Is(err, errEmpty) {
+		err = c.emptyValue(scope)
+	}
 	if err != nil {
 		return nil, agentfile.Refusal("path", err)
 	}

@@ -69,3 +69,18 @@ func TestAnUndoThatFindsNothingSaysWhatARetryDoes(t *testing.T) {
 		require.Equal(t, events.ResultCompleted, r.Result, "%v", r.Error)
 	}
 }
+
+// The message says which of the values in the path to look at.
+func TestAnEmptyValueOfAPathIsNamed(t *testing.T) {
+	t.Parallel()
+	h := bind(t, "agent: a\nhttp: {base: \"${ env.BASE }\"}\ndo: {method: PUT, path: \"/${ input.kind }/${ input.id }\"}\n"+
+		"undo: {method: DELETE, path: \"/${ input.kind }/${ output?.id }\"}\n", "http://127.0.0.1:1")
+	for id, value := range map[string]any{"empty": "", "null": nil} {
+		require.Equal(t, "a value in the path is empty: ${ input.id }", h.Do("a", map[string]any{"kind": "k", "id": value}).Error.Message, id)
+	}
+	w := h.Work("a", events.Undo, map[string]any{"kind": "k"})
+	h.Send(w)
+	r, ok := h.Await(w)
+	require.True(t, ok)
+	require.Equal(t, "a value in the path is empty: ${ output?.id }", r.Error.Message)
+}

@@ -189,11 +189,11 @@ class Link(Entity):
 
 
 class Concurrency(Entity):
-    order = "limit! max! parked! n state at"
+    order = "limit! max! parked! n state at blocked_at"
 
 
 class Limit(Entity):
-    order = "name! max! version!"
+    order = "name! max! version! paused"
 
 
 class Permit(Entity):
@@ -353,6 +353,7 @@ class Error(Entity):
 
 
 TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
+SILENT = '{"class":"timeout","message":"its heartbeat was missed: neither progress nor a report came in time"}'
 LAPSED = '{"class":"timeout","message":"its time was over"}'
 
 
@@ -427,7 +428,9 @@ class State:
         for held in self.held.values():
             hold = span("24h") if held["request"]["kind"] == '"signal"' else span(members(p["settings"])["held_for"])
             cut(held, "expires_at", less(to, -hold))
-        for _, permits in self.limits.values():
+        for limit, permits in self.limits.values():
+            if "paused" in limit:
+                cut(limit["paused"], "since", to)
             for x in permits.values():
                 lasting(x, "ends_at", "granted_at", to)
                 cut(x, "granted_at", to)
@@ -504,6 +507,15 @@ class State:
             assert p.pop("correcting") == body["to"]
         elif kind == "PermitsDecided":
             self.permits(json.loads(body["limit"]), body, quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))), time)
+        elif kind == "LimitPaused":
+            limit, _ = self.limits.setdefault(json.loads(body["limit"]), (Limit(name=body["limit"]), {}))
+            assert "paused" not in limit
+            limit["paused"] = Paused(by=body.get("by", "0"), since=time, reason=body.get("reason", "0"))
+        elif kind == "LimitResumed":
+            limit, permits = self.limits[json.loads(body["limit"])]
+            del limit["paused"]
+            if not permits:
+                del self.limits[json.loads(body["limit"])]
         elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
             self.of_task(kind, body, h, time)
 
@@ -527,7 +539,7 @@ class State:
             del permits[link(body["released"]).name()]
         if "granted" in body:
             permits[link(body["granted"]).name()]["granted_at"] = time
-        if not permits:
+        if not permits and "paused" not in limit:
             del self.limits[name]
 
     def PermitAsked(self, t, body, time):
@@ -536,10 +548,14 @@ class State:
     def PermitGranted(self, t, body, time):
         t["permit"].update(state='"granted"', at=time)
 
+    def PermitBlocked(self, t, body, time):
+        t["permit"]["blocked_at"] = time
+
     def PermitReleased(self, t, body, time):
         t["permit"].clear_of("state", "at")
 
-    def release(self, t, body, time):
+    def ends(self, t, body, time):
+        assert body.get("schedule", "0") == t["schedule"]
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -671,7 +687,10 @@ class State:
             s.update(state='"timed_out"', continued="true")
 
     def Timeout(self, t, body, time):
-        body = dict(body, error=TIMEOUT if body["attempt"] != "0" else LAPSED)
+        error, s = TIMEOUT if body["attempt"] != "0" else LAPSED, t.step(body["step"])
+        if body["attempt"] != "0" and body["operation"] == '"do"' and instant(s["complete_by"]) < instant(s.get("cap_by", "0")):
+            error = SILENT
+        body = dict(body, error=error)
         if body["operation"] == '"undo"':
             return self.CompensationFailed(t, body, time)
         if body["attempt"] == "0":
@@ -764,13 +783,13 @@ class State:
             t.turn_back('"the deadline passed"')
 
     def TaskProcessed(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.update(state='"processed"', ended_at=time)
         t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
 
     def TaskParked(self, t, body, time):
@@ -797,7 +816,7 @@ class State:
         t.go_on(time)
 
     def TaskTerminated(self, t, body, time):
-        self.release(t, body, time)
+        self.ends(t, body, time)
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
         t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay", "rerun")
@@ -918,6 +937,8 @@ class State:
         for part in "paused", "permit":
             if part in t:
                 cut(t[part], "since" if part == "paused" else "at", to)
+                if part == "permit":
+                    cut(t[part], "blocked_at", to)
         t["updated_at"] = to
 
 

@@ -49,6 +49,7 @@ type Config struct {
 	Pauses      AgentPauses
 	Jobs        Jobs
 	Schedules   Schedules
+	Limits      Limits
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -140,6 +141,7 @@ func (c *Config) validate() error {
 	required(c.Pauses != nil, "Pauses")
 	required(c.Jobs != nil, "Jobs")
 	required(c.Schedules != nil, "Schedules")
+	required(c.Limits != nil, "Limits")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

@@ -33,6 +33,12 @@ func (s documents) holders(ctx context.Context, limit string, now events.Instant
 	if err != nil {
 		return "", s.log.internal(ctx, "read a limit", err)
 	}
+	if l != nil && l.Paused != nil {
+		text += ", paused"
+		if who := pausedBy(l.Paused.By, l.Paused.Reason); who != "" {
+			text += " by " + who
+		}
+	}
 	var names []string
 	held := 0
 	for x := range l.Permits() {

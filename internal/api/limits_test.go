@@ -224,6 +224,8 @@ var places = map[string]limited{
 	"pause-agent /reason": pausing("pause", "reason"), "pause-agent /by": pausing("pause", "by"),
 	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
 	"open-job /reason": opening("reason"), "open-job /by": opening("by"), "stop-job /reason": stopping("reason"), "stop-job /by": stopping("by"),
+	"pause-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/pause"), "resume-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/resume"),
+	"pause-limit /reason": inLimit("reason"), "pause-limit /by": inLimit("by"), "resume-limit /reason": inLimit("reason"), "resume-limit /by": inLimit("by"),
 	"list-job-results limit": func(w *world, v string) reply {
 		w.do("POST", "/v1/jobs", `{"id":"j","verb":"pause","filter":{"workflow":"other"}}`)
 		return w.do("GET", "/v1/jobs/j/results?limit="+v, "")
@@ -232,6 +234,18 @@ var places = map[string]limited{
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
 	"post-task /priority":     submission("priority", "$"),
 	"post-task /labels value": submission("labels", `{"k":"$"}`), "post-task /labels name": submission("labels", `{"$":"v"}`),
+}
+
+// inHeader sends a request whose ID is the value.
+func inHeader(path string) func(w *world, v string) reply {
+	return func(w *world, v string) reply { return w.do("POST", path, "", "Idempotency-Key", v) }
+}
+
+// inLimit pauses a limit with the value in a member of the body.
+func inLimit(member string) func(w *world, v string) reply {
+	return func(w *world, v string) reply {
+		return w.do("POST", "/v1/limits/order%2Fk/pause", `{"`+member+`":`+quoted(v)+`}`)
+	}
 }
 
 // scheduleKey asks something about a schedule, with an ID of the request.
@@ -343,6 +357,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"report":   `{"output":1}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
+		"pause-limit": `{"reason":"why"}`, "resume-limit": `{"reason":"why"}`,
 		"backfill-schedule": `{"since":"2026-11-20T00:00:00Z","until":"2026-11-20T01:00:00Z"}`,
 	}
 	w.do("POST", "/v1/jobs", `{"id":"known","verb":"pause","filter":{"workflow":"other"}}`)
@@ -358,7 +373,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 			require.True(t, ok, op.OperationID)
 			limit := op.RequestBody.Bytes
 			require.Positive(t, limit, op.OperationID)
-			target := strings.NewReplacer("{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
+			target := strings.NewReplacer("limits/{name}", "limits/order%2Fk", "{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
 			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
 			if r.status != 409 { // a refused request was understood, and its task may have been terminated
 				require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)

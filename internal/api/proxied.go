@@ -23,6 +23,10 @@ var proxied = map[string]bool{
 	"GET /v1/tasks/{id}":         true,
 	"GET /v1/tasks/{id}/history": true,
 	"GET " + outcomePath:         true,
+	"GET " + limitPath:           true,
+
+	"POST " + limitPath + "/pause":  true,
+	"POST " + limitPath + "/resume": true,
 
 	"GET " + schedulePath:                true,
 	"GET " + schedulePath + "/fires":     true,
@@ -36,7 +40,7 @@ var proxied = map[string]bool{
 // about a single task are answered here.
 func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http.Handler) {
 	id, ok := keyOf(r.URL)
-	if !proxied[r.Pattern] && !slices.Contains(requestPatterns, r.Pattern) || !ok || events.CheckTaskID(id) != nil {
+	if !proxied[r.Pattern] && !slices.Contains(requestPatterns, r.Pattern) || !ok {
 		local.ServeHTTP(w, r)
 		return
 	}
@@ -71,13 +75,16 @@ var requestPatterns = func() (list []string) {
 	return list
 }()
 
-// keyOf returns the key whose partition answers: that of a schedule, or the ID of a task.
+// keyOf returns the key whose partition answers: that of a schedule or of a limit, or the ID of a task.
 func keyOf(u *url.URL) (string, bool) {
 	id, ok := taskOf(u)
-	if ok && strings.HasPrefix(u.EscapedPath(), schedulesPath+"/") {
-		return events.ScheduleKey(id), events.CheckTaskID(events.ScheduleKey(id)) == nil
+	switch path := u.EscapedPath(); {
+	case ok && strings.HasPrefix(path, limitsPath+"/"):
+		return limitKey(id), true
+	case ok && strings.HasPrefix(path, schedulesPath+"/"):
+		id = events.ScheduleKey(id)
 	}
-	return id, ok
+	return id, ok && events.CheckTaskID(id) == nil
 }
 
 // taskOf returns the ID in /v1/tasks/{id} or below it, or the one that a question about a request names.

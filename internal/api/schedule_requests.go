@@ -288,7 +288,7 @@ func (x exchange) readSchedule(backfill bool) (body BackfillBody, err error) {
 	}
 	if err == nil && len(faults) > 0 {
 		slices.SortFunc(faults, func(a, b ProblemPlace) int { return bytes.Compare([]byte(a.Pointer), []byte(b.Pointer)) })
-		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The request cannot be used; the schedule is left as it is.", faults...)
+		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The request cannot be used; nothing is changed.", faults...)
 	}
 	return body, err
 }

@@ -117,6 +117,11 @@ func (s *Server) parts() []part {
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
 		&jobs{jobs: c.Jobs, lists: lists, now: c.Now, log: s.log},
+		&limitRequests{
+			tasks: c.Tasks, workflows: c.Workflows, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
+			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
+		},
+		&permitLimits{documents: documents, limits: c.Limits, proxy: s.proxy},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},

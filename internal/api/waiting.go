@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -89,9 +90,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		switch {
 		case held:
 			w.Kind, w.Since = events.WaitingPaused, by.Since
-			if who := pausedBy(by.By, by.Reason); who != "" {
-				w.For += ", paused by " + who
-			}
+			w.For += ", paused by " + pausedBy(cmp.Or(by.By, "an operator"), by.Reason)
 		case !offered(k.Call()) && m.NoTopic != "":
 			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": it has no work topic: "+m.NoTopic
 		case !offered(k.Call()):

@@ -53,6 +53,9 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
 	require.Equal(t, []any{map[string]any{"agent": "stock", "by": "ada", "reason": "repair", "since": events.Instant(1).String()}}, w.do("GET", "/v1/agents", "").json(t)["paused"])
 	require.Equal(t, 422, w.do("POST", "/v1/agents/Stock!/pause", "").status)
+	w.do("POST", "/v1/agents/stock/resume", "")
+	w.do("POST", "/v1/agents/stock/pause", `{"reason":"repair"}`)
+	require.Equal(t, "do of agent stock, paused by an operator: repair", w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3].(map[string]any)["for"])
 	require.Equal(t, true, w.do("POST", "/v1/agents/stock/resume", "").json(t)["changed"])
 	require.NotContains(t, w.do("GET", "/v1/agents", "").json(t), "paused")
 	w.engine.Change("x", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{By: "ada", Since: later, Reason: "wait"} })
@@ -162,17 +165,7 @@ func TestATaskSaysWhoHoldsItsPermit(t *testing.T) {
 	})
 	waits := func() any { return w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[0] }
 	require.Equal(t, map[string]any{"kind": "concurrency", "for": "payment/c-17", "since": asked.String()}, waits())
-	var rows [][]byte
-	for _, x := range []events.Permit{{GrantedAt: 1, Link: events.Link{Task: "order-9", Run: 1, N: 1}}, {Link: events.Link{Task: "x", Run: 1, N: 1}}} {
-		x.Limit = limit
-		b, err := events.Marshal(&x)
-		require.NoError(t, err)
-		rows = append(rows, b)
-	}
-	var err error
-	w.engine.Limits = map[string]*events.Limit{}
-	w.engine.Limits[limit], err = events.ReadLimit([]byte(`{"name":"concurrency/payment/c-17","max":1,"version":1}`), rows)
-	require.NoError(t, err)
+	w.engine.PutLimit(t, limit, 1, events.Permit{GrantedAt: 1, Link: events.Link{Task: "order-9", Run: 1, N: 1}}, events.Permit{Link: events.Link{Task: "x", Run: 1, N: 1}})
 	require.Equal(t, "payment/c-17: held by order-9", waits().(map[string]any)["for"])
 	w.engine.Change("order-9", &events.TaskParked{}, func(t *events.Task) {
 		t.State, t.ParkedAt = events.TaskStateError, events.At(time.Now().Add(-3*time.Hour-100*time.Millisecond))

@@ -20,7 +20,6 @@ type knower struct {
 	not map[string]string
 }
 
-const noSchedule = "the simulator has no schedules; the tests of whole nodes kill the owner of one at its due times"
 
 // knowers are the places that a new kind of fact affects. The parts of an owner are checked in package supervisor. The
 // histories of the API and of the command line are not included: they show a fact's name and members, whatever its
@@ -36,7 +35,6 @@ var knowers = []knower{
 	}},
 	{name: "the checker", files: "internal/verify/*.go", mention: `\bevents\.(Name)?KIND\b`},
 	{name: "the simulator's judge", files: "internal/sim/*.go", mention: `\bevents\.(Name)?KIND\b`, not: map[string]string{
-		"ScheduleAdopted": noSchedule, "ScheduleFired": noSchedule, "SchedulePassed": noSchedule, "ScheduleTaskEnded": noSchedule, "SchedulePaused": noSchedule, "ScheduleResumed": noSchedule,
 	}},
 }
 

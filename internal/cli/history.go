@@ -188,6 +188,8 @@ func wait(f api.HistoryEvent) string {
 		return "it needs a permit of " + data.Limit
 	case name == events.NamePermitGranted:
 		return "it has a permit of " + data.Limit
+	case name == events.NamePermitBlocked:
+		return "others wait for its permit of " + strings.TrimPrefix(data.Limit, events.ConcurrencyPrefix)
 	case name == events.NamePermitReleased:
 		return "it gave its permit of " + data.Limit + " back"
 	case name == events.NameStepCompleted && data.Signal != "":

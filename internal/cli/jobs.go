@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ import (
 func jobCommand() *cobra.Command {
 	get := output(&cobra.Command{
 		Use: "get ID", Aliases: []string{"show"}, Short: "Read a job", Args: cobra.ExactArgs(1),
-		Long:    "Read a job. With --wait it shows the progress until the job has ended; then the exit code is 4 if a task refused.",
+		Long:    "Read a job. With --wait it shows the progress until the job has ended; then the exit code is 4 if a task refused, and 6 if the job was stopped.",
 		Example: "  sagalog job get 019ab2f0-5c1e-7a53-8d7e-3b0c1f2a4d5e --wait",
 		RunE: jobClient(func(s jobCaller, args []string) error {
 			if s.isSet("wait") {
@@ -166,10 +167,24 @@ func (s jobCaller) ended(doc json.RawMessage, job *api.JobDocument) error {
 	err := s.one(doc, func(w io.Writer) error {
 		return table(w, row{"JOB", "STATE", "GRANTED", "REFUSED", "LEFT"}, []row{{job.ID, job.State, strconv.Itoa(job.Granted), strconv.Itoa(job.Refused), strconv.Itoa(job.Left)}})
 	})
-	if err != nil || job.Refused == 0 {
-		return err
+	if err == nil && job.Refused > 0 {
+		err = s.refusals(job.ID)
 	}
-	p, err := s.page(jobPath(job.ID)+"/results", url.Values{"result": {"refused"}, "limit": {"1"}}, "results")
+	switch {
+	case err != nil:
+		return err
+	case job.State == "stopped":
+		return exit(ExitEndedBadly, "the job was stopped by %s when %s had not been asked; open another one with the same filter to ask the rest",
+			cmp.Or(Printable(job.StoppedBy), "an operator"), Counted(job.Left, "task"))
+	case job.Refused > 0:
+		return exit(ExitConflict, "%s refused; `sagalog job results %s --result refused --all` lists them", Counted(job.Refused, "task"), job.ID)
+	}
+	return nil
+}
+
+// refusals prints the first refusals of a job.
+func (s jobCaller) refusals(id string) error {
+	p, err := s.page(jobPath(id)+"/results", url.Values{"result": {"refused"}, "limit": {"1"}}, "results")
 	if err != nil {
 		return err
 	}
@@ -180,5 +195,5 @@ func (s jobCaller) ended(doc json.RawMessage, job *api.JobDocument) error {
 		}
 		s.note("%s: %s", r.Task, r.Reason)
 	}
-	return exit(ExitConflict, "%s refused; `sagalog job results %s --result refused --all` lists them", Counted(job.Refused, "task"), job.ID)
+	return nil
 }

@@ -146,6 +146,9 @@ func TestAJobIsFollowedAndStopped(t *testing.T) {
 	r = e.run("job", "stop", "k", "--by", "ada", "--reason", "wrong")
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `STATE +stopped\nSTOPPED BY +ada`, r.out)
+	r = e.run("job", "get", "k", "--wait")
+	require.Equal(t, 6, r.code, "a script must not take it for done")
+	require.Contains(t, r.err, "the job was stopped by ada when 4 tasks had not been asked")
 }
 
 func TestSeveralTasksAreAskedOneAfterTheOther(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +34,17 @@ func TestListingTasksOfSeveralStates(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(ids, " "), args)
 	}
+}
+
+func TestAListShowsWhatIsPaused(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "held")
+	e.submit(t, "free")
+	e.Change("held", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{By: "ada", Since: t.UpdatedAt} })
+	r := e.run("task", "list")
+	require.Regexp(t, `held +order v1 +pending, paused +0`, r.out)
+	require.Regexp(t, `free +order v1 +pending +0`, r.out)
 }
 
 // Each second cell begins at the same column of the terminal: the first one and its spaces are 8 columns wide.
@@ -70,7 +82,7 @@ func TestATableAsksForTheBriefForm(t *testing.T) {
 		r := run("task", "list", "--api", engine.URL, "-o", format)
 		require.Equal(t, 0, r.code, r.err)
 	}
-	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason", ""}, asked)
+	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused", ""}, asked)
 }
 
 // A list that lacks a partition is printed, and does not look complete: a warning names the partition, and the exit code is 7.

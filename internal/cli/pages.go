@@ -94,5 +94,9 @@ func incomplete(p listPage) error {
 		}
 		texts = append(texts, text+")")
 	}
-	return exit(ExitIncomplete, "the list is incomplete: these cannot be read at the moment: %s; continue later with --cursor %s", strings.Join(texts, ", "), p.next)
+	later := "ask again later"
+	if p.next != "" {
+		later = "continue later with --cursor " + p.next
+	}
+	return exit(ExitIncomplete, "the list is incomplete: these cannot be read at the moment: %s; %s", strings.Join(texts, ", "), later)
 }

@@ -314,11 +314,15 @@ func (s *session) listTasks() error {
 		}
 	}
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read
-		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason")
+		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused")
 	}
 	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},
 		rowOf(func(t api.TaskDocument) row {
-			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), t.State, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), t.Reason}
+			state := t.State
+			if t.Paused != nil {
+				state += ", paused"
+			}
+			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), state, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), t.Reason}
 		}))
 }
 

@@ -2,6 +2,7 @@ package exprlang
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/sagalog/sagalog/internal/jsontext"
 )
@@ -99,6 +100,20 @@ func (t *Text) Eval(s *Scope) (string, error) {
 		}
 	}
 	return string(out), nil
+}
+
+// Find returns the source of the first expression whose value, as JSON, is one of those that are asked for, or "". An expression that fails is
+// passed over: Eval says so.
+func (t *Text) Find(s *Scope, is func(value json.RawMessage) bool) string {
+	for _, p := range t.pieces {
+		if p.expression == nil {
+			continue
+		}
+		if v, err := p.expression.bytes(s); err == nil && is(v) {
+			return strings.TrimSpace(p.expression.source)
+		}
+	}
+	return ""
 }
 
 // Bytes returns the text as JSON, or the value with its type if the string is a single expression.

@@ -49,6 +49,16 @@ func (t *tasks) Limit(_ context.Context, name string) (*events.Limit, error) {
 	return t.store.Partition(t.home(name)).Limit(name)
 }
 
+// EachLimit implements api.Limits.
+func (t *tasks) EachLimit(_ context.Context, partitions []int32, use func(*events.Limit)) error {
+	for _, p := range partitions {
+		if err := t.store.Partition(p).EachLimit(use); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	asOf := t.asOf(q.Partitions) // before the list is read, so that the list includes all of that

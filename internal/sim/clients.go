@@ -132,6 +132,7 @@ func (c *clients) plan() {
 	for w.chance(w.faults.Garbage) {
 		w.after(when(), c.garbage)
 	}
+	c.pauseLimits()
 	for range w.rng.IntN(3) {
 		w.after(when(), c.marker)
 	}

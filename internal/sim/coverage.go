@@ -133,6 +133,10 @@ const (
 	sawPermitParked
 	sawPermitUnused
 	sawPermitPassed
+	sawPermitBlocked
+	sawLimitPaused
+	sawLimitResumed
+	sawLimitAskedTwice
 	sawParked
 	sawReminded
 	sawPanicInput
@@ -201,6 +205,21 @@ const (
 	sawSleepTakenOver
 	sawWokenByHand
 	sawCorrectedSleep
+	sawScheduleFired
+	sawScheduleTakenOver
+	sawScheduleTriggered
+	sawScheduleSkipped
+	sawScheduleQueued
+	sawScheduleMissed
+	sawScheduleFailed
+	sawScheduleEnded
+	sawScheduleRejected
+	sawScheduleRepeat
+	sawStartRefused
+	sawSchedulePaused
+	sawScheduleChanged
+	sawScheduleDeleted
+	sawScheduleCorrected
 	sawNotBefore
 	sawNotBeforeTakenOver
 	sawNotBeforeCut
@@ -349,6 +368,21 @@ var named = [situations]struct {
 	sawSleepTakenOver:     {name: "a sleep ends in another epoch than it began"},
 	sawWokenByHand:        {name: "an operator decides about a step that sleeps", rare: true},
 	sawCorrectedSleep:     {name: "a sleep that began at a wrong time is corrected", rare: true},
+	sawScheduleFired:      {name: "a due time of a schedule leads to a task"},
+	sawScheduleTakenOver:  {name: "a due time leads to a task in another epoch than the one before"},
+	sawScheduleTriggered:  {name: "a schedule is triggered"},
+	sawScheduleSkipped:    {name: "a due time is skipped because a task runs"},
+	sawScheduleQueued:     {name: "a due time is queued behind a task"},
+	sawScheduleMissed:     {name: "a due time is missed"},
+	sawScheduleFailed:     {name: "the submission of a due time cannot be made"},
+	sawScheduleEnded:      {name: "a schedule hears the end of its task"},
+	sawScheduleRejected:   {name: "the submission of a schedule is rejected"},
+	sawScheduleRepeat:     {name: "an input about a schedule is passed"},
+	sawStartRefused:       {name: "the broker refuses the submission of a schedule"},
+	sawSchedulePaused:     {name: "a schedule is paused"},
+	sawScheduleChanged:    {name: "a schedule is changed"},
+	sawScheduleDeleted:    {name: "a schedule is deleted"},
+	sawScheduleCorrected:  {name: "the next due time of a schedule is corrected with the clock", rare: true},
 	sawNotBefore:          {name: "a task that waits for its time begins"},
 	sawNotBeforeTakenOver: {name: "a task begins in another epoch than it was accepted"},
 	sawNotBeforeCut:       {name: "a task turns back or is terminated before its time"},
@@ -372,6 +406,10 @@ var named = [situations]struct {
 	sawPermitParked:       {name: "a parked task gives its permit back", rare: true},
 	sawPermitUnused:       {name: "a task that is paused or undone gives back what it has not used", rare: true},
 	sawPermitPassed:       {name: "a record about a permit comes twice"},
+	sawPermitBlocked:      {name: "tasks wait for the permit of one that is parked for long", rare: true},
+	sawLimitPaused:        {name: "a limit that tasks need is paused", rare: true},
+	sawLimitResumed:       {name: "a limit for which tasks wait goes on", rare: true},
+	sawLimitAskedTwice:    {name: "a request about a limit changes nothing", rare: true},
 	sawParked:             {name: "a task is parked"},
 	sawReminded:           {name: "the alert of a parked task is repeated"},
 	sawPanicInput:         {name: "an input makes deciding panic"},

@@ -156,8 +156,12 @@ func otherEffectsOf(f *events.Fact) []string {
 		return []string{events.EffectDeadLetter}
 	case *events.InputForwarded:
 		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed:
+	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed, *events.PermitBlocked:
 		return []string{events.EffectAlert}
+	case *events.SchedulePassed:
+		if b.Why == events.PassedMissed || b.Why == events.PassedFailed || b.Why == events.PassedOverlap && b.InRow == events.ScheduleBlockedAfter {
+			return []string{events.EffectAlert}
+		}
 	case *events.StepFailed:
 		if b.Error.Class == events.ClassPermanent {
 			return []string{events.EffectAlert}
@@ -166,7 +170,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		switch b.Kind {
 		case events.EffectForward:
 			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork, events.EffectPermit:
+		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd:
 			return []string{events.EffectAlert}
 		}
 	}
@@ -210,6 +214,12 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	}
 	if _, answered := e.p.answers.owed[id]; answered {
 		owed = append(owed, events.EffectReply)
+	}
+	if a.Kind == events.EffectStart || a.Kind == events.EffectEnd {
+		if why := e.p.schedules.leaves(f, &a); why != "" {
+			e.w.fail("INV8: the %s of %s %s: %s", a.Kind, f.Body.Name(), id, why)
+		}
+		owed = append(owed, a.Kind)
 	}
 	if !slices.Contains(owed, a.Kind) {
 		e.w.fail("%s/%d sends %s for %s %s", s.node.name, e.p.id, a.Kind, f.Body.Name(), id)

@@ -367,6 +367,10 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 	case a.Topic == "alerts":
 	case a.Kind == events.EffectPermit:
 		permitLands(w, &r)
+	case a.Kind == events.EffectStart:
+		w.schedules.startLands(&r)
+	case a.Kind == events.EffectEnd:
+		w.schedules.endLands(&r)
 	default:
 		in, p := events.Input(a.Topic), w.parts[r.Partition]
 		p.inputs.put(in, r, w.parts[from].inputs.forwarded(&r, in))

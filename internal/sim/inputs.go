@@ -72,7 +72,7 @@ func (q *inputs) put(in events.Input, r events.Record, m *meta) {
 		}
 	}
 	t.meta = append(t.meta, &c)
-	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit"}[c.Kind], c.Task)
+	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit", "a request about a schedule", "the end of a task of a schedule", "a request about the limit"}[c.Kind], c.Task)
 	q.w.land(&t.topic, []events.Record{r})
 }
 
@@ -110,6 +110,10 @@ func (q *inputs) Input(in events.Input, offset int64) (Input, bool) {
 	if r := &x.Report; x.Kind == InputReport {
 		began, known := q.p.effects.attempts[Attempt{r.Task, r.Step, r.Operation, r.Attempt}]
 		x.Early = known && t.landedAt[offset] <= q.p.log.landedAt[began.from]
+	}
+	if x.Kind == InputSchedule || x.Kind == InputTaskEnd {
+		born, known := q.p.schedules.born[events.ScheduleOfKey(x.Task)]
+		x.Early = !known || t.landedAt[offset] <= q.p.log.landedAt[born]
 	}
 	return x, true
 }
@@ -185,7 +189,7 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 			wrong = "nobody forwarded it"
 		}
 	case events.RejectRefused, events.RejectLimit:
-		if m.Kind != InputRequest {
+		if m.Kind != InputRequest && m.Kind != InputSchedule {
 			wrong = "it is not a request"
 		}
 		if g := q.p.sagas.byTask[m.Task]; g != nil && g.requests[m.Request.ID] {

@@ -28,6 +28,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.inputs.reported(f)
 	p.sagas.judge(f)
 	p.permits(f)
+	p.schedules.judge(f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -87,7 +88,17 @@ func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
 	unsent := strings.Contains(b.Verdict.Reason, supervisor.UnsentReason)
 	p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
 		Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,
-		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
+		Error: events.Error{Class: events.ClassTimeout, Message: p.silence(f, b)}}, b.Verdict)
+}
+
+// silence says what did not come in time: a report, or, of an attempt that may go on longer while it shows progress, any sign of life.
+func (p *partition) silence(f *events.Fact, b *events.Timeout) string {
+	if t, err := p.state.Task(f.Task); err == nil && t != nil && b.Operation == events.Do {
+		if s := t.Step(b.Step); s != nil && s.Heartbeat > 0 && b.CompleteBy < s.CapBy {
+			return "its heartbeat was missed: neither progress nor a report came in time"
+		}
+	}
+	return "no report before the complete-by time"
 }
 
 // verdict checks that a failure was judged by the policy of the task's own definition.
@@ -158,6 +169,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.moves(t)
 	}
 	p.answers.after(f)
+	p.schedules.after(f)
 	for _, kind := range EffectsOf(f) {
 		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind, p.w.opt.Partitions)})
 	}

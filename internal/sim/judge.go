@@ -43,8 +43,12 @@ type Input struct {
 	Report  events.Report
 	Request events.Request
 	Permit  Permit
-	// Early says that a report landed before its attempt began. No agent had been asked by then, so the report may be passed,
-	// even if the attempt runs when a fact passes it.
+	// Schedule is a request about a schedule, with its type ScheduleVerb; End tells one how its task ended. Task is the key of the schedule.
+	Schedule     events.ScheduleRequest
+	ScheduleVerb string
+	End          events.TaskEnd
+	// Early says that a report landed before its attempt began, or an input about a schedule before the partition had the schedule. No agent
+	// had been asked by then, so the report may be passed, even if the attempt runs when a fact passes it.
 	Early bool
 	// GivenUp says that it was deleted, and that an operator accepted the loss afterwards.
 	GivenUp bool
@@ -63,6 +67,9 @@ const (
 	InputRequest    InputKind = 3
 	InputGarbage    InputKind = 4
 	InputPermit     InputKind = 5
+	InputSchedule   InputKind = 6
+	InputTaskEnd    InputKind = 7
+	InputLimit      InputKind = 8 // Task is the name of the limit, and Request says what it asks for
 )
 
 // Outcome says whether the input is a report about the attempt, in that run of the task with this ticket.
@@ -197,6 +204,10 @@ func (j *Judge) needsFact(x *Input) string {
 		}
 	case InputPermit:
 		return j.needsPermitFact(&x.Permit)
+	case InputSchedule, InputTaskEnd:
+		return j.needsScheduleFact(x)
+	case InputLimit:
+		return j.needsLimitFact(x)
 	case InputRequest:
 		switch id := x.Request.ID; {
 		case j.WasHeld(x.Task, id): // it repeats a request that was held, and then consumed or expired

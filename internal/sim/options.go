@@ -94,6 +94,8 @@ type Faults struct {
 	Outage float64 `json:",omitzero"`
 	// The average number of times that a node starts with a clock that is minutes to days ahead and nobody notices for a while.
 	Wrong float64 `json:",omitzero"`
+	// The average number of schedules.
+	Schedules float64 `json:",omitzero"`
 	// How many hours some agents stay away after the other faults have ended.
 	Away float64 `json:",omitzero"`
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -84,6 +85,9 @@ func SaysPermit(f *events.Fact, r *events.Record, m events.PermitMessage, partit
 	case r.Partition != events.Home(to, partitions):
 		return "it goes to another partition than the home of what it is addressed to"
 	}
+	if b, decides := f.Body.(*events.PermitsDecided); decides && m.Waiting != b.Waiting {
+		return "it says another number of tasks that wait than its fact"
+	}
 	if b, ask := f.Body.(*events.PermitAsked); ask && (m.Max != b.Max || m.Version != b.Version || m.Priority != b.Priority) {
 		return "it asks for something else than its fact"
 	}
@@ -110,6 +114,11 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 	case *events.PermitGranted:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
 		j.grants(f, b, states, right)
+	case *events.PermitBlocked:
+		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
+		if t, _ := j.State.Task(f.Task); t != nil && (b.Since != t.ParkedAt || f.Time.Sub(t.ParkedAt) < 15*time.Minute || t.Permit.BlockedAt > t.ParkedAt) {
+			j.Fail("task %q is said to keep others waiting too early, or again", f.Task)
+		}
 	case *events.PermitReturned:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
 		if t, _ := j.State.Task(b.Link.Task); t != nil && t.Incarnation == b.Link.Incarnation && !t.State.Ended() && t.Permit.N == b.Link.N && t.Permit.State != "" {
@@ -117,6 +126,10 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 		}
 	case *events.PermitsDecided:
 		j.decides(f, b)
+	case *events.LimitPaused:
+		j.pauses(f, b.Limit, events.RequestPause, b.Request)
+	case *events.LimitResumed:
+		j.pauses(f, b.Limit, events.RequestResume, b.Request)
 	case *events.StepStarted, *events.WaitStarted:
 		if t, _ := j.State.Task(f.Task); t != nil && t.Permit != nil && t.Permit.State != events.PermitStateGranted {
 			j.Fail("a step of task %q starts without a permit", f.Task)
@@ -180,12 +193,46 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 	}
 }
 
+// pauses checks that a limit is paused or goes on because somebody asks for it.
+func (j *Judge) pauses(f *events.Fact, limit string, verb events.Verb, request string) {
+	in, _, offset, ok := f.Cause.Input()
+	if x, known := j.Input(in, offset); !ok || known && (x.Kind != InputLimit || x.Task != limit || x.Request.Kind != verb || x.Request.ID != request) {
+		j.Fail("%s of %s does not follow from %s", f.Body.Name(), limit, f.Cause)
+	}
+}
+
+// needsLimitFact says why a request about a limit cannot be passed without a fact, or "" if it can.
+func (j *Judge) needsLimitFact(x *Input) string {
+	l := j.State.Limits.Get(x.Task)
+	if paused := l != nil && l.Paused != nil; paused != (x.Request.Kind == events.RequestPause) {
+		return "the request about the limit was not judged"
+	}
+	return ""
+}
+
+// OfLimit returns the input that a request about a limit is, and its record.
+func OfLimit(id, limit string, verb events.Verb, at events.Instant) (Input, events.Record, error) {
+	kind := events.TypeLimitPause
+	if verb == events.RequestResume {
+		kind = events.TypeLimitResume
+	}
+	q := events.LimitRequest{ID: id, Limit: limit, By: "operator"}
+	r, err := events.EncodeLimitRequest(q, kind, events.Subject{ID: id, Source: "/clients", Time: at})
+	return Input{Kind: InputLimit, Task: limit, Request: events.Request{ID: id, Kind: verb}}, r, err
+}
+
 // fair checks that a permit goes to the link with the highest priority that has waited longest.
 func (j *Judge) fair(b *events.PermitsDecided) {
 	l := j.State.Limits.Get(b.Limit)
 	own := l.Permit(*b.Granted)
 	if own != nil && own.Held() {
+		if waiting := len(l.Waiting()); b.Waiting != waiting {
+			j.Fail("the limit %s says that %d tasks wait, and %d do", b.Limit, b.Waiting, waiting)
+		}
 		return // it hears of it again
+	}
+	if l != nil && l.Paused != nil {
+		j.Fail("the limit %s gives %s a permit although it is paused", b.Limit, b.Granted.Task)
 	}
 	priority := 0
 	switch {

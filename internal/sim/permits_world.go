@@ -2,7 +2,9 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
@@ -28,6 +30,41 @@ func permitLands(w *World, r *events.Record) {
 	}
 	x := OfPermit(r, m)
 	w.parts[r.Partition].inputs.put(events.Reports, *r, &meta{Input: x})
+}
+
+// pauseLimits plans that operators pause limits, and let most of them go on. (It draws from a separate stream, so that other seeds stay as they are.)
+func (c *clients) pauseLimits() {
+	w := c.w
+	dice := rand.New(rand.NewPCG(w.aside.Uint64(), 0x11417))
+	for _, limit := range []string{"concurrency/lone/k", "concurrency/few/true", "concurrency/few/false"} {
+		for dice.IntN(4) == 0 {
+			at := dice.IntN(int(w.opt.Chaos.Milliseconds()))
+			w.after(at, func() { c.askLimit(limit, events.RequestPause, dice.IntN(4)) })
+			w.after(at+dice.IntN(8000), func() { c.askLimit(limit, events.RequestResume, dice.IntN(4)) })
+		}
+	}
+}
+
+// askLimit sends a request about a limit, in a few cases to another partition or twice.
+func (c *clients) askLimit(limit string, verb events.Verb, odd int) {
+	w := c.w
+	if w.healed {
+		return
+	}
+	c.requests++
+	x, r, err := OfLimit(fmt.Sprintf("q%d", c.requests), limit, verb, w.now)
+	if err != nil {
+		w.fail("a request about a limit cannot be encoded: %v", err)
+		return
+	}
+	home := events.Home(limit, w.opt.Partitions)
+	switch odd {
+	case 0:
+		home = (home + 1) % w.opt.Partitions
+	case 1:
+		w.parts[home].inputs.put(events.Reports, r, &meta{Input: x})
+	}
+	w.parts[home].inputs.put(events.Reports, r, &meta{Input: x})
 }
 
 // speaks checks that a record about a permit says what its fact says.
@@ -59,6 +96,8 @@ func (p *partition) permits(f *events.Fact) {
 		if b.Repeat {
 			w.saw(sawPermitRepeated)
 		}
+	case *events.PermitBlocked:
+		w.saw(sawPermitBlocked)
 	case *events.PermitReturned:
 		w.saw(sawPermitReturned)
 	case *events.PermitReleased:
@@ -66,6 +105,14 @@ func (p *partition) permits(f *events.Fact) {
 			w.saw(sawPermitParked)
 		} else {
 			w.saw(sawPermitUnused)
+		}
+	case *events.LimitPaused:
+		if p.state.Limits.Get(b.Limit) != nil {
+			w.saw(sawLimitPaused)
+		}
+	case *events.LimitResumed:
+		if p.state.Limits.Get(b.Limit).Next() != nil {
+			w.saw(sawLimitResumed)
 		}
 	case *events.PermitsDecided:
 		switch {

@@ -46,6 +46,9 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 			add(events.KindPermit, l.Name+"\x00"+strings.Join([]string{x.Link.Task, x.Link.Incarnation, strconv.Itoa(x.Link.Run), strconv.Itoa(x.Link.N), string(x.Link.Operation), x.Link.Path}, "\x00"), x)
 		}
 	}
+	for _, x := range s.Schedules {
+		add(events.KindSchedule, x.Name, x)
+	}
 	for _, w := range compiled() {
 		if d := s.Definition(w.Version.Hash); d != nil {
 			add(events.KindDefinition, d.Hash, d)

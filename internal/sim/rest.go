@@ -67,6 +67,7 @@ func (w *World) unrest() string {
 			}
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
+		left = append(left, p.schedules.unrest()...)
 		p.state.Loaded(func(t *events.Task) bool {
 			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) && events.Permitted(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
@@ -102,6 +103,9 @@ func (w *World) finish() {
 		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all other checks together
 			p.replays()
 		}
+	}
+	if w.violation == "" {
+		w.schedules.started()
 	}
 }
 

@@ -190,7 +190,7 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		s.undoRuns, s.undone = false, true
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
-	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased:
+	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased, *events.PermitBlocked:
 		return g.permits(f)
 	case *events.SignalReceived:
 		return g.keeps(a.w, b)

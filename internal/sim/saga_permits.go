@@ -78,6 +78,10 @@ func (g *saga) permits(f *events.Fact) string {
 			return "a task gets a permit for which it has not asked"
 		}
 		p.asked, p.granted = false, true
+	case *events.PermitBlocked:
+		if !p.granted || !g.parked || b.Link != p.link() || b.Waiting < 1 {
+			return "others wait for a task that is not parked or has no permit"
+		}
 	case *events.PermitReleased:
 		switch {
 		case g.runs():

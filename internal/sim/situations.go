@@ -252,6 +252,10 @@ func (q *inputs) seePassed(m *meta) {
 		w.saw(sawRequestTwice)
 	case InputPermit:
 		w.saw(sawPermitPassed)
+	case InputTaskEnd, InputSchedule:
+		w.saw(sawScheduleRepeat)
+	case InputLimit:
+		w.saw(sawLimitAskedTwice)
 	case InputReport:
 		g, r := q.p.sagas.byTask[m.Task], m.Report
 		switch {

@@ -142,6 +142,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(4) == 0 {
 			f.AgentPaused = float64(1 + late.IntN(4))
 		}
+		if f.Jump == 0 && late.IntN(4) == 0 {
+			f.Schedules = float64(1 + late.IntN(maxSchedules))
+		}
 		o.Faults = f
 	}
 }

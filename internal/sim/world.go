@@ -32,6 +32,8 @@ type World struct {
 	agents  *agents
 	offers  *offers
 	clients *clients
+	// schedules are those of the namespace.
+	schedules *schedules
 	// settings are the namespace's settings.
 	settings *settings
 	levels   *levels
@@ -133,6 +135,7 @@ func newWorld(seed uint64, opt Options) *World {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
 	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w)
+	w.schedules = newWorldSchedules(w)
 	for i := range w.opt.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i))
 	}
@@ -205,6 +208,7 @@ func (w *World) start() {
 		w.nodes[w.group[p]].assign(p, true)
 	}
 	w.clients.plan()
+	w.schedules.plan()
 	w.chaos()
 }
 
@@ -237,4 +241,5 @@ func (w *World) heal() {
 	w.agents.heal()
 	w.offers.heal()
 	w.settings.heal()
+	w.schedules.heal()
 }

@@ -37,6 +37,17 @@ var permitCorruptions = []corruption{
 		f.alter("asked.link.n", 7)
 		return f.place()
 	}},
+	{"a paused limit gives a permit", verify.CheckAttempts, "limit", false, func(h *harmed) string {
+		f := h.fact(events.NameLimitResumed, "")
+		granted := h.fact(events.NamePermitsDecided, "", func(x found) bool { return x.index > f.index && x.body()["granted"] != nil })
+		h.nothing(f.Record)
+		return granted.place()
+	}},
+	{"a limit is paused although nobody asked for it", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameLimitPaused, "")
+		f.alter("request", "nobody")
+		return f.place()
+	}},
 	{"a limit gives more permits than it has", verify.CheckAttempts, "limit", false, func(h *harmed) string {
 		f := h.fact(events.NamePermitsDecided, "", func(f found) bool { return f.body()["asked"] != nil && f.body()["granted"] == nil })
 		f.alter("granted", f.body()["asked"].(map[string]any)["link"])

@@ -10,7 +10,7 @@ import (
 var rerunCorruptions = []corruption{
 	{"a rerun names another step", verify.CheckAttempts, "rerun_steps", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskRerun, "again-")
-		f.alter("steps", []string{"first"})
+		f.alter("steps", []string{"reserve"})
 		return string(f.Key) + "/" + f.text("from")
 	}},
 	{"a task is rerun while it goes on", verify.CheckAttempts, "rerun", false, func(h *harmed) string {
@@ -23,10 +23,10 @@ var rerunCorruptions = []corruption{
 		return f.place()
 	}},
 	{"a run begins before a step is undone", verify.CheckUndo, "run_before_undo", false, func(h *harmed) string {
-		f := h.fact(events.NameCompensated, "again-", step("second"))
+		f := h.fact(events.NameCompensated, "again-", step("pack"))
 		task := string(f.Key)
 		h.nothing(f.Record)
-		return task + "/second"
+		return task + "/pack"
 	}},
 	{"an attempt begins in the run before", verify.CheckAttempts, "wrong_run", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "again-", func(f found) bool { return f.text("run") == "2" })
@@ -35,7 +35,7 @@ var rerunCorruptions = []corruption{
 	}},
 	{"a step that is kept is undone", verify.CheckUndo, "kept_by_rerun", false, func(h *harmed) string {
 		f := h.fact(events.NameCompensationStarted, "again-", func(f found) bool { return string(f.Key) == "again-3" || string(f.Key) == "again-4" })
-		f.alter("step", "first")
+		f.alter("step", "reserve")
 		return f.place()
 	}},
 	{"a fact follows the end of a task that is rerun later", verify.CheckAttempts, "behind_the_end", false, func(h *harmed) string {
@@ -52,8 +52,8 @@ var rerunCorruptions = []corruption{
 	}},
 	{"the effect of an earlier run is left", verify.CheckLedgers, "left", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskRerun, "again-")
-		h.calls[h.call(h.of(events.NameCompensated, string(f.Key), "second"), events.Undo)].Outcome = "repeated"
-		return string(f.Key) + "/second"
+		h.calls[h.call(h.of(events.NameCompensated, string(f.Key), "pack"), events.Undo)].Outcome = "repeated"
+		return string(f.Key) + "/pack"
 	}},
 }
 
@@ -62,10 +62,10 @@ func (h *harmed) uncall(run int) string {
 	f := h.fact(events.NameTaskRerun, "again-")
 	var keys []string
 	for _, c := range h.calls {
-		if c.Task == string(f.Key) && c.Step == "second" && c.Operation == events.Do && !slices.Contains(keys, c.Identifier) {
+		if c.Task == string(f.Key) && c.Step == "pack" && c.Operation == events.Do && !slices.Contains(keys, c.Identifier) {
 			keys = append(keys, c.Identifier)
 		}
 	}
 	h.calls = slices.DeleteFunc(h.calls, func(c verify.Call) bool { return c.Identifier == keys[run] })
-	return string(f.Key) + "/second"
+	return string(f.Key) + "/pack"
 }

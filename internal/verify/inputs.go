@@ -276,6 +276,10 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		wrong("", "the record cannot be read (%v)", err)
 		return
 	}
+	if isLimitRequest(env.Type) {
+		silentLimitRequest(p, env.Type, data, wrong)
+		return
+	}
 	if isPermit(env.Type) {
 		silentPermit(p, j, env.Type, data, wrong)
 		return

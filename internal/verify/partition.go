@@ -221,7 +221,12 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 	case *events.PermitsDecided:
 		decided(p, f, b, at, input)
+	case *events.LimitPaused, *events.LimitResumed:
+		limitHeld(p, f, at, input)
 	case *events.PermitGranted:
+		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+		p.tell(f, at)
+	case *events.PermitBlocked:
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 		p.tell(f, at)
 	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:

@@ -59,6 +59,10 @@ func permitted(t *telling) {
 			t.wrong(CheckAttempts, "permit", "", "it gets permit %d of %s, for which it has not asked", b.Link.N, b.Limit)
 		}
 		p.asked, p.granted = false, true
+	case *events.PermitBlocked:
+		if !p.granted || !t.parked || b.Link != linkOf(t) || b.Waiting < 1 {
+			t.wrong(CheckAttempts, "permit", "", "others are said to wait for permit %d of %s, but it is %s, and has a permit: %t", b.Link.N, b.Limit, t.state(), p.granted)
+		}
 	case *events.PermitReleased:
 		if st, op := t.running(); st != nil {
 			t.wrong(CheckAttempts, "permit", st.id, "it gives its permit back while an attempt of the %s runs", op)
@@ -90,6 +94,7 @@ func released(t *telling, b *events.PermitReleased) {
 // limit is what the log says about the links of a limit.
 type limit struct {
 	max, version int
+	paused       bool
 	// links holds what is known, and whether it has a permit; endsAt holds the permits that were given back and are kept.
 	links  map[events.Link]bool
 	endsAt map[events.Link]events.Instant
@@ -113,11 +118,7 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 	if events.Home(b.Limit, p.check.number) != p.number {
 		wrong("has its home in partition %d, but its fact is here", events.Home(b.Limit, p.check.number))
 	}
-	l := p.limits[b.Limit]
-	if l == nil {
-		l = &limit{links: map[events.Link]bool{}, endsAt: map[events.Link]events.Instant{}}
-		p.limits[b.Limit] = l
-	}
+	l := limitOf(p, b.Limit)
 	if a := b.Asked; a != nil {
 		permitInput(p, f, at, input, events.TypePermitAsk, b.Limit, a.Link)
 		if _, known := l.links[a.Link]; known {
@@ -149,13 +150,92 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 		if _, known := l.links[*x]; !known || l.endsAt[*x] != 0 {
 			wrong("gives a permit to %s, which does not wait for one", x.Task)
 		}
+		if waiting := len(l.links) - l.held(); b.Waiting != 0 && b.Waiting != waiting {
+			wrong("says that %d tasks wait, and %d do", b.Waiting, waiting)
+		}
+		if !l.links[*x] && l.paused {
+			wrong("gives %s a permit although it is paused", x.Task)
+		}
 		if !l.links[*x] && l.held() >= l.max {
 			wrong("gives %s a permit although %d are held and %d may be", x.Task, l.held(), l.max)
 		}
 		l.links[*x] = true
 	}
-	if len(l.links) == 0 {
+	if len(l.links) == 0 && !l.paused {
 		delete(p.limits, b.Limit)
+	}
+}
+
+// limitOf returns what is known about a limit.
+func limitOf(p *partition, name string) *limit {
+	l := p.limits[name]
+	if l == nil {
+		l = &limit{links: map[events.Link]bool{}, endsAt: map[events.Link]events.Instant{}}
+		p.limits[name] = l
+	}
+	return l
+}
+
+// limitHeld takes the fact that a limit is paused or goes on, and checks that an operator asked for it.
+func limitHeld(p *partition, f *events.Fact, at Place, input *events.Record) {
+	var name, request string
+	kind := events.TypeLimitPause
+	switch b := f.Body.(type) {
+	case *events.LimitPaused:
+		name, request = b.Limit, b.Request
+	case *events.LimitResumed:
+		name, request, kind = b.Limit, b.Request, events.TypeLimitResume
+	}
+	wrong := func(check, kind, format string, args ...any) {
+		p.wrong(check, kind, at, "%s of the limit %s: "+format, append([]any{f.Body.Name(), name}, args...)...)
+	}
+	if home := events.Home(name, p.check.number); home != p.number {
+		wrong(CheckAttempts, "limit", "its home is partition %d, but its fact is here", home)
+	}
+	l := limitOf(p, name)
+	pauses := kind == events.TypeLimitPause
+	if l.paused == pauses {
+		wrong(CheckAttempts, "limit", "it is so already")
+	}
+	if l.paused = pauses; !pauses && len(l.links) == 0 {
+		delete(p.limits, name)
+	}
+	if input == nil {
+		if _, _, _, ok := f.Cause.Input(); !ok {
+			wrong(CheckInputs, "not_its_input", "the fact follows from %q, and not from a request", f.Cause)
+		}
+		return
+	}
+	var q events.LimitRequest
+	env, data, err := events.Open(input)
+	if err == nil {
+		err = json.Unmarshal(data, &q)
+	}
+	if q.ID == "" {
+		q.ID = env.ID
+	}
+	if err != nil || env.Type != kind || q.Limit != name || q.ID != request {
+		wrong(CheckInputs, "not_its_input", "the input %s asks for something else (%v)", f.Cause, err)
+	}
+}
+
+func isLimitRequest(kind string) bool {
+	return kind == events.TypeLimitPause || kind == events.TypeLimitResume
+}
+
+// silentLimitRequest checks that a request about a limit needed no fact.
+func silentLimitRequest(p *partition, kind string, data []byte, wrong func(task, format string, args ...any)) {
+	var q events.LimitRequest
+	if err := json.Unmarshal(data, &q); err != nil {
+		wrong("", "the record cannot be read (%v)", err)
+		return
+	}
+	if home := events.Home(q.Limit, p.check.number); home != p.number {
+		wrong("", "the record belongs in partition %d", home)
+	}
+	l := p.limits[q.Limit]
+	if paused := l != nil && l.paused; paused != (kind == events.TypeLimitPause) {
+		wrong("", "the limit %s is paused: %t", q.Limit, paused)
 	}
 }
 

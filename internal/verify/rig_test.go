@@ -55,8 +55,8 @@ steps:
 const twice = `
 workflow: twice
 steps:
-  first: {agent: bank, with: {id: "${ task.id }"}, undo: {}}
-  second: {needs: [first], agent: stock, with: {id: "${ task.id }"}, undo: {}}
+  reserve: {agent: bank, with: {id: "${ task.id }"}, undo: {}}
+  pack: {needs: [reserve], agent: stock, with: {id: "${ task.id }"}, undo: {}}
 `
 
 // approval has two steps that wait for signals, of which the second may time out.
@@ -227,6 +227,23 @@ func (r *rig) ask(q events.Request) {
 	r.produce(r.topics.Reports(), -1, rec)
 }
 
+// holdLimit sends requests about the limit of the workflow keyed.
+func (r *rig) holdLimit(kind string, ids ...string) {
+	for _, id := range ids {
+		rec, err := events.EncodeLimitRequest(events.LimitRequest{ID: id, Limit: "concurrency/keyed/one"}, kind, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
+		require.NoError(r.t, err)
+		r.produce(r.topics.Reports(), -1, rec)
+	}
+}
+
+// goOn resumes the paused limit and retries the parked tasks.
+func (r *rig) goOn() {
+	r.holdLimit(events.TypeLimitResume, "p3")
+	for i := 1; i <= 4; i++ {
+		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
+	}
+}
+
 // signal sends a signal to the input that a producer writes.
 func (r *rig) signal(task, id, name string) {
 	q := events.Request{ID: id, Kind: events.RequestSignal, Task: task, Signal: name, Payload: json.RawMessage(`{"by":"` + id + `"}`)}
@@ -349,7 +366,7 @@ func (r *rig) again() {
 	for i := 1; i <= 4; i++ { // half of them keep their first step
 		q := events.Request{ID: fmt.Sprintf("qa-%d", i), Kind: events.RequestRerun, Task: fmt.Sprintf("again-%d", i)}
 		if i > 2 {
-			q.From = "second"
+			q.From = "pack"
 		}
 		r.ask(q)
 	}
@@ -392,16 +409,15 @@ func play(t *testing.T) *recorded {
 		}
 	}
 	submit("sig", 1, 4)
+	r.holdLimit(events.TypeLimitPause, "p1", "p2") // the second one changes nothing
 	submit("key", 1, 4)
 	submit("again", 1, 4)
 	submit("ok", 1, 3) // duplicates
 	r.strays()
 	r.until("parked tasks", func(w *recorded) bool { return w.has(events.NameTaskParked, "reopen-") == 4 })
-	for i := 1; i <= 4; i++ {
-		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
-	}
 	r.until("tasks that run once more", func(w *recorded) bool { return w.has(events.NameTaskProcessed, "again-") == 4 })
 	r.again()
+	r.goOn()
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {

@@ -189,7 +189,7 @@ func (t *telling) tell() {
 		beginWait(t, b)
 	case *events.SignalReceived:
 		signalled(t, b)
-	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased:
+	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased, *events.PermitBlocked:
 		permitted(t)
 	case *events.StepCompleted:
 		t.finished(b)

@@ -96,8 +96,11 @@ const (
 	Fail     Kind = 12
 	// Signal sends the signal go to the task, through submissions.
 	Signal Kind = 13
+	// PauseLimit and ResumeLimit are about the limit that Task names.
+	PauseLimit  Kind = 14
+	ResumeLimit Kind = 15
 	// Rerun asks to rerun the task.
-	Rerun Kind = 14
+	Rerun Kind = 16
 )
 
 // Client describes an input that clients send.

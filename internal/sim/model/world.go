@@ -166,6 +166,12 @@ func (w *World) client(i int) {
 			panic(err)
 		}
 		x.record, x.Kind, x.Request = r, sim.InputRequest, q
+	case PauseLimit, ResumeLimit:
+		var err error
+		if x.Input, x.record, err = sim.OfLimit(fmt.Sprintf("q%d", i), c.Task, verbs[c.Kind], Begin); err != nil {
+			panic(err)
+		}
+		x.in = events.Reports
 	case Garbage:
 		x.Kind = sim.InputGarbage
 		x.record.Value = []byte("{")
@@ -178,7 +184,8 @@ func (w *World) client(i int) {
 func (c *Client) name() string {
 	what := []string{"a client submits " + c.Task, "a client submits other content as " + c.Task, "an operator cancels " + c.Task,
 		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task,
-		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task, "an operator skips " + c.Task, "an operator completes " + c.Task, "an operator fails " + c.Task, "a client signals " + c.Task, "an operator reruns " + c.Task}[c.Kind]
+		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task, "an operator skips " + c.Task, "an operator completes " + c.Task, "an operator fails " + c.Task, "a client signals " + c.Task,
+		"an operator pauses the limit " + c.Task, "an operator resumes the limit " + c.Task, "an operator reruns " + c.Task}[c.Kind]
 	if c.Asks.Step != "" {
 		what += "." + c.Asks.Step
 	}
@@ -254,5 +261,6 @@ var outcomeNames = [...]string{"completed", "failed", "failed without effect", "
 var verbs = map[Kind]events.Verb{
 	Cancel: events.RequestCancel, Retry: events.RequestRetry, Pause: events.RequestPause, Resume: events.RequestResume, Terminate: events.RequestTerminate,
 	Skip: events.RequestSkip, Complete: events.RequestComplete, Fail: events.RequestFail, Signal: events.RequestSignal,
+	PauseLimit: events.RequestPause, ResumeLimit: events.RequestResume,
 	Rerun: events.RequestRerun,
 }

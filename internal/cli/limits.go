@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/spf13/cobra"
+)
+
+func limitCommand() *cobra.Command {
+	list := output(&cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the limits of concurrency for which tasks wait, or that are paused", Args: cobra.NoArgs,
+		Long: "List the limits of concurrency for which tasks wait, or that are paused. Those with the most waiting tasks come first. HALTED counts the holders that are parked\n" +
+			"or paused: what waits for their permits waits until an operator retries, resumes, cancels or terminates them.",
+		Example: "  sagalog limit list --all",
+		RunE:    client(func(s *session, _ []string) error { return s.limits() }),
+	})
+	list.Flags().Bool("all", false, "also the limits for which no task waits and that are not paused")
+	g := group("limit", "Look at the limits of concurrency, pause and resume them", list,
+		limitVerb("pause", "Pause a limit: nobody gets a permit", "Pause a limit: nobody gets a permit until it is resumed; tasks that have one go on. A limit may be paused before any task needs it."),
+		limitVerb("resume", "Resume a paused limit", "Resume a paused limit: what waited for it gets the permits that are free."),
+		output(&cobra.Command{
+			Use: "get WORKFLOW/KEY", Aliases: []string{"show"}, Short: "Read a limit: which tasks have its permits, and which wait", Args: cobra.ExactArgs(1),
+			Example: "  sagalog limit get payment/c-17",
+			RunE: client(func(s *session, args []string) error {
+				doc, err := s.get(s.cmd.Context(), limitPath(args[0]), nil)
+				if err != nil {
+					return err
+				}
+				var d api.LimitDocument
+				if err := decode(doc, &d); err != nil {
+					return err
+				}
+				return s.one(doc, func(w io.Writer) error { return showLimit(w, &d) })
+			}),
+		}),
+	)
+	g.Aliases = []string{"limits"}
+	return g
+}
+
+// limitVerb is the command of a request about a limit.
+func limitVerb(verb, short, long string) *cobra.Command {
+	c := output(&cobra.Command{
+		Use: verb + " WORKFLOW/KEY", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Example: "  sagalog limit " + verb + " payment/c-17 --reason 'the bank is closed'",
+		RunE:    client(func(s *session, args []string) error { return s.askLimit(verb, args[0]) }),
+	})
+	f := c.Flags()
+	f.String("reason", "", "why, for the record")
+	f.String("by", "", "who asks, for the record")
+	f.String("request-id", "", "the request's ID (default: a new one)")
+	f.Duration("wait-for", judgedWithin, "how long to wait until the request is judged, at most 1m")
+	return c
+}
+
+func (s *session) askLimit(verb, name string) error {
+	within, _ := s.cmd.Flags().GetDuration("wait-for")
+	if within <= 0 || within > api.MaxWait {
+		return Usage("--wait-for must be above 0 and at most 1m")
+	}
+	body, err := json.Marshal(api.ScheduleBody{Reason: s.flag("reason"), By: s.flag("by")})
+	if err != nil {
+		return err
+	}
+	status, doc, err := s.do(s.cmd.Context(), request{
+		method: http.MethodPost, path: limitPath(name) + "/" + verb, body: body, content: "application/json",
+		header: map[string]string{"Idempotency-Key": cmp.Or(s.flag("request-id"), uuid.Must(uuid.NewV7()).String())}, query: url.Values{"wait": {within.String()}}, wait: within,
+	})
+	if err != nil {
+		return err
+	}
+	if status == http.StatusAccepted {
+		if err := s.one(doc, func(io.Writer) error { return nil }); err != nil {
+			return err
+		}
+		return exit(ExitStillRunning, "the request was not judged within %s; `sagalog limit get %s` shows the limit", within, Printable(name))
+	}
+	return s.one(doc, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "limit %s: %s is granted\n", Printable(name), verb)
+		return err
+	})
+}
+
+func limitState(d *api.LimitDocument) string {
+	if d.Paused != nil {
+		return "paused"
+	}
+	return "open"
+}
+
+func limitPath(name string) string { return "/v1/limits/" + url.PathEscape(name) }
+
+func (s *session) limits() error {
+	q := url.Values{}
+	if s.isSet("all") {
+		q.Set("all", "true")
+	}
+	doc, err := s.get(s.cmd.Context(), "/v1/limits", q)
+	if err != nil {
+		return err
+	}
+	var of struct {
+		Limits  []json.RawMessage
+		More    int
+		Missing []api.MissingPartition
+	}
+	if err := decode(doc, &of); err != nil {
+		return err
+	}
+	err = s.list(of.Limits, row{"LIMIT", "STATE", "MAX", "HELD", "HALTED", "WAITING", "SINCE"}, rowOf(func(d api.LimitDocument) row {
+		return row{d.Limit, limitState(&d), strconv.Itoa(d.Max), strconv.Itoa(d.Held), strconv.Itoa(d.Halted), strconv.Itoa(d.Waiting), instant(d.Since)}
+	}))
+	if err != nil {
+		return err
+	}
+	if of.More > 0 {
+		s.note("%s left out", Counted(of.More, "limit"))
+	}
+	if len(of.Missing) > 0 {
+		return incomplete(listPage{missing: of.Missing})
+	}
+	return nil
+}
+
+func showLimit(w io.Writer, d *api.LimitDocument) error {
+	rows := []row{{"LIMIT", d.Limit}, {"MAX", strconv.Itoa(d.Max)}, {"HELD", strconv.Itoa(d.Held)}, {"WAITING", strconv.Itoa(d.Waiting)}}
+	if d.Paused != nil {
+		rows = append(rows, row{"PAUSED", instant(d.Paused.Since) + " " + d.Paused.By + because(d.Paused.Reason)})
+	}
+	for _, x := range d.Holders {
+		rows = append(rows, row{"HOLDER", linkText(&x)})
+	}
+	for _, x := range d.Waiters {
+		rows = append(rows, row{"WAITER", linkText(&x)})
+	}
+	return table(w, nil, rows)
+}
+
+// linkText says which task has a permit or waits for one, and what is known of it.
+func linkText(x *api.LimitLink) string {
+	text := x.Task
+	add := func(what string, at events.Instant) {
+		if at != 0 {
+			text += ", " + what + " " + instant(at)
+		}
+	}
+	if x.Priority != 0 {
+		text += ", priority " + strconv.Itoa(x.Priority)
+	}
+	add("since", x.Since)
+	add(x.Halted+" since", x.HaltedAt)
+	add("given back, free at", x.FreeAt)
+	return text
+}
