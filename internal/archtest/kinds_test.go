@@ -20,7 +20,6 @@ type knower struct {
 	not map[string]string
 }
 
-
 // knowers are the places that a new kind of fact affects. The parts of an owner are checked in package supervisor. The
 // histories of the API and of the command line are not included: they show a fact's name and members, whatever its
 // kind.
@@ -34,8 +33,7 @@ var knowers = []knower{
 		"NamespaceCreated": "it is the first record of the definitions and never in a partition of events",
 	}},
 	{name: "the checker", files: "internal/verify/*.go", mention: `\bevents\.(Name)?KIND\b`},
-	{name: "the simulator's judge", files: "internal/sim/*.go", mention: `\bevents\.(Name)?KIND\b`, not: map[string]string{
-	}},
+	{name: "the simulator's judge", files: "internal/sim/*.go", mention: `\bevents\.(Name)?KIND\b`, not: map[string]string{}},
 }
 
 // kindsOf returns the kinds of facts that this version writes and reads: go generate gives each a method Name.

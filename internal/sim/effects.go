@@ -31,8 +31,8 @@ func (p *partition) ticket(task string) string {
 	return ""
 }
 
-// run returns the run of the step of an attempt, as facts name it.
-func (p *partition) run(a Attempt) int {
+// runOf returns the run of the step of an attempt, as facts name it.
+func runOf(p *partition, a Attempt) int {
 	if t, _ := p.state.Task(a.Task); t != nil {
 		return t.RunOf(a.Step)
 	}
