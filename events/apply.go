@@ -345,6 +345,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
 		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule,
 	}
+	t.beginSoft(b.RemindAfter, max(f.Time, b.NotBefore))
 	if b.Concurrency != nil {
 		t.Permit = &TaskPermit{Concurrency: *b.Concurrency}
 	}

@@ -49,7 +49,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *RequestRefused:
 		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
 		t.judged(b.Verb, b.Request, b.Reason)
-	case *NotBeforePassed, *DeadlinePassed:
+	case *NotBeforePassed, *DeadlinePassed, *SoftLimitPassed:
 		return passed(t, b)
 	case *TaskProcessed, *TaskUndone, *TaskTerminated:
 		return t.ended(f)
@@ -186,6 +186,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable, s.Heartbeat, s.CapBy = b.Pivot, b.Undoable, b.Heartbeat, b.CapBy
 	s.limit(b.StartBy, f.Time)
+	s.beginSoft(b.RemindAfter, f.Time)
 	s.Tries++
 	t.State = TaskStateProcessing
 	return nil

@@ -3069,6 +3069,48 @@ func (v *SignalReceived) size() int {
 	return n
 }
 
+func (v *SoftLimitPassed) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.Step != "" {
+		w.Text(`,"step":`, v.Step)
+	}
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	w.Literal(`,"soft_at":`)
+	v.SoftAt.write(w)
+	w.End(from)
+}
+
+func (v *SoftLimitPassed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "step":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Step)
+		case "since":
+			r.Once(&seen, 1<<1)
+			v.Since.read(r)
+		case "soft_at":
+			r.Once(&seen, 1<<2)
+			v.SoftAt.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *SoftLimitPassed) size() int {
+	n := 22
+	if v.Step != "" {
+		n += 8 + 2 + len(v.Step)
+	}
+	n += 26
+	n += 26
+	return n
+}
+
 func (v *StateHash) write(w *jsontext.Writer) {
 	w.Literal(`{"hash":`)
 	v.Hash.write(w)
@@ -3206,6 +3248,14 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"timed_from":`)
 		v.TimedFrom.write(w)
 	}
+	if v.SoftAt != 0 {
+		w.Literal(`,"soft_at":`)
+		v.SoftAt.write(w)
+	}
+	if v.SoftFrom != 0 {
+		w.Literal(`,"soft_from":`)
+		v.SoftFrom.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -3317,6 +3367,12 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "timed_from":
 			r.Once(&seen, 1<<33)
 			v.TimedFrom.read(r)
+		case "soft_at":
+			r.Once(&seen, 1<<34)
+			v.SoftAt.read(r)
+		case "soft_from":
+			r.Once(&seen, 1<<35)
+			v.SoftFrom.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3837,6 +3893,10 @@ func (v *StepStarted) write(w *jsontext.Writer) {
 	if len(v.Progress) > 0 {
 		w.Raw(`,"progress":`, v.Progress)
 	}
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -3889,6 +3949,9 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "progress":
 			r.Once(&seen, 1<<14)
 			r.Raw(&v.Progress)
+		case "remind_after":
+			r.Once(&seen, 1<<15)
+			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3935,6 +3998,9 @@ func (v *StepStarted) size() int {
 	}
 	if len(v.Progress) > 0 {
 		n += 12 + len(v.Progress)
+	}
+	if v.RemindAfter != 0 {
+		n += 16 + 26
 	}
 	return n
 }
@@ -4162,6 +4228,10 @@ func (v *Submitted) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4219,6 +4289,9 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<13)
 			r.Text(&v.Schedule)
+		case "remind_after":
+			r.Once(&seen, 1<<14)
+			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
 		}
@@ -4262,6 +4335,9 @@ func (v *Submitted) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.RemindAfter != 0 {
+		n += 16 + 26
 	}
 	return n
 }
@@ -4360,6 +4436,14 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.RemindAt != 0 {
 		w.Literal(`,"remind_at":`)
 		v.RemindAt.write(w)
+	}
+	if v.SoftAt != 0 {
+		w.Literal(`,"soft_at":`)
+		v.SoftAt.write(w)
+	}
+	if v.SoftFrom != 0 {
+		w.Literal(`,"soft_from":`)
+		v.SoftFrom.write(w)
 	}
 	if v.Permit != nil {
 		w.Literal(`,"permit":`)
@@ -4567,24 +4651,30 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "remind_at":
 			r.Once(&seen, 1<<31)
 			v.RemindAt.read(r)
-		case "permit":
+		case "soft_at":
 			r.Once(&seen, 1<<32)
+			v.SoftAt.read(r)
+		case "soft_from":
+			r.Once(&seen, 1<<33)
+			v.SoftFrom.read(r)
+		case "permit":
+			r.Once(&seen, 1<<34)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<35)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<36)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<37)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<38)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<39)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4593,7 +4683,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<40)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4602,7 +4692,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<41)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4611,25 +4701,25 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<42)
 			r.Text(&v.Schedule)
 		case "traceparent":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<43)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<44)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<45)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<46)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<47)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<48)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4638,7 +4728,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<49)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -5671,6 +5761,10 @@ func (v *WaitStarted) write(w *jsontext.Writer) {
 	if v.Condition != nil {
 		w.Bool(`,"condition":`, *v.Condition)
 	}
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -5698,6 +5792,9 @@ func (v *WaitStarted) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<4)
 			v.Condition = new(bool)
 			*v.Condition = r.Bool()
+		case "remind_after":
+			r.Once(&seen, 1<<5)
+			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
 		}
@@ -5720,6 +5817,9 @@ func (v *WaitStarted) size() int {
 	}
 	if v.Condition != nil {
 		n += 13 + 26
+	}
+	if v.RemindAfter != 0 {
+		n += 16 + 26
 	}
 	return n
 }

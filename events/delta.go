@@ -25,7 +25,14 @@ type Rejection struct {
 
 // Agenda supplies Flush with the owner's plan for a task, which is not part of its state. Without an Agenda, a live task counts
 // as unplanned.
-type Agenda func(t *Task) (due, wake Instant, ready []ReadyKey)
+type Agenda func(t *Task) Planned
+
+// Planned is the plan for a live task. Its members are those of [Keys].
+type Planned struct {
+	Due, Wake Instant
+	Ready     []ReadyKey
+	Waits     []WaitCount
+}
 
 // TaskRow is one changed task: its head in its canonical encoding, and those of its other rows that changed. A nil Encoding means that
 // the task was forgotten; Rows then removes all of its other rows.
@@ -164,7 +171,8 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	case agenda == nil:
 		k.Due, k.Unplanned = t.Due(), true
 	default:
-		k.Due, k.Wake, k.Ready = agenda(t)
+		p := agenda(t)
+		k.Due, k.Wake, k.Ready, k.Waits = p.Due, p.Wake, p.Ready, p.Waits
 	}
 	return k
 }

@@ -163,11 +163,12 @@ func TestATouchedTaskIsWrittenAgain(t *testing.T) {
 	k.state.Touch("t")
 	k.state.Touch("nobody")
 	ready := []events.ReadyKey{{Agent: "a", Path: "a", Operation: events.Do, Since: testStart}}
-	d := k.flush(func(*events.Task) (events.Instant, events.Instant, []events.ReadyKey) { return 7, 8, ready })
+	waits := []events.WaitCount{{Kind: events.WaitingSignal, N: 2}}
+	d := k.flush(func(*events.Task) events.Planned { return events.Planned{Due: 7, Wake: 8, Ready: ready, Waits: waits} })
 	require.Equal(t, before, d.Sum)
 	require.Len(t, d.Tasks, 1)
 	require.NotNil(t, d.Tasks[0].Encoding)
-	require.Equal(t, events.Keys{State: events.TaskStatePending, Workflow: "w", SubmittedAt: k.task("t").SubmittedAt, Due: 7, Wake: 8, Ready: ready}, d.Tasks[0].Keys)
+	require.Equal(t, events.Keys{State: events.TaskStatePending, Workflow: "w", SubmittedAt: k.task("t").SubmittedAt, Due: 7, Wake: 8, Ready: ready, Waits: waits}, d.Tasks[0].Keys)
 	k.state.Touch("t")
 	require.True(t, k.flush(nil).Tasks[0].Keys.Unplanned)
 	k.write("t", &events.TaskProcessed{})

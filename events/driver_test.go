@@ -177,6 +177,11 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 	if t.State == events.TaskStateError {
 		list = append(list, &events.TaskReminded{Reminder: t.Reminders + 1, Since: t.ParkedAt, Reason: t.Reason})
 	}
+	for _, m := range t.Timers() {
+		if m.Kind == events.TimerSoftLimit {
+			list = append(list, &events.SoftLimitPassed{Step: m.Path, Since: m.Due.Add(-7e9), SoftAt: m.Due})
+		}
+	}
 	if !t.DeadlinePassed {
 		list = append(list, &events.DeadlinePassed{Deadline: t.Deadline, Action: rapid.SampledFrom([]string{events.DeadlineUndo, events.DeadlineAlert}).Draw(d.t, "deadline")})
 	}
@@ -204,7 +209,7 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 			if s.Attempt == 0 && s.StartBy == 0 && t.Paused == nil {
 				list = append(list, &events.StepQueued{Step: path, StartWithin: 3e9, StartBy: d.now.Add(3e9)})
 			}
-			list = append(list, &events.StepStarted{Step: path, Agent: "g", Function: []string{"", "f"}[s.Attempt%2], Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
+			list = append(list, &events.StepStarted{Step: path, Agent: "g", Function: []string{"", "f"}[s.Attempt%2], Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r", RemindAfter: d.soft(s)})
 		}
 		if s.Attempt == 0 {
 			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})
@@ -220,6 +225,14 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 		return []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
 	}
 	return nil
+}
+
+// soft returns the soft limit of a step that begins.
+func (d *driver) soft(s *events.Step) events.Duration {
+	if s.Attempt > 0 || !rapid.Bool().Draw(d.t, "soft") {
+		return 0
+	}
+	return 7e9
 }
 
 func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {

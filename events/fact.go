@@ -35,6 +35,7 @@ const (
 	NameRequestHeld         Name = "RequestHeld"
 	NameRequestRefused      Name = "RequestRefused"
 	NameDeadlinePassed      Name = "DeadlinePassed"
+	NameSoftLimitPassed     Name = "SoftLimitPassed"
 	NameTaskProcessed       Name = "TaskProcessed"
 	NameTaskUndone          Name = "TaskUndone"
 	NameTaskParked          Name = "TaskParked"
@@ -162,6 +163,8 @@ type Submitted struct {
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
 	// Schedule is the schedule that the task belongs to. The end of the task is reported to it.
 	Schedule string `json:"schedule,omitempty"`
+	// RemindAfter is the soft limit of the task; zero if its definition gives none.
+	RemindAfter Duration `json:"remind_after,omitzero"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -187,6 +190,8 @@ type StepStarted struct {
 	CapBy     Instant  `json:"cap_by,omitzero"`
 	// Progress is the last progress of the earlier attempts.
 	Progress json.RawMessage `json:"progress,omitempty"`
+	// RemindAfter is the soft limit of the step, which the first attempt begins; zero if its definition gives none.
+	RemindAfter Duration `json:"remind_after,omitzero"`
 }
 
 // Outcome describes how an attempt went. The times are for what-if replay, and could not be added later.

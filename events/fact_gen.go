@@ -32,6 +32,7 @@ var names = []Name{
 	NameRequestHeld,
 	NameRequestRefused,
 	NameDeadlinePassed,
+	NameSoftLimitPassed,
 	NameTaskProcessed,
 	NameTaskUndone,
 	NameTaskParked,
@@ -91,6 +92,7 @@ func (*SignalReceived) Name() Name      { return NameSignalReceived }
 func (*RequestHeld) Name() Name         { return NameRequestHeld }
 func (*RequestRefused) Name() Name      { return NameRequestRefused }
 func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
+func (*SoftLimitPassed) Name() Name     { return NameSoftLimitPassed }
 func (*TaskProcessed) Name() Name       { return NameTaskProcessed }
 func (*TaskUndone) Name() Name          { return NameTaskUndone }
 func (*TaskParked) Name() Name          { return NameTaskParked }
@@ -175,6 +177,8 @@ func NewBody(n Name) (Body, error) {
 		return new(RequestRefused), nil
 	case NameDeadlinePassed:
 		return new(DeadlinePassed), nil
+	case NameSoftLimitPassed:
+		return new(SoftLimitPassed), nil
 	case NameTaskProcessed:
 		return new(TaskProcessed), nil
 	case NameTaskUndone:
@@ -296,6 +300,8 @@ func nameOf(b []byte) Name {
 		return NameRequestRefused
 	case NameDeadlinePassed:
 		return NameDeadlinePassed
+	case NameSoftLimitPassed:
+		return NameSoftLimitPassed
 	case NameTaskProcessed:
 		return NameTaskProcessed
 	case NameTaskUndone:
@@ -415,6 +421,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *RequestRefused:
 		b.write(w)
 	case *DeadlinePassed:
+		b.write(w)
+	case *SoftLimitPassed:
 		b.write(w)
 	case *TaskProcessed:
 		b.write(w)
@@ -537,6 +545,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *DeadlinePassed:
 		b.read(r)
+	case *SoftLimitPassed:
+		b.read(r)
 	case *TaskProcessed:
 		b.read(r)
 	case *TaskUndone:
@@ -657,6 +667,8 @@ func bodySize(body Body) int {
 	case *RequestRefused:
 		return b.size()
 	case *DeadlinePassed:
+		return b.size()
+	case *SoftLimitPassed:
 		return b.size()
 	case *TaskProcessed:
 		return b.size()

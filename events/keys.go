@@ -36,6 +36,8 @@ type Keys struct {
 	// Unplanned marks a live task whose row was written without an Agenda, by a fold without an owner: a fact that follows from
 	// its state may be missing, so a new owner plans it.
 	Unplanned bool `json:"unplanned,omitzero"`
+	// Waits count what the steps that are not in the queue wait for. They are empty if the task is unplanned.
+	Waits []WaitCount `json:"waits,omitempty"`
 }
 
 // keysVersion is the first byte of keys in binary.
@@ -49,7 +51,8 @@ const (
 	keysReady     = 8
 	keysUnplanned = 16
 	keysWake      = 32
-	keysAll       = 63
+	keysWaits     = 64
+	keysAll       = 127
 )
 
 // keyWords are the texts that are encoded in one byte. The byte 0 says that another text follows. The code of a text never
@@ -57,6 +60,8 @@ const (
 var keyWords = [...]string{
 	1: string(TaskStatePending), 2: string(TaskStateProcessing), 3: string(TaskStateProcessed), 4: string(TaskStateUndoing), 5: string(TaskStateUndone), 6: string(TaskStateError),
 	7: string(Do), 8: string(Undo), 9: string(TaskStateTerminated),
+	10: string(WaitingAgent), 11: string(WaitingCapacity), 12: string(WaitingLimit), 13: string(WaitingConcurrency), 14: string(WaitingSignal), 15: string(WaitingChild), 16: string(WaitingSleep),
+	17: string(WaitingRetry), 18: string(WaitingCoolDown), 19: string(WaitingQuiet), 20: string(WaitingPaused), 21: string(WaitingNotBefore), 22: string(WaitingOperator),
 }
 
 var errKeys = errors.New("keys of a task are damaged")
@@ -92,6 +97,12 @@ func AppendKeys(dst []byte, k *Keys) []byte {
 		dst = binary.AppendVarint(dst, int64(r.Since-k.SubmittedAt))
 		dst = binary.AppendVarint(dst, int64(r.Priority))
 	}
+	if len(k.Waits) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(k.Waits)))
+	}
+	for _, w := range k.Waits {
+		dst = binary.AppendUvarint(appendWord(dst, string(w.Kind)), uint64(w.N))
+	}
 	return dst
 }
 
@@ -113,6 +124,9 @@ func (k *Keys) holds() (bits byte) {
 	}
 	if k.Unplanned {
 		bits |= keysUnplanned
+	}
+	if len(k.Waits) > 0 {
+		bits |= keysWaits
 	}
 	return bits
 }
@@ -204,6 +218,12 @@ func (r *keyReader) keys(k *Keys) {
 			x.Operation, x.Function = r.operation()
 			x.Since, x.Priority = k.SubmittedAt+Instant(r.signed()), int(r.signed())
 			k.Ready[i] = x
+		}
+	}
+	if holds&keysWaits != 0 {
+		k.Waits = make([]WaitCount, r.count(2)) // a word and a number
+		for i := range k.Waits {
+			k.Waits[i] = WaitCount{Kind: Waiting(r.word()), N: int(r.unsigned())}
 		}
 	}
 	k.Unplanned = holds&keysUnplanned != 0

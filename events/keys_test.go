@@ -27,6 +27,10 @@ func drawKeys(t *rapid.T) events.Keys {
 			Since: instant.Draw(t, "since"), Priority: rapid.IntRange(-events.MaxPriority, events.MaxPriority).Draw(t, "priority"),
 		})
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "waits") {
+		kinds := append(events.Waitings(), "", "new")
+		k.Waits = append(k.Waits, events.WaitCount{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), N: rapid.IntRange(0, 10_000).Draw(t, "n")})
+	}
 	return k
 }
 
@@ -52,10 +56,11 @@ func TestKeysAreReadAsTheyWereWritten(t *testing.T) {
 func TestKeysKeepTheirBytes(t *testing.T) {
 	t.Parallel()
 	k := events.Keys{State: events.TaskStateProcessing, Workflow: "w", SubmittedAt: 1000, EndedAt: 1001, Labels: map[string]string{"b": "2", "a": "1"},
-		Due: 1002, Wake: 1003, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}}}
-	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x3f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x08\x00\x01", string(events.AppendKeys(nil, &k)))
+		Due: 1002, Wake: 1003, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}},
+		Waits: []events.WaitCount{{Kind: events.WaitingAgent, N: 3}, {Kind: events.WaitingOperator, N: 1}}}
+	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x7f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x08\x00\x01\x02\x0a\x03\x16\x01", string(events.AppendKeys(nil, &k)))
 	k.Ready[0].Function = "f"
-	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x3f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x00\x06undo/f\x00\x01", string(events.AppendKeys(nil, &k)))
+	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x7f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x00\x06undo/f\x00\x01\x02\x0a\x03\x16\x01", string(events.AppendKeys(nil, &k)))
 }
 
 func FuzzDecodeKeys(f *testing.F) {

@@ -30,6 +30,8 @@ func passed(t *Task, body Body) error {
 			return fmt.Errorf("%w: task %q waits until %q, is %s, and %s has come", ErrImpossible, t.ID, t.NotBefore.String(), t.State, b.NotBefore)
 		}
 		mayStart(t)
+	case *SoftLimitPassed:
+		return softLimitPassed(t, b)
 	case *DeadlinePassed:
 		t.DeadlinePassed = true
 		if b.Action == DeadlineUndo {
@@ -42,12 +44,13 @@ func passed(t *Task, body Body) error {
 // mayStart ends the wait of a task for its time.
 func mayStart(t *Task) { t.NotBefore, t.Delay = 0, 0 }
 
-// correctTimes takes a correction of the time. A deadline that is counted from NotBefore moves with it, and an instant that the submission
+// correctTimes takes a correction of the time. A deadline or a soft limit that is counted from NotBefore moves with it, and an instant that the submission
 // gives is right.
 func correctTimes(t *Task, to Instant) {
 	if t.NotBefore == 0 {
 		//mutant:corrected-deadline-waits
 		t.Deadline = lasting(t.Deadline, max(t.SubmittedAt, t.ReopenedAt), to)
+		t.correctSoft(to)
 		return
 	}
 	if t.Delay > 0 {
@@ -56,6 +59,9 @@ func correctTimes(t *Task, to Instant) {
 		t.NotBefore = lasting(t.NotBefore, t.SubmittedAt, to)
 		if t.Deadline != 0 {
 			t.Deadline -= before - t.NotBefore
+		}
+		if t.SoftAt != 0 {
+			t.SoftAt, t.SoftFrom = t.SoftAt-(before-t.NotBefore), t.SoftFrom-(before-t.NotBefore)
 		}
 	}
 }

@@ -89,6 +89,8 @@ type Acceptance struct {
 	Priority int
 	// Concurrency is nil if the task needs no permit to run.
 	Concurrency *Concurrency
+	// RemindAfter is the soft limit of the task; zero if it has none.
+	RemindAfter Duration
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }
@@ -100,6 +102,8 @@ type Start struct {
 	Within Duration
 	// Heartbeat is zero if the attempt need not show progress.
 	Heartbeat Duration
+	// RemindAfter is the soft limit of the step, which the first attempt begins; zero if it has none.
+	RemindAfter Duration
 	Input     json.RawMessage
 	Output    json.RawMessage
 	Condition *bool

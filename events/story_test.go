@@ -38,6 +38,7 @@ func story(t tester) *scribe {
 	w.deadlines()
 	w.pausing()
 	w.startLimits()
+	w.softLimits()
 	w.progress()
 	w.waits()
 	w.reruns()
@@ -451,6 +452,28 @@ func (w *scribe) brokenEpoch() {
 	w.start("delivery-1", "account", 1)
 	w.complete("delivery-1", "account", 1)
 	w.write("delivery-1", &events.TaskProcessed{})
+}
+
+// softLimits: a task, a step that runs and one that waits are not over when their soft limits have passed; another task is cancelled before.
+func (w *scribe) softLimits() {
+	const id = "slow"
+	late := func(step string, l events.Timer) {
+		since := l.Due.Add(-2e9)
+		w.write(id, &events.SoftLimitPassed{Step: step, Since: since, SoftAt: l.Due}, cause(events.CauseTimer(id, 1, step, 0, events.TimerSoftLimit)))
+	}
+	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "6c0a", RemindAfter: 2e9})
+	w.write(id, &events.StepStarted{Step: "account", Agent: "account", Attempt: 1, CompleteBy: w.now.Add(60e9), RemindAfter: 2e9})
+	w.write(id, &events.WaitStarted{Step: "approve", Signals: []string{"approval"}, RemindAfter: 2e9})
+	for _, m := range w.task(id).Timers() {
+		if m.Kind == events.TimerSoftLimit {
+			late(m.Path, m)
+		}
+	}
+	w.complete(id, "account", 1)
+	w.write("soon", &events.Submitted{
+		Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "6c0b", RemindAfter: 2e9, NotBefore: w.now.Add(time.Hour), Delay: events.Duration(time.Hour),
+	})
+	w.write("soon", &events.CancelRequested{Request: "q-soon"})
 }
 
 // startLimits: a task goes on without two steps whose time is over, one before its first attempt and one before its second, and is parked since

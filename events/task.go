@@ -99,6 +99,7 @@ type Task struct {
 	// task is parked.
 	Reminders int     `json:"reminders,omitzero"`
 	RemindAt  Instant `json:"remind_at,omitzero"`
+	softLimit
 
 	// Permit is set if the workflow limits how many of its tasks run at a time.
 	Permit *TaskPermit `json:"permit,omitempty"`
@@ -205,6 +206,7 @@ type Step struct {
 	// Continued says that the step timed out and the task went on without it.
 	Continued bool `json:"continued,omitzero"`
 	startLimit
+	softLimit
 
 	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
 	row *rowState

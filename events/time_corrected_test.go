@@ -21,7 +21,7 @@ func (w *scribe) wrongClock() {
 	right := w.now
 	w.now = w.now.Add(days)
 	w.claim("d1", w.epoch.ID)
-	w.write(tried, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(600e9), Content: "c10"})
+	w.write(tried, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(600e9), Content: "c10", RemindAfter: 3600e9})
 	w.start(tried, "account", 1)
 	w.fail(tried, "account", 1, retryAt(w.now.Add(30e9)))
 	w.start(begun, "package", 1)
@@ -43,8 +43,8 @@ func (w *scribe) wrongClock() {
 	w.write(again, &events.TaskReopened{Request: "q9", Steps: []string{"account"}})
 	w.write("later", &events.RequestHeld{Request: events.Request{ID: "q8", Kind: events.RequestCancel, Task: "later"}, ExpiresAt: w.now.Add(600e9)})
 	const delayed, dated = "early-5", "early-6"
-	w.write(delayed, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9) + w.step, NotBefore: w.now.Add(60e9) + w.step, Delay: events.Duration(60e9), Content: "c5"})
-	w.write(dated, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9), NotBefore: w.now.Add(60e9), Content: "c6"})
+	w.write(delayed, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9) + w.step, NotBefore: w.now.Add(60e9) + w.step, Delay: events.Duration(60e9), Content: "c5", RemindAfter: 3600e9})
+	w.write(dated, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9), NotBefore: w.now.Add(60e9), Content: "c6", RemindAfter: 3600e9})
 	w.claim("d2", "d1")
 	w.now = right.Add(time.Hour)
 	to := w.now + w.step
@@ -54,6 +54,12 @@ func (w *scribe) wrongClock() {
 	require.Equal(w.t, to.Add(60*time.Second), w.task(delayed).NotBefore)
 	require.Equal(w.t, w.task(delayed).NotBefore.Add(30*time.Second), w.task(delayed).Deadline)
 	require.Equal(w.t, w.task(dated).NotBefore.Add(30*time.Second), w.task(dated).Deadline)
+	for _, task := range []string{delayed, dated} {
+		require.Equal(w.t, w.task(task).NotBefore.Add(time.Hour), w.task(task).SoftAt)
+	}
+	require.Equal(w.t, to.Add(time.Hour), w.task(tried).SoftAt)
+	require.Equal(w.t, to.Add(2*time.Hour), w.task(beating).Step("package").SoftAt)
+	require.Equal(w.t, w.task(beating).Step("account").StartedAt.Add(2*time.Hour), w.task(beating).Step("account").SoftAt)
 	w.hash1()
 	w.write("", &events.TimeCorrected{To: to, Settled: true})
 	w.hash1()
@@ -61,7 +67,7 @@ func (w *scribe) wrongClock() {
 
 // beat starts an attempt with a heartbeat, which may take an hour.
 func (w *scribe) beat(task, step string) {
-	w.write(task, &events.StepStarted{Step: step, Agent: step, Attempt: 1, CompleteBy: w.now.Add(30e9), Heartbeat: events.Duration(30e9), CapBy: w.now.Add(3600e9)})
+	w.write(task, &events.StepStarted{Step: step, Agent: step, Attempt: 1, CompleteBy: w.now.Add(30e9), Heartbeat: events.Duration(30e9), CapBy: w.now.Add(3600e9), RemindAfter: 7200e9})
 }
 
 // An attempt that showed progress at the wrong time gets two heartbeats, and its cap stays unless it started at the wrong time too.

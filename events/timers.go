@@ -15,6 +15,7 @@ const (
 	TimerQuiet     TimerKind = "quiet"
 	TimerNotBefore TimerKind = "not_before"
 	TimerDeadline  TimerKind = "deadline"
+	TimerSoftLimit TimerKind = "soft_limit"
 	TimerReminder  TimerKind = "reminder"
 	TimerPermit    TimerKind = "permit"
 	TimerExpiry    TimerKind = "expiry"
@@ -70,7 +71,7 @@ func (t *Task) Timers() []Timer {
 	if t.RemindAt != 0 {
 		list = append(list, Timer{Due: t.RemindAt, Kind: TimerReminder})
 	}
-	return list
+	return softTimers(list, t)
 }
 
 // timers adds the timers of a step, or an undo, that waits for its next attempt.

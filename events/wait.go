@@ -14,6 +14,8 @@ type WaitStarted struct {
 	Signals []string `json:"signals,omitempty"`
 	// Condition is the result of the step's if. It is absent if the step has none.
 	Condition *bool `json:"condition,omitempty"`
+	// RemindAfter is the soft limit of the step; zero if its definition gives none.
+	RemindAfter Duration `json:"remind_after,omitzero"`
 }
 
 // Stamp sets the end of a wait whose definition gives a duration, which begins now. The plan, which knows no clock, leaves it out.
@@ -64,6 +66,7 @@ func begins(t *Task, f *Fact) error {
 	}
 	s.State, s.Wait, s.Output = StepStateWaiting, &Wait{Until: b.Until, Within: b.Within, Signals: b.Signals}, nil
 	s.StartedAt, s.EndedAt, s.RetryAt = f.Time, 0, 0
+	s.beginSoft(b.RemindAfter, f.Time)
 	t.State = TaskStateProcessing
 	return nil
 }

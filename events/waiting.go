@@ -1,5 +1,10 @@
 package events
 
+import (
+	"iter"
+	"slices"
+)
+
 // Waiting is a kind of reason why a step or a task does not go on. The same words are used by the API, the command line, the metrics and
 // verify.
 type Waiting string
@@ -58,4 +63,134 @@ func (w Waiting) Says() string {
 		}
 	}
 	return string(w)
+}
+
+// WaitReason is a reason why a live task, or a step of it, does not go on.
+type WaitReason struct {
+	// Step is empty if the task as a whole waits.
+	Step string
+	Kind Waiting
+	// Call is that of the attempt that a step waits to repeat; empty if it waits for something else.
+	Call Call
+	// Since and Until are zero if the state does not have them.
+	Since, Until Instant
+}
+
+// WaitingFor returns what a task and its steps wait for, as far as its state says so. What keeps a step in the queue of its agent is not
+// in it: [Availability] says that. Running steps are left out.
+func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
+	return func(yield func(WaitReason) bool) {
+		if t.State.Ended() || !wholeWaits(t, yield) {
+			return
+		}
+		for _, x := range t.Steps {
+			if x.Waits() && !yield(WaitReason{Step: x.Path, Kind: x.Wait.For(), Since: x.StartedAt, Until: x.Wait.Until}) {
+				return
+			}
+		}
+		if !t.Starts() {
+			return
+		}
+		if p := t.Permit; p != nil && p.State == PermitStateAsked && !yield(WaitReason{Kind: WaitingConcurrency, Since: p.At}) {
+			return
+		}
+		if undoWaits(t, now) && !yield(WaitReason{Kind: WaitingQuiet, Until: t.QuietAt}) {
+			return
+		}
+		for _, x := range t.Steps {
+			if w, ok := x.again(now); ok && !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// wholeWaits yields what the task as a whole waits for, and returns whether to go on.
+func wholeWaits(t *Task, yield func(WaitReason) bool) bool {
+	if t.Paused != nil && !yield(WaitReason{Kind: WaitingPaused, Since: t.Paused.Since}) {
+		return false
+	}
+	if t.State == TaskStateError && !yield(WaitReason{Kind: WaitingOperator, Since: t.ParkedAt}) {
+		return false
+	}
+	return t.NotBefore == 0 || yield(WaitReason{Kind: WaitingNotBefore, Since: t.SubmittedAt, Until: t.NotBefore})
+}
+
+// undoWaits says whether the undo of a task waits only for requests in doubt.
+func undoWaits(t *Task, now Instant) bool {
+	if t.State != TaskStateUndoing || t.QuietAt <= now {
+		return false
+	}
+	running, _ := t.RunningStep()
+	return running == nil
+}
+
+// again says why a step waits for its next attempt; false if it does not, or its time has come.
+func (s *Step) again(now Instant) (w WaitReason, waits bool) {
+	switch u := s.Undo; {
+	case u != nil && u.State == StepStateWaiting && u.RetryAt > now:
+		return WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Call: s.Call(Undo), Until: u.RetryAt}, true
+	case u == nil && s.State == StepStateWaiting && s.Wait == nil && s.RetryAt > now:
+		kind := WaitingAgain(s.Error, s.Tries == 0 && s.CoolDowns > 0)
+		return WaitReason{Step: s.Path, Kind: kind, Call: s.Call(Do), Until: s.RetryAt}, true
+	}
+	return w, false
+}
+
+// WaitingAgain says what a step waits for whose latest attempt failed, until its next attempt. If the agent did not make the attempt, its
+// service is failing.
+func WaitingAgain(e *Error, coolDown bool) Waiting {
+	switch {
+	case e != nil && e.Class == ClassUnavailable:
+		return WaitingAgent
+	case coolDown:
+		return WaitingCoolDown
+	}
+	return WaitingRetry
+}
+
+// WaitCount says how many steps wait for something of a kind; a task that waits as a whole counts as one.
+type WaitCount struct {
+	Kind Waiting `json:"kind"`
+	N    int     `json:"n"`
+}
+
+// CountWaits counts what WaitingFor returns.
+func CountWaits(t *Task, now Instant) (counts []WaitCount) {
+	for w := range WaitingFor(t, now) {
+		i := 0
+		for i < len(counts) && counts[i].Kind != w.Kind {
+			i++
+		}
+		if i == len(counts) {
+			counts = append(counts, WaitCount{Kind: w.Kind})
+		}
+		counts[i].N++
+	}
+	return counts
+}
+
+// Availability is what a node knows of the agents for which steps are queued.
+type Availability struct {
+	// Offered says whether a live instance offers an operation of an agent.
+	Offered func(Call) bool
+	// Paused says whether an operator paused an agent.
+	Paused func(agent string) bool
+	// Missing are the operations that steps wait for because nobody offers them or no broker takes requests for them.
+	Missing []Missing
+}
+
+// QueuedFor says what the steps in the queue of an agent's operation wait for, and what is known of that.
+func (a *Availability) QueuedFor(c Call) (Waiting, Missing) {
+	var m Missing
+	if i := slices.IndexFunc(a.Missing, func(x Missing) bool { return x.Call() == c }); i >= 0 {
+		m = a.Missing[i]
+	}
+	switch {
+	case a.Paused(c.Agent):
+		return WaitingPaused, m
+	case m.Behind || !a.Offered(c):
+		return WaitingAgent, m
+	}
+	return WaitingCapacity, m
 }

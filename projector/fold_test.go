@@ -217,14 +217,19 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 		if len(page) == 0 {
 			break
 		}
-		d, err := state.Flush(func(task *events.Task) (events.Instant, events.Instant, []events.ReadyKey) {
-			return task.Due(), task.Due() + 1, []events.ReadyKey{{Agent: "package", Path: "next", Operation: events.Do, Since: task.SubmittedAt}}
+		d, err := state.Flush(func(task *events.Task) events.Planned {
+			return events.Planned{
+				Due: task.Due(), Wake: task.Due() + 1, Ready: []events.ReadyKey{{Agent: "package", Path: "next", Operation: events.Do, Since: task.SubmittedAt}},
+				Waits: []events.WaitCount{{Kind: events.WaitingSleep, N: 2}},
+			}
 		})
 		require.NoError(t, err)
 		require.NoError(t, s.Commit(projector.Batch{Deltas: []*events.Delta{d}}))
 	}
 	require.NoError(t, s.CheckIndexes())
 	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Queues())
+	require.Equal(t, []projector.QueueLength{{Call: events.Call{Agent: "package", Operation: events.Do}, Steps: 24}}, s.Partition(partition).QueueLengths())
+	require.Equal(t, map[events.Waiting]int64{events.WaitingSleep: 48}, s.Partition(partition).Waits())
 	rows, err := s.Partition(partition).Ready("package", events.Do, 100)
 	require.NoError(t, err)
 	require.Len(t, rows, 24)

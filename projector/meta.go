@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -19,14 +20,16 @@ type meta struct {
 	Due, Wake int64
 	Unplanned int64
 	States    counts
-	// Ready counts the rows of the queue by agent.
+	// Ready counts the rows of the queues by queue, and by do and undo.
 	Ready counts
+	// Waits counts what the steps wait for that are not in the queue.
+	Waits counts
 }
 
 // clone returns a copy whose counts can be changed independently.
 func (m *meta) clone() meta {
 	c := *m
-	c.States, c.Ready = slices.Clone(m.States), slices.Clone(m.Ready)
+	c.States, c.Ready, c.Waits = slices.Clone(m.States), slices.Clone(m.Ready), slices.Clone(m.Waits)
 	return c
 }
 
@@ -35,7 +38,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 	if k == nil {
 		return
 	}
-	m.States.add(string(k.State), n)
+	m.States.add(string(k.State), "", n)
 	if k.Due != 0 {
 		m.Due += n
 	}
@@ -46,13 +49,16 @@ func (m *meta) count(k *events.Keys, n int64) {
 		m.Unplanned += n
 	}
 	for i := range k.Ready {
-		m.Ready.add(k.Ready[i].Queue(), n)
+		m.Ready.add(k.Ready[i].Queue(), k.Ready[i].Operation, n)
+	}
+	for i := range k.Waits {
+		m.Waits.add(string(k.Waits[i].Kind), "", n*int64(k.Waits[i].N))
 	}
 }
 
 // sameCounts reports whether two sets of keys certainly add the same to the counts.
 func sameCounts(a, b *events.Keys) bool {
-	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && (a.Wake == 0) == (b.Wake == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready)
+	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && (a.Wake == 0) == (b.Wake == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready) && slices.Equal(a.Waits, b.Waits)
 }
 
 func (m *meta) live() int64 {
@@ -65,29 +71,33 @@ func (m *meta) live() int64 {
 	return n
 }
 
-// counts are numbers by name, sorted by name and without zeros, so that equal counts are equal slices. There are few of
-// them, and each commit copies them.
+// counts are numbers by name and, of queues, do or undo. They are sorted and without zeros, so that equal counts are equal
+// slices. There are few of them, and each commit copies them.
 type counts []count
 
 type count struct {
 	name string
+	op   events.Operation
 	n    int64
 }
 
-func (c *counts) add(name string, n int64) {
-	i, found := slices.BinarySearchFunc(*c, name, func(x count, name string) int { return strings.Compare(x.name, name) })
+func (c *counts) add(name string, op events.Operation, n int64) {
+	i, found := slices.BinarySearchFunc(*c, count{name: name, op: op}, func(a, b count) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(string(a.op), string(b.op)))
+	})
 	if !found {
-		*c = slices.Insert(*c, i, count{name: name})
+		*c = slices.Insert(*c, i, count{name: name, op: op})
 	}
 	if (*c)[i].n += n; (*c)[i].n == 0 {
 		*c = slices.Delete(*c, i, i+1)
 	}
 }
 
+// countsOf adds the counts up by name.
 func countsOf[K ~string](c counts) map[K]int64 {
 	m := make(map[K]int64, len(c))
 	for _, x := range c {
-		m[K(x.name)] = x.n
+		m[K(x.name)] += x.n
 	}
 	return m
 }
@@ -112,13 +122,13 @@ func (m *meta) append(dst []byte) []byte {
 	dst = binary.AppendVarint(binary.AppendVarint(dst, m.Due), m.Wake)
 	dst = binary.AppendVarint(dst, m.Unplanned)
 	dst = m.States.append(dst)
-	return m.Ready.append(dst)
+	return m.Waits.append(m.Ready.append(dst))
 }
 
 func (c counts) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c)))
 	for _, x := range c {
-		dst = binary.AppendVarint(appendSized(dst, x.name), x.n)
+		dst = binary.AppendVarint(appendSized(appendSized(dst, x.name), string(x.op)), x.n)
 	}
 	return dst
 }
@@ -141,7 +151,7 @@ func decodeMeta(b []byte) (m meta, err error) {
 	copy(m.Anchor.TopicID[:], r.cut(len(m.Anchor.TopicID)))
 	m.Anchor.Offset, m.Anchor.LeaderEpoch, m.Anchor.Hash = r.signed(), int32(r.signed()), r.text()
 	m.Due, m.Wake, m.Unplanned = r.signed(), r.signed(), r.signed()
-	m.States, m.Ready = r.counts(), r.counts()
+	m.States, m.Ready, m.Waits = r.counts(), r.counts(), r.counts()
 	if r.bad || len(r.rest) > 0 {
 		return meta{}, fmt.Errorf("%w: the meta row of %d bytes cannot be decoded", ErrDamaged, len(b))
 	}
@@ -206,13 +216,13 @@ func (r *metaReader) text() string {
 	return string(r.cut(int(n)))
 }
 
-// counts reads counts as they were written: sorted by name, without zeros.
+// counts reads counts as they were written: sorted, without zeros.
 func (r *metaReader) counts() counts {
 	var c counts
 	for range r.count() {
-		name := r.text()
+		name, op := r.text(), events.Operation(r.text())
 		if n := r.signed(); n != 0 {
-			c.add(name, n)
+			c.add(name, op, n)
 		}
 	}
 	if len(c) == 0 {

@@ -58,6 +58,29 @@ func (p *Partition) Queued(id string) (ready []events.ReadyKey, err error) {
 // Queues returns the number of steps in each queue, except empty ones. The caller must not change the map.
 func (p *Partition) Queues() map[string]int64 { return p.view.Load().ready() }
 
+// QueueLength is the number of steps in the queue of an agent's operation.
+type QueueLength struct {
+	Call  events.Call
+	Steps int64
+}
+
+// QueueLengths returns the queues with steps in them, from memory.
+func (p *Partition) QueueLengths() []QueueLength {
+	ready := p.view.Load().meta.Ready
+	list := make([]QueueLength, len(ready))
+	for i, c := range ready {
+		agent, function := events.SplitQueue(c.name)
+		list[i] = QueueLength{Call: events.Call{Agent: agent, Function: function, Operation: c.op}, Steps: c.n}
+	}
+	return list
+}
+
+// Waits returns how many steps that are not in a queue wait, by what they wait for, from memory. It knows nothing of tasks that no owner
+// has planned.
+func (p *Partition) Waits() map[events.Waiting]int64 {
+	return countsOf[events.Waiting](p.view.Load().meta.Waits)
+}
+
 // DueRow is an instant at which the owner must look at a task.
 type DueRow struct {
 	Due  events.Instant

@@ -64,7 +64,7 @@ func (a *agentStep) startDo(env *Env, path string) (events.Start, error) {
 	}
 	return events.Start{
 		CompleteWithin: a.step.CompleteWithin, Heartbeat: a.step.Heartbeat, Within: a.step.Retry.Within, Input: in, Condition: condition(a.step),
-		Pivot: a.step.Pivot, Undoable: a.step.Undo != nil,
+		Pivot: a.step.Pivot, Undoable: a.step.Undo != nil, RemindAfter: a.step.RemindAfter,
 	}, nil
 }
 

@@ -40,6 +40,7 @@ type body struct {
 	Description string                     `json:"description"`
 	Input       json.RawMessage            `json:"input"`
 	Deadline    events.Duration            `json:"deadline"`
+	RemindAfter events.Duration            `json:"remind_after"`
 	Labels      map[string]json.RawMessage `json:"labels"`
 	Priority    json.RawMessage            `json:"priority"`
 	Concurrency *bodyConcurrency           `json:"concurrency"`
@@ -81,6 +82,7 @@ type bodyStep struct {
 	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	StartWithin events.Duration `json:"start_within"`
+	RemindAfter events.Duration `json:"remind_after"`
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
 	Operation   string          `json:"operation"`
@@ -122,7 +124,7 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 		return nil, fmt.Errorf("workflow %q: steps need each other in a cycle", b.Workflow)
 	}
 	def := &Definition{
-		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Labels: b.Labels,
+		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, RemindAfter: b.RemindAfter, Labels: b.Labels,
 		Priority: present(b.Priority), Concurrency: b.Concurrency.complete(), Output: present(b.Output),
 	}
 	forward := b.forwardOnly(g)
@@ -175,7 +177,7 @@ func (b *body) step(id string, forward bool) Step {
 	out := Step{
 		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
-		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout,
+		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout, RemindAfter: s.RemindAfter,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown: coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}

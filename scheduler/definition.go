@@ -17,6 +17,9 @@ type Definition struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Deadline counts from a task's acceptance. Zero means no deadline.
 	Deadline events.Duration `json:"deadline,omitzero"`
+	// RemindAfter is the soft limit of a task: an operator is alerted, once, if it has not ended that long after it may start. Zero means
+	// that there is no limit.
+	RemindAfter events.Duration `json:"remind_after,omitzero"`
 	// Labels holds the template of each label that a task gets, and Priority that of its priority. What the submission says itself wins.
 	Labels   map[string]json.RawMessage `json:"labels,omitempty"`
 	Priority json.RawMessage            `json:"priority,omitempty"`
@@ -60,8 +63,11 @@ type Step struct {
 	StartWithin events.Duration `json:"start_within,omitzero"`
 	// OnTimeout says what happens when the time of the step is over (StartWithin, Retry.Within): OnTimeoutContinue, ThenUndo or ThenPark. If
 	// absent, Retry.Then says it.
-	OnTimeout string    `json:"on_timeout,omitempty"`
-	CoolDown  *CoolDown `json:"cool_down,omitempty"`
+	OnTimeout string `json:"on_timeout,omitempty"`
+	// RemindAfter is the soft limit of the step: an operator is alerted, once, if it runs or waits that long after its first attempt, or its
+	// wait, began. Zero means that there is no limit.
+	RemindAfter events.Duration `json:"remind_after,omitzero"`
+	CoolDown    *CoolDown       `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
 	Undo *Undo `json:"undo,omitempty"`
 	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.

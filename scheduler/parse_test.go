@@ -107,7 +107,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"a wait for no names", head + "  a: {wait: {signal: []}}", []string{"f:3:22: steps.a.wait.signal: expected 1 to 20 names of signals, got 0"}},
 		{"a wait for one name twice", head + "  a: {wait: {signal: [x, x]}}", []string{"f:3:26: steps.a.wait.signal[1]: x is listed twice"}},
 		{"two waits for one signal with different schemas", head + "  a: {wait: {signal: x, schema: {type: object}}}\n  b: {wait: {signal: [y, x]}}\n  c: {wait: {signal: y}}", []string{`f:4:26: steps.b.wait.signal[1]: steps "a" and "b" wait for the signal x with different schemas: give both the same schema, or the signals different names`}},
-		{"a wait with a key of agents", head + "  a: {wait: {signal: x}, undo: {}}", []string{"f:3:26: steps.a.undo: a step that waits for a signal has no undo: it may have needs, if, complete_within, on_timeout, fail_if, fail_reason"}},
+		{"a wait with a key of agents", head + "  a: {wait: {signal: x}, undo: {}}", []string{"f:3:26: steps.a.undo: a step that waits for a signal has no undo: it may have needs, if, complete_within, on_timeout, fail_if, fail_reason, remind_after"}},
 		{"a wait and an agent", head + "  a: {agent: a, wait: {signal: x}}", []string{"f:3:17: steps.a.wait: a step waits for a signal, or has an agent, or sleeps, not two of them: make it two steps"}},
 		{"an operation of no name", head + "  a: {agent: a, operation: Capture}", []string{`f:3:28: steps.a.operation: "Capture" is not a name: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64`}},
 		{"the operation do", head + "  a: {agent: a, operation: do, undo: {operation: undo}}", []string{

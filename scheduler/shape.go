@@ -10,10 +10,10 @@ import (
 
 // The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
-	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "labels", "priority", "concurrency", "defaults", "steps", "output"}
+	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "labels", "priority", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"title", "description", "agent", "operation", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	stepKeys         = []string{"title", "description", "agent", "operation", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "operation", "with", "complete_within", "retry"}
@@ -77,8 +77,10 @@ func outlineOf(d *document) *outline {
 		d.fault(d.root, "", "workflow is missing: the name of the workflow")
 	}
 	shapeTexts(m)
-	if v, ok := m["deadline"]; ok {
-		v.duration()
+	for _, key := range []string{"deadline", "remind_after"} {
+		if v, ok := m[key]; ok {
+			v.duration()
+		}
 	}
 	if v, ok := m["input"]; ok {
 		o.input = &v
@@ -281,8 +283,10 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	}
 	s.then = shapePolicy(keys)
 	shapeHeartbeat(keys, completeWithin(keys, within))
-	if v, ok := keys["start_within"]; ok {
-		v.duration()
+	for _, key := range []string{"start_within", "remind_after"} {
+		if v, ok := keys[key]; ok {
+			v.duration()
+		}
 	}
 	if v, ok := keys["on_timeout"]; ok && v.oneOf(ThenUndo, ThenPark, OnTimeoutContinue) {
 		s.onTimeout = &v

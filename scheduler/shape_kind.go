@@ -20,7 +20,7 @@ const (
 // kindKeys are the keys that a step may have if nobody does it, by the key of its kind. Agents take all the others.
 var kindKeys = map[string][]string{
 	keySleep: {keySleep, "needs", "if"},
-	keyWait:  {keyWait, "needs", "if", "complete_within", "on_timeout", "fail_if", "fail_reason"},
+	keyWait:  {keyWait, "needs", "if", "complete_within", "on_timeout", "fail_if", "fail_reason", "remind_after"},
 }
 
 // shapeKind checks that the step has one kind, and the keys of that kind.

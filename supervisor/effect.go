@@ -21,6 +21,7 @@ type Alert struct {
 	Operation events.Operation `json:"operation,omitempty"`
 	Reason    string           `json:"reason,omitempty"`
 	// Reminder is set if the alert is repeated because its task is still parked, since the instant Since: how often it was, with this one.
+	// Since is also set for AlertSoftLimit: since when the limit counts.
 	Reminder int            `json:"reminder,omitzero"`
 	Since    events.Instant `json:"since,omitzero"`
 	Time     events.Instant `json:"time"`
@@ -36,6 +37,8 @@ const (
 	AlertDeadline  = "deadline_passed"
 	AlertEffect    = "effect_failed"
 	AlertMissing   = "agent_missing"
+	// AlertSoftLimit says that a step or a task is not over at its soft limit, remind_after of its definition.
+	AlertSoftLimit = "soft_limit_passed"
 	// Of schedules: due times are too old, no task can be submitted for one, and several in a row were passed over.
 	AlertScheduleMissed  = "schedule_missed"
 	AlertScheduleFailed  = "schedule_failed"

@@ -164,6 +164,8 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return x.schedules.start(f, b.Task, b.Submission)
 	case *events.SchedulePassed:
 		return x.schedules.passed(f, b)
+	case *events.SoftLimitPassed:
+		return x.alert(t, f, Alert{Kind: AlertSoftLimit, Step: b.Step, Since: b.Since, Reason: "not over " + events.Duration(b.SoftAt.Sub(b.Since)).String() + " after it began (remind_after of its workflow)"})
 	case *events.DeadlinePassed:
 		return x.alert(t, f, Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action})
 	case *events.StepFailed:

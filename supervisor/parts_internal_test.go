@@ -41,6 +41,7 @@ var foldedBy = map[events.Name]string{
 	events.NameRequestHeld:         "",
 	events.NameRequestRefused:      "",
 	events.NameDeadlinePassed:      "outbox",
+	events.NameSoftLimitPassed:     "outbox",
 	events.NameTaskProcessed:       "outbox",
 	events.NameTaskUndone:          "outbox",
 	events.NameTaskParked:          "outbox planner",

@@ -381,30 +381,31 @@ func (p *planner) planNew(id string) (err error) {
 	return p.plan(id)
 }
 
-// agenda tells the store when the owner must look at a task next, and which of its steps wait in the queue. These
-// attempts join the queue now, because a row for a ready step no longer says when its retry was due.
-func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []events.ReadyKey) {
+// agenda tells the store when the owner must look at a task next, which of its steps wait in the queue, and what the others wait for.
+// The attempts in the queue join it now, because a row for a ready step no longer says when its retry was due.
+func (p *planner) agenda(t *events.Task) (a events.Planned) {
 	now := p.stamp()
+	a.Waits = events.CountWaits(t, now)
 	for _, m := range t.Timers() {
 		switch row := rowOf(m.Kind); {
 		case row.reads != nil:
-			due = earliest(due, m.Due)
+			a.Due = earliest(a.Due, m.Due)
 		case row.decide != nil || m.Due > now: // otherwise the step is in the queue already
-			wake = earliest(wake, m.Due)
+			a.Wake = earliest(a.Wake, m.Due)
 		}
 	}
 	plan, err := p.planGuarded(t)
 	if err != nil {
-		return due, wake, nil
+		return a
 	}
 	list := p.queued(t, plan)
 	p.dispatch.queue.push(list, now)
 	for _, r := range list {
 		if r.NotBefore <= now {
-			ready = append(ready, events.ReadyKey{Agent: r.Agent, Function: r.Function, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
+			a.Ready = append(a.Ready, events.ReadyKey{Agent: r.Agent, Function: r.Function, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}
 	}
-	return due, wake, ready
+	return a
 }
 
 // earliest returns the earlier of two instants; zero means that there is no such instant.

@@ -41,6 +41,9 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 		Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
 		Input: s.Input, Run: t.RunOf(r.Path), Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
 	}
+	if !attempted(t, r.Path, r.Operation) {
+		b.RemindAfter = s.RemindAfter
+	}
 	if s.Heartbeat > 0 {
 		b.Heartbeat, b.CapBy, b.CompleteBy = s.Heartbeat, completeBy, min(completeBy, p.stamp().Add(s.Heartbeat.Std()))
 		if at := t.Step(r.Path); at != nil {

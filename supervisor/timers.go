@@ -49,7 +49,7 @@ type timerKind struct {
 }
 
 // timerKinds are the timers of tasks. The store knows when they are due. Those without inputs to read decide nothing that a report could contradict,
-// and must not wait while the reports cannot be read. A reminder only repeats an alert; the others say that an attempt may start now. A retry or the end
+// and must not wait while the reports cannot be read. A reminder and a soft limit only alert; the others say that an attempt may start now. A retry or the end
 // of a cool-down follows an attempt that is over, and no report about that counts any more (INV7). The same holds for the attempts in doubt
 // whose quiet time ends; while an attempt of the task runs, no undo starts anyway.
 var timerKinds = []timerKind{
@@ -66,6 +66,7 @@ var timerKinds = []timerKind{
 	{kind: events.TimerQuiet},
 	{kind: events.TimerNotBefore, decide: (*timers).passNotBefore},
 	{kind: events.TimerReminder, decide: (*timers).remind},
+	{kind: events.TimerSoftLimit, decide: passSoftLimit},
 	{kind: events.TimerPermit, decide: (*timers).askAgain},
 }
 
@@ -344,6 +345,19 @@ func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {
 
 func (*timers) remind(task *events.Task, _ events.Timer) events.Body {
 	return &events.TaskReminded{Reminder: task.Reminders + 1, Since: task.ParkedAt, Reason: task.Reason}
+}
+
+// passSoftLimit says that a step or a task is not over at its soft limit. It may be over by a report that is not read yet; the alert then
+// comes for nothing.
+func passSoftLimit(_ *timers, task *events.Task, m events.Timer) events.Body {
+	if !slices.Contains(task.Timers(), m) { // another timer that was due at the same time has decided
+		return nil
+	}
+	b := &events.SoftLimitPassed{Step: m.Path, Since: task.SoftFrom, SoftAt: m.Due}
+	if m.Path != "" {
+		b.Since = task.Step(m.Path).SoftFrom
+	}
+	return b
 }
 
 func (t *timers) heldDue() (bool, error) {

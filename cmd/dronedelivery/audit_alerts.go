@@ -45,7 +45,7 @@ func readAlerts(ctx context.Context, log verify.Log, namespace string) (all []al
 // raisesAlert says whether a fact may have an alert as its effect.
 func raisesAlert(f *events.Fact) bool {
 	switch b := f.Body.(type) {
-	case *events.EffectFailed, *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed:
+	case *events.EffectFailed, *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed, *events.SoftLimitPassed:
 		return true
 	case *events.StepFailed:
 		return b.Error.Class == events.ClassPermanent

@@ -248,7 +248,7 @@ class Fire(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at permit pivot_passed deadline_passed quiet_at
+        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
         completions schedule traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -327,7 +327,7 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from"""
+        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from"""
 
     def attempted(self):
         return int(self.get("attempt", "0")) > int(self.get("earlier_attempts", "0"))
@@ -469,6 +469,7 @@ class State:
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
+            self.soft(t, body, max(time, body.get("not_before", "")))
             t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
@@ -603,6 +604,16 @@ class State:
                 w.update(start_by=body["start_by"], timed_from=time)
 
     @staticmethod
+    def soft(w, body, since):
+        if "remind_after" in body:
+            w.update(soft_at=less(since, -span(body["remind_after"])), soft_from=since)
+
+    def SoftLimitPassed(self, t, body, time):
+        w = t.step(body["step"]) if "step" in body else t
+        assert (w["soft_at"], w["soft_from"]) == (body["soft_at"], body["since"])
+        w.clear_of("soft_at", "soft_from")
+
+    @staticmethod
     def begin(t):
         if "reply_to" in t and "reply_began" not in t:
             t["reply_began"] = t["last"]
@@ -615,6 +626,7 @@ class State:
         s.update(state='"running"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output")
         self.limit(s, body, time)
+        self.soft(s, body, time)
         s.add("tries")
 
     def StepProgressed(self, t, body, time):
@@ -630,6 +642,7 @@ class State:
         s["wait"] = Wait()
         s["wait"].keep(body, "until", "within", "signals")
         s.update(state='"waiting"', started_at=time)
+        self.soft(s, body, time)
         s.clear_of("ended_at", "retry_at", "output")
 
     def StepCompleted(self, t, body, time):
@@ -899,6 +912,8 @@ class State:
                 last = max(s["complete_by"], s.get("cap_by", "0"), key=instant)
                 longest = max(longest, apart(last, s["started_at"]))
             started, beat = s.get("started_at", "0"), s.get("heartbeat", "0") != "0"
+            lasting(s, "soft_at", "soft_from", to)
+            cut(s, "soft_from", to)
             if beat:
                 lasting(s, "cap_by", "started_at", to)
             if "within" in s.get("wait", ()):
@@ -922,11 +937,15 @@ class State:
         since = "reopened_at" if t.get("reopened_at", "") > t["submitted_at"] else "submitted_at"
         if "not_before" not in t:
             lasting(t, "deadline", since, to)
+            lasting(t, "soft_at", "soft_from", to)
+            cut(t, "soft_from", to)
         elif "delay" in t:
             before = t["not_before"]
             lasting(t, "not_before", "submitted_at", to)
             if t.get("deadline", "0") != "0":
                 t["deadline"] = less(t["deadline"], apart(before, t["not_before"]))
+            if t.get("soft_at", "0") != "0":
+                t.update(soft_at=less(t["soft_at"], apart(before, t["not_before"])), soft_from=less(t["soft_from"], apart(before, t["not_before"])))
         cut(t, "submitted_at", to)
         cut(t, "reopened_at", to)
         wait = span(members(self.partition["settings"])["remind_after"])

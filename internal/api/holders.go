@@ -12,16 +12,6 @@ import (
 // namedHolders is how many tasks that hold the permits of a limit are named.
 const namedHolders = 3
 
-// withPermit adds the permit for which the task waits.
-func (s documents) withPermit(ctx context.Context, list []WaitingDocument, t *events.Task, now events.Instant) ([]WaitingDocument, error) {
-	p := t.Permit
-	if p == nil || p.State != events.PermitStateAsked {
-		return list, nil
-	}
-	who, err := s.holders(ctx, p.Limit, now)
-	return append(list, WaitingDocument{Kind: events.WaitingConcurrency, For: who, Since: p.At}), err
-}
-
 // holders says which limit a task waits for, and which tasks hold its permits: "payment/c-17: held by order-9 (parked 3h)". The limit and
 // the holders may be in partitions that are not here; what is not known is left out.
 func (s documents) holders(ctx context.Context, limit string, now events.Instant) (string, error) {

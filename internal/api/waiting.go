@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,45 +34,17 @@ func (WaitingDocument) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sc
 
 // waiting returns what the steps of a live task wait for. Running steps are left out.
 func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocument, error) {
-	if t.State.Ended() {
-		return nil, nil
-	}
 	var list []WaitingDocument
-	if t.Paused != nil {
-		list = append(list, WaitingDocument{Kind: events.WaitingPaused, For: pausedBy(t.Paused.By, t.Paused.Reason), Since: t.Paused.Since})
-	}
-	if t.State == events.TaskStateError {
-		list = append(list, WaitingDocument{Kind: events.WaitingOperator, For: t.Reason, Since: t.ParkedAt})
-	}
-	if t.NotBefore != 0 {
-		list = append(list, WaitingDocument{Kind: events.WaitingNotBefore, Since: t.SubmittedAt, Until: t.NotBefore})
-	}
-	for _, x := range t.Steps {
-		if x.Waits() {
-			list = append(list, WaitingDocument{Step: x.Path, Kind: x.Wait.For(), For: strings.Join(x.Wait.Signals, ", "), Since: x.StartedAt, Until: x.Wait.Until})
+	now := events.At(time.Now())
+	for w := range events.WaitingFor(t, now) {
+		who, err := s.waitsFor(ctx, t, w, now)
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, WaitingDocument{Step: w.Step, Kind: w.Kind, For: who, Since: w.Since, Until: w.Until})
 	}
 	if !t.Starts() {
 		return list, nil
-	}
-	now := events.At(time.Now())
-	list, err := s.withPermit(ctx, list, t, now)
-	if err != nil {
-		return nil, err
-	}
-	if undoWaits(t, now) {
-		list = append(list, WaitingDocument{Kind: events.WaitingQuiet, Until: t.QuietAt})
-	}
-	for _, x := range t.Steps {
-		switch {
-		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
-			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, x.Call(events.Undo)))
-		case x.Undo != nil || x.State != events.StepStateWaiting || x.Waits() || x.RetryAt <= now:
-		case x.Tries == 0 && x.CoolDowns > 0 && !notMade(x.Error):
-			list = append(list, WaitingDocument{Step: x.Path, Kind: events.WaitingCoolDown, Until: x.RetryAt})
-		default:
-			list = append(list, againAt(x.Path, x.RetryAt, x.Error, x.Call(events.Do)))
-		}
 	}
 	queued, err := s.tasks.Queued(ctx, t.ID)
 	if err != nil {
@@ -82,25 +53,44 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	if len(queued) == 0 {
 		return list, nil
 	}
-	offered, missing, paused := s.offers.Offered(), s.offers.Missing(), s.pauses.Paused()
+	paused := s.pauses.Paused()
+	agents := events.Availability{Offered: s.offers.Offered(), Missing: s.offers.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
 	for _, k := range queued {
-		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: k.Call().String(), Until: events.StartBy(t, k.Path, k.Operation)}
-		m := missingOf(missing, k)
-		by, held := paused[k.Agent]
+		kind, m := agents.QueuedFor(k.Call())
+		w := WaitingDocument{Step: k.Path, Kind: kind, For: k.Call().String(), Until: events.StartBy(t, k.Path, k.Operation)}
 		switch {
-		case held:
-			w.Kind, w.Since = events.WaitingPaused, by.Since
+		case kind == events.WaitingPaused:
+			by := paused[k.Agent]
+			w.Since = by.Since
 			w.For += ", paused by " + pausedBy(cmp.Or(by.By, "an operator"), by.Reason)
-		case !offered(k.Call()) && m.NoTopic != "":
-			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": it has no work topic: "+m.NoTopic
-		case !offered(k.Call()):
-			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": no live instance offers it"
-		case m.Behind:
-			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": the brokers take no requests for it"
+		case kind != events.WaitingAgent:
+		case agents.Offered(k.Call()):
+			w.Since, w.For = m.Since, w.For+": the brokers take no requests for it"
+		case m.NoTopic != "":
+			w.Since, w.For = m.Since, w.For+": it has no work topic: "+m.NoTopic
+		default:
+			w.Since, w.For = m.Since, w.For+": no live instance offers it"
 		}
 		list = append(list, w)
 	}
 	return list, nil
+}
+
+// waitsFor names what a task or a step waits for, as far as its kind leaves something to name.
+func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitReason, now events.Instant) (string, error) {
+	switch w.Kind {
+	case events.WaitingPaused:
+		return pausedBy(t.Paused.By, t.Paused.Reason), nil
+	case events.WaitingOperator:
+		return t.Reason, nil
+	case events.WaitingSignal:
+		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
+	case events.WaitingConcurrency:
+		return s.holders(ctx, t.Permit.Limit, now)
+	case events.WaitingAgent:
+		return w.Call.String() + ": its service is failing", nil
+	}
+	return "", nil
 }
 
 // pausedBy says who paused a task or an agent, and why.
@@ -109,33 +99,4 @@ func pausedBy(by, reason string) string {
 		return by + reason
 	}
 	return by + ": " + reason
-}
-
-// undoWaits says whether the undo of a task waits only for requests in doubt.
-func undoWaits(t *events.Task, now events.Instant) bool {
-	return t.State == events.TaskStateUndoing && t.QuietAt > now && !slices.ContainsFunc(t.Steps, func(x *events.Step) bool {
-		return x.State == events.StepStateRunning || x.Undo != nil && x.Undo.State == events.StepStateRunning
-	})
-}
-
-// againAt says why a step waits for its next attempt. If the agent did not make the last attempt, its service is failing.
-func againAt(step string, at events.Instant, e *events.Error, c events.Call) WaitingDocument {
-	w := WaitingDocument{Step: step, Kind: events.WaitingRetry, Until: at}
-	if notMade(e) {
-		w.Kind, w.For = events.WaitingAgent, c.String()+": its service is failing"
-	}
-	return w
-}
-
-// notMade says whether the agent did not make the attempt.
-func notMade(e *events.Error) bool { return e != nil && e.Class == events.ClassUnavailable }
-
-// missingOf returns what is known about the wait for an operation, or the zero value.
-func missingOf(missing []events.Missing, k events.ReadyKey) events.Missing {
-	for _, m := range missing {
-		if m.Call() == k.Call() {
-			return m
-		}
-	}
-	return events.Missing{}
 }

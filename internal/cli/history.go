@@ -151,6 +151,7 @@ func wait(f api.HistoryEvent) string {
 		StartBy   events.Instant `json:"start_by"`
 		NotBefore events.Instant `json:"not_before"`
 		By        string         `json:"by"`
+		Since     events.Instant `json:"since"`
 		Limit     string         `json:"limit"`
 		Repeat    bool           `json:"repeat"`
 		Run       int            `json:"run"`
@@ -178,6 +179,8 @@ func wait(f api.HistoryEvent) string {
 		return "it sleeps until " + data.Until.String()
 	case name == events.NameStepQueued:
 		return "its first attempt must start by " + data.StartBy.String()
+	case name == events.NameSoftLimitPassed:
+		return "it is not over, and its remind_after has passed since " + data.Since.String() + ": an alert was sent"
 	case name == events.NameSignalReceived && data.By != "":
 		return data.By + " sent the signal " + data.Signal
 	case name == events.NameSignalReceived:

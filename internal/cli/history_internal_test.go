@@ -44,6 +44,7 @@ func TestAHistorySaysWhatAnOperatorDecided(t *testing.T) {
 		{&events.WaitStarted{Step: "s", Signals: []string{"yes", "no"}}, "it waits for the signal yes or no"},
 		{&events.WaitStarted{Step: "s", Signals: []string{"yes"}, Until: 1000}, "it waits for the signal yes, until 1970-01-01T00:00:01.000Z"},
 		{&events.StepQueued{Step: "s", StartBy: 1000}, "its first attempt must start by 1970-01-01T00:00:01.000Z"},
+		{&events.SoftLimitPassed{Step: "s", Since: 1000, SoftAt: 2000}, "it is not over, and its remind_after has passed since 1970-01-01T00:00:01.000Z: an alert was sent"},
 		{&events.SignalReceived{Request: "q", Signal: "yes"}, "the signal yes"},
 		{&events.StepProgressed{Step: "s", Attempt: 1, Progress: []byte(`{"page":7}`)}, `it has come to {"page":7}`},
 		{&events.StepProgressed{Step: "s", Attempt: 1}, ""},

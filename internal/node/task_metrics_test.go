@@ -77,6 +77,57 @@ steps:
 	})
 }
 
+// Each kind of wait is counted for the partitions that a node owns, and a kind that nothing waits for is 0.
+func TestMetricsSayWhatStepsWaitFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		w.kinds = []string{"stock"}
+		r := prometheus.NewRegistry()
+		n := w.node(t.TempDir(), func(c *node.Config) { c.Registry = r })
+		w.apply(n, `
+workflow: w
+steps:
+  sign: {wait: {signal: approval}}
+  nap: {sleep: 1h}
+  ship: {agent: stock, retry: {attempts: 1, then: park}}
+`)
+		waiting := func() map[string]float64 {
+			families, err := r.Gather()
+			require.NoError(t, err)
+			found := map[string]float64{}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					if f.GetName() == "sagalog_steps_waiting" {
+						found[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+					}
+				}
+			}
+			return found
+		}
+		want := func(counts map[events.Waiting]float64) map[string]float64 {
+			all := map[string]float64{}
+			for _, kind := range events.Waitings() {
+				all[string(kind)] = counts[kind]
+			}
+			return all
+		}
+		w.urge(0, ids("t", 6)...)
+		<-time.After(5 * time.Second)
+		require.Equal(t, want(map[events.Waiting]float64{events.WaitingSignal: 6, events.WaitingSleep: 6, events.WaitingAgent: 6}), waiting())
+		_, err := n.Pauses().PauseAgent(t.Context(), events.AgentPause{Agent: "stock", Paused: true})
+		require.NoError(t, err)
+		<-time.After(time.Second)
+		require.Equal(t, want(map[events.Waiting]float64{events.WaitingSignal: 6, events.WaitingSleep: 6, events.WaitingPaused: 6}), waiting())
+		_, err = n.Pauses().PauseAgent(t.Context(), events.AgentPause{Agent: "stock"})
+		require.NoError(t, err)
+		w.hire(func(context.Context, agent.Attempt) error { return errRefused })
+		<-time.After(time.Minute)
+		require.Equal(t, want(map[events.Waiting]float64{events.WaitingSignal: 6, events.WaitingSleep: 6, events.WaitingOperator: 6}), waiting())
+		require.NoError(t, n.stop())
+		require.Equal(t, want(nil), waiting(), "a node counts only what it owns")
+	})
+}
+
 // Names come from outside, so their number is bounded. The rest is counted as _other, so no sum over all names lacks anything.
 func TestMetricsBoundTheirNames(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()

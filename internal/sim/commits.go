@@ -70,7 +70,7 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		p.w.fail("INV5: %s/%d commits task %q, %s, from which facts still follow: %+v %v", s.node.name, p.id, t.ID, t.State, plan, err)
 		return
 	}
-	now := max(s.owner.Status().Time, p.state.Partition.Time)
+	now := p.saysWhy(s, t, &k)
 	overdue := t.Deadline != 0 && !t.DeadlinePassed && !t.Irrevocable() && t.Deadline <= now
 	for _, r := range plan.Ready {
 		if overdue && r.Operation == events.Do {
@@ -104,6 +104,9 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		if m.Kind == events.TimerStartBy {
 			wakes(m.Due, "the start limit of its step "+m.Path)
 		}
+		if m.Kind == events.TimerSoftLimit && (k.Wake == 0 || k.Wake > m.Due) {
+			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at the soft limit of %q", s.node.name, p.id, t.ID, m.Path)
+		}
 	}
 	for _, x := range t.Steps {
 		if x.State == events.StepStateRunning {
@@ -113,6 +116,17 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 			wakes(x.Undo.CompleteBy, "the undo of its step "+x.Path)
 		}
 	}
+}
+
+// saysWhy checks that the keys of a committed task say why it does not go on, unless an attempt runs or its time is over, which a timer
+// judges (INV10). It returns the time of the commit.
+func (p *partition) saysWhy(s *slot, t *events.Task, k *events.Keys) (now events.Instant) {
+	now = max(s.owner.Status().Time, p.state.Partition.Time)
+	if running, _ := t.RunningStep(); running != nil || len(k.Ready) > 0 || len(k.Waits) > 0 || k.Due != 0 && k.Due <= now {
+		return now
+	}
+	p.w.fail("INV10: %s/%d commits task %q, %s, and its keys do not say what it waits for: %+v at %s", s.node.name, p.id, t.ID, t.State, *k, now)
+	return now
 }
 
 // readsItsWrites checks that a store that has passed a submission can answer a read of it, as the API's token promises.

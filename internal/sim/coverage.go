@@ -139,6 +139,8 @@ const (
 	sawLimitAskedTwice
 	sawParked
 	sawReminded
+	sawSoftTask
+	sawSoftStep
 	sawPanicInput
 	sawPanicTask
 	sawLethal
@@ -411,6 +413,8 @@ var named = [situations]struct {
 	sawLimitResumed:       {name: "a limit for which tasks wait goes on", rare: true},
 	sawLimitAskedTwice:    {name: "a request about a limit changes nothing", rare: true},
 	sawParked:             {name: "a task is parked"},
+	sawSoftTask:           {name: "the soft limit of a task passes"},
+	sawSoftStep:           {name: "the soft limit of a step passes"},
 	sawReminded:           {name: "the alert of a parked task is repeated"},
 	sawPanicInput:         {name: "an input makes deciding panic"},
 	sawPanicTask:          {name: "a task makes deciding panic"},

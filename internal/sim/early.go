@@ -46,6 +46,9 @@ func (a *sagas) correctsEarly(g *saga, to events.Instant) {
 	if g.deadline != 0 {
 		g.deadline = g.deadline.Add(g.early.until.Sub(was))
 	}
+	if by := g.early.until.Sub(was); g.soft.at != 0 {
+		g.soft = sagaSoft{g.soft.at.Add(by), g.soft.from.Add(by)}
+	}
 }
 
 // seeEarly counts what happens to tasks that wait for their time.

@@ -156,7 +156,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		return []string{events.EffectDeadLetter}
 	case *events.InputForwarded:
 		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed, *events.PermitBlocked:
+	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed, *events.PermitBlocked, *events.SoftLimitPassed:
 		return []string{events.EffectAlert}
 	case *events.SchedulePassed:
 		if b.Why == events.PassedMissed || b.Why == events.PassedFailed || b.Why == events.PassedOverlap && b.InRow == events.ScheduleBlockedAfter {

@@ -35,6 +35,7 @@ type saga struct {
 	datedAt, toldAt events.Instant
 	reminders       int
 	early           early
+	soft            sagaSoft
 	// parkDue says that a verdict asks for an operator, for the step parkStep.
 	parkDue  bool
 	parkStep string
@@ -96,10 +97,12 @@ type sagaStep struct {
 	epoch events.Epoch
 	// wait is nil unless it waits, and nobody does it.
 	wait *sagaWait
+	soft sagaSoft
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
 	g := &saga{run: 1, def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
+	g.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i], run: 1}
@@ -198,6 +201,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return g.answers(f, body)
 	case *events.NotBeforePassed, *events.DeadlinePassed:
 		return a.passes(g, f)
+	case *events.SoftLimitPassed:
+		return a.passesSoft(g, f, b)
 	case *events.TaskProcessed:
 		return cmp.Or(g.releases(b.Release), g.ends(b))
 	case *events.TaskUndone:
@@ -266,7 +271,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	if why := s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier); why != "" {
+	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier), s.beginsSoft(f, b.RemindAfter)); why != "" {
 		return why
 	}
 	if b.Heartbeat > 0 && !bytes.Equal(b.Progress, s.progress) {

@@ -124,7 +124,7 @@ func (s *Store) applyTask(r *events.TaskRow) error {
 
 func sameKeys(a, b *events.Keys) bool {
 	return a.State == b.State && a.Workflow == b.Workflow && a.SubmittedAt == b.SubmittedAt && a.EndedAt == b.EndedAt &&
-		a.Due == b.Due && a.Wake == b.Wake && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready)
+		a.Due == b.Due && a.Wake == b.Wake && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready) && slices.Equal(a.Waits, b.Waits)
 }
 
 // full adds up the hashes of everything stored.

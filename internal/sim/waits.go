@@ -44,6 +44,9 @@ func (a *sagas) waits(g *saga, f *events.Fact, b *events.WaitStarted) string {
 	if b.Within != s.within(g) || !slices.Equal(b.Signals, signalsOf(s.def)) || b.Within > 0 && b.Until != f.Time.Add(b.Within.Std()) {
 		return "a step waits for another time than its workflow says"
 	}
+	if why := s.beginsSoft(f, b.RemindAfter); why != "" {
+		return why
+	}
 	s.failed, s.output = false, nil
 	s.wait = &sagaWait{f.Time, b.Until, b.Within, f.Epoch, b.Signals}
 	return ""

@@ -46,7 +46,7 @@ output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 workflow: one
 defaults: {complete_within: 3s, retry: {attempts: 3, backoff: 50ms, then: undo}}
 steps:
-  only: {agent: beta, retry: {within: 10s}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  only: {agent: beta, retry: {within: 10s}, remind_after: 1500ms, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 output: "${ steps.only.output }"
 `, `
 workflow: late
@@ -66,10 +66,11 @@ steps:
   m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 `, `
 workflow: ask
+remind_after: 5s
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  w: {needs: [a], wait: {signal: [go, stop], schema: {type: object}}, complete_within: 4s, fail_if: "${ output.signal == 'stop' }"}
+  w: {needs: [a], wait: {signal: [go, stop], schema: {type: object}}, complete_within: 4s, remind_after: 2s, fail_if: "${ output.signal == 'stop' }"}
   v: {needs: [a], wait: {signal: go, schema: {type: object}}, complete_within: 3s, on_timeout: continue}
   b: {needs: [w, v], agent: beta}
 `, `

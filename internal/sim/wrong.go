@@ -98,6 +98,7 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 		if s.wait.corrects(to) {
 			a.w.saw(sawCorrectedSleep)
 		}
+		s.soft.corrects(to)
 		for _, x := range []*sagaTimes{&s.sagaTimes, &s.back} {
 			x.completeBy = moved(x.completeBy, x.startedAt, to)
 			if x.notBefore <= g.toldAt { // it was due
@@ -114,6 +115,7 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 	g.quiet = min(g.quiet, to.Add(longest+a.w.cfg.Settings.Grace.Std()))
 	if g.early.until == 0 {
 		g.deadline = moved(g.deadline, g.datedAt, to)
+		g.soft.corrects(to)
 	} else {
 		a.correctsEarly(g, to)
 	}

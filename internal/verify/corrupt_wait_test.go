@@ -31,6 +31,27 @@ var waitCorruptions = []corruption{
 		f.alter("step", "charge")
 		return f.place()
 	}},
+	{"a soft limit passes before its time", verify.CheckAttempts, "soft_limit", false, func(h *harmed) string {
+		f := h.fact(events.NameSoftLimitPassed, "sig-")
+		set(f.Record, events.HeaderTime, f.text("since"))
+		return f.place()
+	}},
+	{"a soft limit passes of a task that has none", verify.CheckAttempts, "soft_limit", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		return h.forge(into, events.NameSoftLimitPassed, string(f.Key), &events.SoftLimitPassed{Since: 1, SoftAt: 2}).place()
+	}},
+	{"a soft limit passes of a step that has begun to wait with another", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameSoftLimitPassed, "sig-")
+		w := h.one(topicEvents, func(x found) bool {
+			return nameOf(*x.Record) == events.NameWaitStarted && string(x.Key) == string(f.Key) && x.text("step") == f.text("step") && h.accepted(x)
+		})
+		w.alter("remind_after", "8760h0m0s")
+		return w.place()
+	}},
+	{"a soft limit passes of a step that is over", verify.CheckAttempts, "soft_limit_over", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		return h.forge(into, events.NameSoftLimitPassed, string(f.Key), &events.SoftLimitPassed{Step: "reserve", Since: 1, SoftAt: 2}).place()
+	}},
 	{"the time of a task comes early", verify.CheckAttempts, "not_before", false, func(h *harmed) string {
 		f := h.fact(events.NameNotBeforePassed, "ok-")
 		f.alter("not_before", longAfter(f))

@@ -10,6 +10,7 @@ import (
 // definition is the part of a workflow's definition that the model needs.
 type definition struct {
 	Steps       []stepRule       `json:"steps"`
+	RemindAfter events.Duration  `json:"remind_after"`
 	Concurrency *concurrencyRule `json:"concurrency"`
 }
 
@@ -33,6 +34,7 @@ type stepRule struct {
 	// OnTimeout is "" if the definition leaves it out.
 	OnTimeout   string          `json:"on_timeout"`
 	StartWithin events.Duration `json:"start_within"`
+	RemindAfter events.Duration `json:"remind_after"`
 	Retry       retryRule       `json:"retry"`
 	Pivot       bool            `json:"pivot"`
 	// Heartbeat is zero if the step has none.

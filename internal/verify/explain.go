@@ -58,7 +58,7 @@ func (p *partition) explainEnd() {
 		say("it is %s: an attempt of step %s runs until %s", s.state(), m.step, m.since)
 	case string(events.WaitingNotBefore):
 		say("it is pending: it waits until %s for %s", m.since, events.WaitingNotBefore.Says())
-	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingQuiet), string(events.WaitingSleep), string(events.WaitingSignal):
+	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingAgent), string(events.WaitingQuiet), string(events.WaitingSleep), string(events.WaitingSignal):
 		say("it is %s: step %s waits until %s for %s", s.state(), m.step, m.since, events.Waiting(m.kind).Says())
 	case "ready":
 		say("it is %s: step %s is ready since %s", s.state(), m.step, m.since)

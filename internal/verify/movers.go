@@ -10,7 +10,7 @@ import (
 // mover describes what will move a live task.
 type mover struct {
 	// kind is running, ready, due (a fact follows at once from the state), none, or what the task waits for: operator, paused, retry,
-	// cool_down, quiet, not_before, sleep, signal or concurrency.
+	// cool_down, agent (its service is failing), quiet, not_before, sleep, signal or concurrency.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -38,7 +38,7 @@ func (s *story) next() mover {
 			case w.running && (run == nil || w.completeBy < run.since):
 				run = &mover{kind: "running", step: st.id, since: w.completeBy}
 			case w.waiting && (w == &st.undo) == s.back && (wait == nil || wait.since == 0 || w.retryAt < wait.since):
-				wait = &mover{kind: string(w.waitsFor()), step: st.id, since: w.retryAt}
+				wait = &mover{kind: string(w.waitsFor), step: st.id, since: w.retryAt}
 			}
 		}
 	}
@@ -60,12 +60,22 @@ func (s *story) next() mover {
 	return s.nextStep()
 }
 
-// waitsFor says why the next attempt waits.
-func (w *work) waitsFor() events.Waiting {
-	if w.coolDown {
-		return events.WaitingCoolDown
+// failure returns the error of the attempt that a fact ends; nil if it timed out.
+func failure(body events.Body) *events.Error {
+	switch b := body.(type) {
+	case *events.StepFailed:
+		return &b.Error
+	case *events.CompensationFailed:
+		return &b.Error
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			return &b.Failed.Error
+		}
+		if b.CompensationFailed != nil {
+			return &b.CompensationFailed.Error
+		}
 	}
-	return events.WaitingRetry
+	return nil
 }
 
 func (s *story) nextUndo() mover {

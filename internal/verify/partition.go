@@ -333,10 +333,14 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}}
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
+	s.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
 	p.live[f.Task] = s
 	s.permit = newPermit(b)
 	if c := def.Concurrency; s.permit != nil && (c == nil || c.Max != s.permit.Max || c.Parked != string(s.permit.Parked)) {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the limit %s of %d, which differs from its definition", s.permit.Limit, s.permit.Max)
+	}
+	if b.RemindAfter != def.RemindAfter {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the soft limit %s, and its definition says %s", b.RemindAfter, def.RemindAfter)
 	}
 	if in, _, _, ok := f.Cause.Input(); !ok || in != events.Submissions {
 		wrong(CheckInputs, "cause", "the task is accepted because of %q, which is not a submission", f.Cause)

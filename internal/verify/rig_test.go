@@ -64,7 +64,7 @@ const approval = `
 workflow: approval
 steps:
   first: {wait: {signal: [yes, no]}, complete_within: 1m}
-  second: {needs: [first], wait: {signal: [yes, no]}, complete_within: 300ms, on_timeout: continue}
+  second: {needs: [first], wait: {signal: [yes, no]}, complete_within: 300ms, on_timeout: continue, remind_after: 100ms}
   charge: {needs: [second], agent: bank, with: {id: "${ task.id }"}}
 `
 
@@ -421,7 +421,7 @@ func play(t *testing.T) *recorded {
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

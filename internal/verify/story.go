@@ -20,6 +20,7 @@ type story struct {
 	submittedAt events.Instant
 	deadline    events.Instant
 	early       early
+	soft        soft
 	expired     bool
 	back        bool // it turned back: undoing
 	parked      bool
@@ -50,8 +51,8 @@ type work struct {
 	attempts, earlier     int // in all runs, and before this one
 	running               bool
 	waiting               bool
-	coolDown              bool  // it waits after its attempts were used up
-	started               int64 // offset of the running attempt's start
+	waitsFor              events.Waiting // for what it waits until retryAt
+	started               int64          // offset of the running attempt's start
 	position              events.Position
 	startedAt, completeBy events.Instant
 	heartbeat             events.Duration // zero if the running attempt need not show progress
@@ -75,6 +76,7 @@ type step struct {
 	left            bool // an operator skipped its undo
 	failed          bool
 	wait            *wait // nil unless it waits, and nobody does it
+	soft            soft
 	completion      int
 	// doneAt and undoneAt are when an agent reported that it did or undid it; zero if it waited, or an operator decided.
 	doneAt, undoneAt events.Instant
@@ -216,6 +218,8 @@ func (t *telling) tell() {
 		t.answered()
 	case *events.NotBeforePassed:
 		begins(t, b)
+	case *events.SoftLimitPassed:
+		softPassed(t, b)
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
@@ -314,6 +318,7 @@ func (t *telling) started(b *events.StepStarted) {
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})
 	mustBeat(t, st, r, b)
+	beginSoft(t, st, b.RemindAfter)
 }
 
 func (s *story) state() string {
@@ -403,7 +408,7 @@ func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting, st.queued, st.wait = true, false, false, nil
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
-		st.do.coolDown = v.Action == events.ActionCoolDown
+		st.do.waitsFor = events.WaitingAgain(failure(t.fact.Body), v.Action == events.ActionCoolDown)
 		st.do.waiting, st.do.retryAt, st.do.askedAt, st.failed = true, v.At, t.fact.Time, false
 		if v.At == 0 {
 			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")
@@ -459,10 +464,10 @@ func (t *telling) reopened(b *events.TaskReopened) {
 		case st == nil:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
 		case st.undoFailed || st.undo.waiting:
-			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
+			st.undoFailed, st.undo.waiting, st.undo.waitsFor, st.undo.retryAt, st.undo.askedAt = false, true, events.WaitingRetry, t.fact.Time, t.fact.Time
 			st.undo.startBy, st.undo.timedFrom = 0, 0
 		case (st.failed || st.do.waiting || st.queued) && st.wait == nil && !t.back:
-			st.failed, st.do.waiting, st.do.retryAt, st.do.askedAt = false, true, t.fact.Time, t.fact.Time
+			st.failed, st.do.waiting, st.do.waitsFor, st.do.retryAt, st.do.askedAt = false, true, events.WaitingRetry, t.fact.Time, t.fact.Time
 			st.do.startBy, st.do.timedFrom, st.queued = 0, 0, false
 		default:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")

@@ -63,6 +63,8 @@ func (t *telling) corrected(to, last events.Instant) {
 			lasting(&w.until, w.since)
 			w.since = min(w.since, to)
 		}
+		lasting(&st.soft.at, st.soft.from)
+		st.soft.from = min(st.soft.from, to)
 		for _, w := range []*work{&st.do, &st.undo} {
 			lasting(&w.completeBy, w.startedAt)
 			if w.retryAt <= last { // it was due
@@ -77,10 +79,15 @@ func (t *telling) corrected(to, last events.Instant) {
 	t.quiet = min(t.quiet, to.Add(longest))
 	if before := t.early.until; before == 0 {
 		lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
+		lasting(&t.soft.at, t.soft.from)
+		t.soft.from = min(t.soft.from, to)
 	} else if t.early.within > 0 {
 		lasting(&t.early.until, t.submittedAt)
 		if t.deadline != 0 {
 			t.deadline = t.deadline.Add(t.early.until.Sub(before))
+		}
+		if moved := t.early.until.Sub(before); t.soft.at != 0 {
+			t.soft = soft{t.soft.at.Add(moved), t.soft.from.Add(moved)}
 		}
 	}
 	if wait := t.partition.settings.remind; wait > 0 {

@@ -73,6 +73,7 @@ func (t *telling) undoVerdict(st *step, v events.Verdict) {
 	st.undo.waiting = false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
+		st.undo.waitsFor = events.WaitingAgain(failure(t.fact.Body), false)
 		st.undo.waiting, st.undo.retryAt, st.undo.askedAt = true, v.At, t.fact.Time
 	default:
 		st.undoFailed = true

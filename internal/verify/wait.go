@@ -52,6 +52,7 @@ func beginWait(t *telling, b *events.WaitStarted) {
 	}
 	st.failed, st.do.waiting = false, false
 	st.wait = &wait{since: t.fact.Time, until: b.Until, within: b.Within, signals: b.Signals}
+	beginSoft(t, st, b.RemindAfter)
 }
 
 // waits returns the duration that the definition of the step gives; false if it gives none.

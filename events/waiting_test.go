@@ -1,0 +1,132 @@
+package events_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
+	t.Parallel()
+	const now, later = testStart, testStart + 1000
+	unavailable := &events.Error{Class: events.ClassUnavailable}
+	for name, c := range map[string]struct {
+		task events.Task
+		want []events.WaitReason
+	}{
+		"it has ended": {events.Task{State: events.TaskStateProcessed, NotBefore: later}, nil},
+		"a running attempt": {
+			events.Task{State: events.TaskStateProcessing, Steps: []*events.Step{{Path: "a", State: events.StepStateRunning}}}, nil,
+		},
+		"a retry, a cool-down and a failing service": {
+			events.Task{State: events.TaskStateProcessing, Steps: []*events.Step{
+				{Path: "a", Agent: "x", State: events.StepStateWaiting, Tries: 1, RetryAt: later},
+				{Path: "b", Agent: "x", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later},
+				{Path: "c", Agent: "x", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later, Error: unavailable},
+				{Path: "d", Agent: "x", State: events.StepStateWaiting, Tries: 1, RetryAt: now},
+			}},
+			[]events.WaitReason{
+				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
+				{Step: "b", Kind: events.WaitingCoolDown, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
+				{Step: "c", Kind: events.WaitingAgent, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
+			},
+		},
+		"a signal and a sleep go on while the task is paused, a retry does not": {
+			events.Task{State: events.TaskStateProcessing, Paused: &events.Paused{Since: now}, Steps: []*events.Step{
+				{Path: "a", State: events.StepStateWaiting, StartedAt: 5, Wait: &events.Wait{Signals: []string{"s"}}},
+				{Path: "b", State: events.StepStateWaiting, StartedAt: 6, Wait: &events.Wait{Until: later}},
+				{Path: "c", State: events.StepStateWaiting, Tries: 1, RetryAt: later},
+			}},
+			[]events.WaitReason{
+				{Kind: events.WaitingPaused, Since: now},
+				{Step: "a", Kind: events.WaitingSignal, Since: 5},
+				{Step: "b", Kind: events.WaitingSleep, Since: 6, Until: later},
+			},
+		},
+		"parked": {events.Task{State: events.TaskStateError, ParkedAt: 7}, []events.WaitReason{{Kind: events.WaitingOperator, Since: 7}}},
+		"early": {
+			events.Task{State: events.TaskStatePending, SubmittedAt: 8, NotBefore: later}, []events.WaitReason{{Kind: events.WaitingNotBefore, Since: 8, Until: later}},
+		},
+		"a permit": {
+			events.Task{State: events.TaskStatePending, Permit: &events.TaskPermit{State: events.PermitStateAsked, At: 9}},
+			[]events.WaitReason{{Kind: events.WaitingConcurrency, Since: 9}},
+		},
+		"a request in doubt, and the retry of an undo": {
+			events.Task{State: events.TaskStateUndoing, QuietAt: later, Steps: []*events.Step{
+				{Path: "a", State: events.StepStateUndoing, Undo: &events.UndoState{State: events.StepStateWaiting, Agent: "y", RetryAt: later}},
+			}},
+			[]events.WaitReason{
+				{Kind: events.WaitingQuiet, Until: later},
+				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "y", Operation: events.Undo}, Until: later},
+			},
+		},
+		"an attempt that runs ends before the quiet time counts": {
+			events.Task{State: events.TaskStateUndoing, QuietAt: later, Steps: []*events.Step{{Path: "a", State: events.StepStateRunning}}}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := slices.Collect(events.WaitingFor(&c.task, now))
+			require.Equal(t, c.want, got)
+			sum := 0
+			for _, n := range events.CountWaits(&c.task, now) {
+				sum += n.N
+			}
+			require.Len(t, got, sum)
+			for range events.WaitingFor(&c.task, now) {
+				break // whoever has seen enough may leave
+			}
+		})
+	}
+}
+
+func TestWaitsAreCountedByKind(t *testing.T) {
+	t.Parallel()
+	task := events.Task{State: events.TaskStateProcessing}
+	for _, w := range []*events.Wait{{Signals: []string{"s"}}, {Until: 1}, {Signals: []string{"r"}}} {
+		task.Steps = append(task.Steps, &events.Step{State: events.StepStateWaiting, Wait: w})
+	}
+	require.Equal(t, []events.WaitCount{{Kind: events.WaitingSignal, N: 2}, {Kind: events.WaitingSleep, N: 1}}, events.CountWaits(&task, testStart))
+}
+
+func TestAQueuedStepWaitsForWhatItsAgentLacks(t *testing.T) {
+	t.Parallel()
+	agents := events.Availability{
+		Offered: func(c events.Call) bool { return c.Agent != "gone" && c.Operation == events.Do && c.Function != "none" },
+		Paused:  func(agent string) bool { return agent == "held" },
+		Missing: []events.Missing{{Agent: "slow", Operation: events.Do, Since: 5, Behind: true}, {Agent: "gone", Operation: events.Do, Since: 6}},
+	}
+	for _, c := range []struct {
+		call  events.Call
+		want  events.Waiting
+		since events.Instant
+	}{
+		{events.Call{Agent: "busy", Operation: events.Do}, events.WaitingCapacity, 0},
+		{events.Call{Agent: "busy", Function: "none", Operation: events.Do}, events.WaitingAgent, 0},
+		{events.Call{Agent: "busy", Operation: events.Undo}, events.WaitingAgent, 0},
+		{events.Call{Agent: "gone", Operation: events.Do}, events.WaitingAgent, 6},
+		{events.Call{Agent: "slow", Operation: events.Do}, events.WaitingAgent, 5},
+		{events.Call{Agent: "held", Operation: events.Do}, events.WaitingPaused, 0},
+	} {
+		kind, missing := agents.QueuedFor(c.call)
+		require.Equal(t, c.want, kind, c.call)
+		require.Equal(t, c.since, missing.Since)
+	}
+}
+
+func BenchmarkCountWaits(b *testing.B) {
+	task := events.Task{State: events.TaskStateProcessing}
+	for range 3 {
+		task.Steps = append(task.Steps, &events.Step{State: events.StepStateCompleted})
+	}
+	task.Steps = append(task.Steps, &events.Step{State: events.StepStateRunning})
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := events.CountWaits(&task, testStart); n != nil {
+			b.Fatal(n)
+		}
+	}
+}

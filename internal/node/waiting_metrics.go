@@ -1,0 +1,49 @@
+package node
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// waitingMetrics counts the steps and tasks of this node's partitions that wait, by what they wait for. The store counts them as it
+// commits, so a scrape reads no task.
+type waitingMetrics struct {
+	owners *owners
+	ns     *namespace
+	store  *projector.Store
+	offers offersView
+
+	waiting *prometheus.Desc
+}
+
+func newWaitingMetrics(n *Node) *waitingMetrics {
+	return &waitingMetrics{
+		owners: n.owners, ns: n.ns, store: n.store.Store, offers: offersView{n.liveness, n.ns.partitions},
+		waiting: prometheus.NewDesc("sagalog_steps_waiting", "Steps of the partitions that this node owns that wait, by what they wait for (the kinds of waiting_for in the API); "+
+			"a task that waits as a whole counts as one. Those of a partition that was just taken over are counted once its owner has planned them.", []string{"waiting_for"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *waitingMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.waiting }
+
+// Collect implements prometheus.Collector.
+func (m *waitingMetrics) Collect(ch chan<- prometheus.Metric) {
+	paused := m.ns.catalog.Paused()
+	agents := events.Availability{Offered: m.offers.Offered(), Missing: m.offers.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
+	counts := map[events.Waiting]int64{}
+	for _, p := range m.owners.owned() {
+		partition := m.store.Partition(p)
+		for kind, n := range partition.Waits() {
+			counts[kind] += n
+		}
+		for _, q := range partition.QueueLengths() {
+			kind, _ := agents.QueuedFor(q.Call)
+			counts[kind] += q.Steps
+		}
+	}
+	for _, kind := range events.Waitings() {
+		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(counts[kind]), string(kind))
+	}
+}
