@@ -1,6 +1,9 @@
 package events
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Call is what an attempt asks of an agent: to do or to undo one of its operations.
 type Call struct {
@@ -68,6 +71,23 @@ func (s *Step) Call(op Operation) Call {
 		return Call{s.Undo.Agent, s.Undo.Function, op}
 	}
 	return Call{s.Agent, s.Function, op}
+}
+
+// Offers says whether an instance offers what a call asks of its agent. An instance that lists no operations of an agent offers those without
+// a name. None of more than MaxFunctions counts.
+func (p *Presence) Offers(c Call) bool {
+	named := p.Functions[c.Agent]
+	if c.Function != "" {
+		return len(named) <= MaxFunctions && slices.Contains(named[c.Function], c.Operation)
+	}
+	list, says := p.Operations[c.Agent]
+	return !says && len(named) == 0 || slices.Contains(list, c.Operation)
+}
+
+// Takes says whether a live instance offers what a call asks, and accepts work of its agent. One whose breaker is open accepts an attempt that
+// tests its service.
+func (p *Presence) Takes(c Call) bool {
+	return p.Kind == PresenceAgent && (p.Capacity[c.Agent] > 0 || p.Health[c.Agent] == Unhealthy) && p.Offers(c)
 }
 
 // Queue names the queue in which a store keeps what waits for an operation of an agent: the agent or, for an operation with a name,

@@ -50,7 +50,7 @@ func End(t *Task, b Body) {
 }
 
 // TaskEndOf returns what the schedule of a task learns from a fact that ends the task. Nothing else is needed for that: the task may be
-// forgotten before its schedule has learned it.
+// forgotten before its schedule learns it.
 func TaskEndOf(f *Fact) (end TaskEnd, ok bool) {
 	end.Task = f.Task
 	switch b := f.Body.(type) {

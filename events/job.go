@@ -41,6 +41,12 @@ type JobFilter struct {
 	// Since (inclusive) and Until (exclusive) bound the time of submission: an instant, or a duration before the job was opened.
 	Since string `json:"since,omitempty"`
 	Until string `json:"until,omitempty"`
+	// Schedule, FailedStep and ErrorCode are those of a TaskMatch. OlderThan is until when a task must have changed last: an instant, or a duration before the
+	// job was opened.
+	Schedule   string `json:"schedule,omitempty"`
+	FailedStep string `json:"failed_step,omitempty"`
+	ErrorCode  string `json:"error_code,omitempty"`
+	OlderThan  string `json:"older_than,omitempty"`
 }
 
 // The limits of a job.
@@ -119,7 +125,8 @@ func CheckJobID(id string) error {
 
 // Empty says that the filter names nothing.
 func (f *JobFilter) Empty() bool {
-	return len(f.State) == 0 && f.Workflow == "" && len(f.Label) == 0 && f.Since == "" && f.Until == ""
+	return len(f.State) == 0 && f.Workflow == "" && len(f.Label) == 0 && f.Since == "" && f.Until == "" &&
+		f.FailedStep == "" && f.ErrorCode == "" && f.OlderThan == "" && f.Schedule == ""
 }
 
 // Labels returns the labels by key.
@@ -163,9 +170,15 @@ func windowEnd(text string, opened Instant) (Instant, error) {
 	return 0, errors.New("is neither an instant such as 2026-11-21T14:00:00Z nor a duration such as 24h")
 }
 
-// Matches says whether a task has one of the states of the filter; its other members never change.
-func (f *JobFilter) Matches(state TaskState) bool {
-	return len(f.State) == 0 || slices.Contains(f.State, state)
+// Match returns what the filter says about the steps and the last change of a task, for a job that was opened at the given instant.
+func (f *JobFilter) Match(opened Instant) (TaskMatch, error) {
+	by, err := windowEnd(f.OlderThan, opened)
+	return TaskMatch{Schedule: f.Schedule, FailedStep: f.FailedStep, ErrorCode: f.ErrorCode, ChangedBy: by}, err
+}
+
+// Matches says whether a task has one of the states of the filter, and fits the match. The other members of the filter are about what never changes.
+func (f *JobFilter) Matches(t *Task, m TaskMatch) bool {
+	return (len(f.State) == 0 || slices.Contains(f.State, t.State)) && m.Fits(t)
 }
 
 // ratePeriods are the units of a rate.

@@ -104,11 +104,11 @@ type Start struct {
 	Heartbeat Duration
 	// RemindAfter is the soft limit of the step, which the first attempt begins; zero if it has none.
 	RemindAfter Duration
-	Input     json.RawMessage
-	Output    json.RawMessage
-	Condition *bool
-	Pivot     bool
-	Undoable  bool
+	Input       json.RawMessage
+	Output      json.RawMessage
+	Condition   *bool
+	Pivot       bool
+	Undoable    bool
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

@@ -85,6 +85,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	findings = append(findings, local.log(ctx, cluster)...)
 	findings = append(findings, local.level(ctx, cluster)...)
 	findings = append(findings, local.unnamed(ctx, cluster)...)
+	findings = append(findings, local.unserved(ctx, cluster)...)
 	return append(findings, local.findings...), ctx.Err()
 }
 

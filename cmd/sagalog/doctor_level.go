@@ -34,15 +34,15 @@ func (l *localCheck) level(ctx context.Context, cluster *kafka.Cluster) []doctor
 	if err != nil {
 		return nil
 	}
-	nodes, err := l.heard(ctx, cluster, topics.Presence())
+	live, err := l.heard(ctx, cluster, topics.Presence())
 	if err != nil {
 		return nil
 	}
-	return []doctor.Finding{levelFinding(catalog.Settings().Level, events.FormatVersion, nodes)}
+	return []doctor.Finding{levelFinding(catalog.Settings().Level, events.FormatVersion, nodesOf(live))}
 }
 
-// heard returns the heartbeats of the nodes that are alive.
-func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic string) (nodes []events.Presence, err error) {
+// heard returns the heartbeats of the nodes and of the instances of agents that are alive.
+func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic string) (live []events.Presence, err error) {
 	of := kafka.Partitions{topic: {0}}
 	starts, err := cluster.StartOffsets(ctx, of)
 	if err != nil {
@@ -55,18 +55,18 @@ func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic st
 	latest := map[string]events.Presence{}
 	err = cluster.ReadRange(ctx, topic, 0, max(starts[topic][0], ends[topic][0]-presenceTail), ends[topic][0], func(r events.Record) error {
 		delete(latest, string(r.Key))
-		if b, err := events.DecodePresence(&r); err == nil && b.Kind == events.PresenceNode && b.SeenAt != 0 { // a goodbye has no time
+		if b, err := events.DecodePresence(&r); err == nil && b.SeenAt != 0 { // a goodbye has no time
 			latest[string(r.Key)] = b
 		}
 		return nil
 	})
 	for _, b := range latest {
 		if l.now().Sub(b.SeenAt.Time()) <= heardWithin {
-			nodes = append(nodes, b)
+			live = append(live, b)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b events.Presence) int { return strings.Compare(a.Instance, b.Instance) })
-	return nodes, err
+	slices.SortFunc(live, func(a, b events.Presence) int { return strings.Compare(a.Instance, b.Instance) })
+	return live, err
 }
 
 // levelFinding judges the level of a namespace by the highest level that this build understands, and by those of the live nodes.

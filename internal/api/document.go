@@ -27,7 +27,8 @@ type TaskDocument struct {
 	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
 	NotBefore   events.Instant `json:"not_before,omitzero" format:"date-time" doc:"Nothing of the task starts before this instant; absent once it has come"`
 
-	Paused *events.Paused `json:"paused,omitempty" doc:"Who paused the task, since when, and why"`
+	Schedule string         `json:"schedule,omitempty" doc:"The schedule that started the task"`
+	Paused   *events.Paused `json:"paused,omitempty" doc:"Who paused the task, since when, and why"`
 
 	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
@@ -125,7 +126,7 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
-		FailureCount: t.FailureCount, Reason: t.Reason, Paused: t.Paused,
+		FailureCount: t.FailureCount, Reason: t.Reason, Paused: t.Paused, Schedule: t.Schedule,
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))

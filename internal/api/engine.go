@@ -69,6 +69,8 @@ type Query struct {
 	Labels map[string]string
 	// Since and Until bound submitted_at: Since <= t < Until.
 	Since, Until events.Instant
+	// Match selects tasks by their steps and their last change.
+	Match events.TaskMatch
 	// Partitions are the partitions whose tasks are listed; none means all.
 	Partitions []int32
 	// Fields are the members of the documents to return; none means all.

@@ -140,22 +140,20 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 		return nil
 	}
 	before := len(r.faults)
-	known := []string{"all", "state", "workflow", "label", "since", "until"}
+	texts := map[string]*string{
+		"workflow": &f.Workflow, "since": &f.Since, "until": &f.Until, "schedule": &f.Schedule, "failed_step": &f.FailedStep, "error_code": &f.ErrorCode,
+		"older_than": &f.OlderThan,
+	}
+	known := []string{"all", "state", "workflow", "label", "since", "until", "schedule", "failed_step", "error_code", "older_than"}
 	err := r.x.readMembers(data, known, func(name string, raw json.RawMessage) {
 		at, ok := "/filter/"+name, true
-		if list, texts := textsOf(raw); texts && (len(list) == 0 || slices.Contains(list, "")) {
+		if list, isText := textsOf(raw); isText && (len(list) == 0 || slices.Contains(list, "")) {
 			r.fault(at, "is empty; leave it out if it is not to filter") // the text is often a variable that was not set
 			return
 		}
 		switch name {
 		case "all":
 			ok = json.Unmarshal(raw, &f.All) == nil
-		case "workflow":
-			ok = json.Unmarshal(raw, &f.Workflow) == nil
-		case "since":
-			ok = json.Unmarshal(raw, &f.Since) == nil
-		case "until":
-			ok = json.Unmarshal(raw, &f.Until) == nil
 		case "label":
 			f.Label, ok = textsOf(raw)
 			for _, l := range f.Label {
@@ -171,6 +169,8 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 					ok = true
 				}
 			}
+		default:
+			ok = json.Unmarshal(raw, texts[name]) == nil
 		}
 		if !ok {
 			r.fault(at, "is not of the right type; see the parameter %s of GET /v1/tasks", name)
@@ -184,6 +184,9 @@ func (r *jobReader) readFilter(data json.RawMessage) error {
 	}
 	if _, _, err := (&events.JobFilter{Until: f.Until}).Window(0); err != nil {
 		r.fault("/filter/until", "%s", err)
+	}
+	if _, err := (&events.JobFilter{OlderThan: f.OlderThan}).Match(0); err != nil {
+		r.fault("/filter/older_than", "%s", err)
 	}
 	switch {
 	case len(r.faults) > before:

@@ -39,7 +39,9 @@ func (s *jobs) query(job *events.Job, opened events.Instant) (Query, error) {
 	q := Query{States: f.State, Workflow: f.Workflow, Labels: f.Labels(), Limit: MaxLimit, Brief: true}
 	q.Fields = []string{"id", "workflow", "state", "reason", "submitted_at"}
 	var err error
-	q.Since, q.Until, err = f.Window(opened)
+	if q.Match, err = f.Match(opened); err == nil {
+		q.Since, q.Until, err = f.Window(opened)
+	}
 	return q, err
 }
 
@@ -102,6 +104,7 @@ func (s *jobs) results(ctx context.Context, in *JobResultsQuery) (*JobResultsAns
 	if err != nil {
 		return nil, s.log.internal(ctx, "read the filter of a job", err)
 	}
+	q.Match = events.TaskMatch{} // they have changed since
 	q.States, q.Brief, q.Limit, q.Cursor, q.Request = nil, false, int(in.Limit), in.Cursor, job.RequestID()
 	q.Fields = []string{"id", "submitted_at", "request"}
 	if err := s.lists.room.enter(ctx, q, false); err != nil {

@@ -34,7 +34,7 @@ const (
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
 	"id", "run", "workflow", "version", "state", "priority", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "not_before",
-	"locked_by", "failure_count", "reason", "paused",
+	"locked_by", "failure_count", "reason", "paused", "schedule",
 }
 
 // wholeMembers are the others.
@@ -59,6 +59,10 @@ type ListQuery struct {
 	Label    []string  `query:"label,explode" doc:"key:value; several must all be there"`
 	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Schedule string    `query:"schedule" doc:"Only the tasks that this schedule started. A page may then be short, or empty, and still have a next"`
+	Failed   string    `query:"failed_step" doc:"The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next"`
+	Code     string    `query:"error_code" doc:"The code of such an error, or its class: with failed_step of that step, otherwise of any" example:"http_503"`
+	Older    string    `query:"older_than" doc:"Has not changed since this instant, or for this long" example:"1h"`
 	Request  string    `query:"request" doc:"The ID of a request, job/ID for that of a job: only the tasks that have judged it, each with the outcome. A page may then be short, or empty, and still have a next"`
 	Fields   []string  `query:"fields" doc:"The members of each task that are answered, with commas between them; all without it. A list without input, output, complete_by and steps does not read these, so it is fast for large tasks" example:"id,state,workflow,updated_at"`
 	Limit    pageLimit `query:"limit" default:"100" doc:"Tasks a page"`
@@ -263,6 +267,10 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	if q.Until, err = s.instant(in.Until); err != nil {
 		fault("until", "%s", err)
 	}
+	q.Match = events.TaskMatch{Schedule: in.Schedule, FailedStep: in.Failed, ErrorCode: in.Code}
+	if q.Match.ChangedBy, err = s.instant(in.Older); err != nil {
+		fault("older_than", "%s", err)
+	}
 	if len(faults) > 0 {
 		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request has parameters that cannot be used.", faults...)
 	}
@@ -321,6 +329,9 @@ func (q *Query) values() url.Values {
 	set("workflow", q.Workflow)
 	set("cursor", q.Cursor)
 	set("request", q.Request)
+	set("schedule", q.Match.Schedule)
+	set("failed_step", q.Match.FailedStep)
+	set("error_code", q.Match.ErrorCode)
 	set("fields", strings.Join(q.Fields, ","))
 	for k, value := range q.Labels {
 		v.Add("label", k+":"+value)
@@ -330,6 +341,9 @@ func (q *Query) values() url.Values {
 	}
 	if q.Until != 0 {
 		v.Set("until", q.Until.String())
+	}
+	if q.Match.ChangedBy != 0 {
+		v.Set("older_than", q.Match.ChangedBy.String())
 	}
 	return v
 }

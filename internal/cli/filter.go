@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filterNames are the flags that select tasks. They are named like the parameters of the API.
-var filterNames = []string{"state", "workflow", "label", "since", "until"}
+// filterNames are the flags that select tasks. They are named like the parameters of the API, with - for _.
+var filterNames = []string{"state", "workflow", "label", "since", "until", "schedule", "failed-step", "error-code", "older-than"}
 
 func filterFlags(c *cobra.Command) {
 	f := c.Flags()
@@ -18,6 +18,10 @@ func filterFlags(c *cobra.Command) {
 	f.StringArray("label", nil, "key:value; a task must have all that are given")
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
 	f.String("until", "", "submitted before this instant, or this long ago")
+	f.String("schedule", "", "the schedule that started the tasks")
+	f.String("failed-step", "", "a step whose last attempt, or that of its undo, has failed")
+	f.String("error-code", "", "the code or the class of such an error (http_503, timeout); of any step without --failed-step")
+	f.String("older-than", "", "has not changed for this long (1h), or since an instant")
 	suggest(c, "state", taskStates...)
 }
 
@@ -27,9 +31,9 @@ func (s *session) filter() (url.Values, error) {
 		return nil, err
 	}
 	q := url.Values{}
-	for _, name := range []string{"workflow", "since", "until"} {
+	for _, name := range []string{"workflow", "since", "until", "schedule", "failed-step", "error-code", "older-than"} {
 		if v := s.flag(name); v != "" {
-			q.Set(name, v)
+			q.Set(strings.ReplaceAll(name, "-", "_"), v)
 		}
 	}
 	var err error

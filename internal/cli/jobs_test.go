@@ -151,6 +151,37 @@ func TestAJobIsFollowedAndStopped(t *testing.T) {
 	require.Contains(t, r.err, "the job was stopped by ada when 4 tasks had not been asked")
 }
 
+// The tasks that stand for one reason are often not all that are parked.
+func TestAVerbIsAskedOfTheTasksThatStandWithAnError(t *testing.T) {
+	t.Parallel()
+	e := parked(t)
+	for id, code := range map[string]string{"a": "http_503", "b": "http_402"} {
+		e.Change(id, &events.TaskParked{}, func(t *events.Task) {
+			t.Schedule = "daily-" + id
+			t.Steps = []*events.Step{{Path: "reserve", State: events.StepStateFailed, Error: &events.Error{Class: events.ClassPermanent, Code: code, Message: "no"}}}
+		})
+	}
+	for flags, want := range map[string]string{
+		"--failed-step reserve": "b a", "--failed-step reserve --error-code http_503": "a", "--error-code permanent": "b a", "--error-code timeout": "",
+		"--schedule daily-a": "a", "--schedule other": "", "--failed-step ship": "", "--older-than 1h": "", "--older-than 0s --state parked": "c b a", "--older-than 2099-01-01T00:00:00Z": "d c b a",
+	} {
+		r := e.run(append([]string{"task", "list"}, strings.Fields(flags)...)...)
+		require.Equal(t, 0, r.code, r.err)
+		var ids []string
+		for line := range strings.Lines(r.out) {
+			if id, _, _ := strings.Cut(line, " "); id != "ID" && id != "No" {
+				ids = append(ids, strings.TrimSpace(id))
+			}
+		}
+		require.Equal(t, want, strings.Join(ids, " "), "%s: %s", flags, r.out)
+	}
+	require.Equal(t, 2, e.run("task", "list", "--older-than", "an hour").code)
+	require.Equal(t, 2, e.run("task", "retry", "--older-than", "an hour", "--yes").code)
+	r := e.run("task", "retry", "--failed-step", "reserve", "--error-code", "http_402", "--yes")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `done +1 +0`, r.out)
+}
+
 func TestSeveralTasksAreAskedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	e := parked(t)

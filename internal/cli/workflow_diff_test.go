@@ -15,6 +15,8 @@ func TestADifferenceIsOneOfMeaning(t *testing.T) {
 		"a.yaml":    "workflow: w\nsteps:\n  b: {agent: x, needs: [a]}\n  a: {agent: y, undo: {}}\n",
 		"same.json": `{"steps": {"a": {"undo": {"agent": "y"}, "agent": "y", "retry": {"attempts": 5}}, "b": {"needs": ["a"], "agent": "x"}}, "workflow": "w"}`,
 		"b.yaml":    "workflow: w\ndeadline: 1h\ndefaults: {retry: {attempts: 3}}\nsteps:\n  a: {agent: y}\n  c: {agent: z, needs: [a], pivot: true}\n",
+		"hold.yaml": "workflow: w\nsteps: {a: {agent: bank, operation: hold, undo: {}}}\n",
+		"pay.yaml":  "workflow: w\nsteps: {a: {agent: bank, operation: pay, undo: {}}}\n",
 		"bad.yaml":  "workflow: w\nsteps: {a: {}}\n",
 	})
 	r := offline("workflow", "diff", dir+"/a.yaml", dir+"/same.json")
@@ -32,6 +34,9 @@ func TestADifferenceIsOneOfMeaning(t *testing.T) {
 	var doc struct{ Changes []struct{ Path string } }
 	require.NoError(t, json.Unmarshal([]byte(r.out), &doc))
 	require.Len(t, doc.Changes, 5)
+
+	r = offline("workflow", "diff", dir+"/hold.yaml", dir+"/pay.yaml")
+	require.Equal(t, result{1, "~ steps.a.operation: hold -> pay\n~ steps.a.undo.operation: hold -> pay\n", ""}, r)
 
 	r = offline("workflow", "diff", dir+"/a.yaml", dir+"/bad.yaml")
 	require.Equal(t, 1, r.code)

@@ -37,6 +37,8 @@ type jobRun struct {
 	request   events.Request
 	// since (inclusive) and until (exclusive) bound the tasks.
 	since, until events.Instant
+	// match is what the filter says about their steps and their last change.
+	match events.TaskMatch
 	// each is the time for each task by the rate of the job; zero is no limit.
 	each time.Duration
 	// begun is when the run began, asked when it last asked tasks, and saved when it last recorded its progress.
@@ -86,6 +88,9 @@ func (r *jobRun) resume(ctx context.Context) (err error) {
 	}
 	r.request.ID, r.request.Kind, r.request.Reason, r.request.By = job.RequestID(), job.Verb, job.Reason, job.By
 	if r.since, r.until, err = job.Filter.Window(job.OpenedAt); err != nil {
+		return err
+	}
+	if r.match, err = job.Filter.Match(job.OpenedAt); err != nil {
 		return err
 	}
 	if r.each, err = events.ParseRate(job.Rate); err != nil {
@@ -156,7 +161,7 @@ func (r *jobRun) list(again bool) (tasks []*events.Task, next string, err error)
 	p, of := &r.progress, &r.job.Filter
 	f := projector.Filter{
 		States: of.State, Workflow: of.Workflow, Labels: of.Labels(), Since: r.since, Until: r.until,
-		Partitions: []int32{r.partition}, Limit: jobBlock, Cursor: p.Cursor, Brief: true,
+		Partitions: []int32{r.partition}, Limit: jobBlock, Cursor: p.Cursor, Brief: !r.match.OfSteps(),
 	}
 	if again {
 		f.States, f.Brief = nil, false
@@ -167,7 +172,10 @@ func (r *jobRun) list(again bool) (tasks []*events.Task, next string, err error)
 	if next == "" {
 		next = jobEnd
 	}
-	if !again || p.Ahead == jobEnd {
+	if !again {
+		return slices.DeleteFunc(tasks, func(t *events.Task) bool { return !r.match.Fits(t) }), next, nil
+	}
+	if p.Ahead == jobEnd {
 		return tasks, next, nil
 	}
 	ahead, err := projector.Place(p.Ahead)
@@ -195,7 +203,7 @@ func (r *jobRun) chunk(tasks []*events.Task, again bool) (n, asks int) {
 		most = min(max(int(time.Second/r.share()), 1), jobChunk)
 	}
 	for n < len(tasks) && asks < most {
-		if !again || !tasks[n].HasRequest(r.request.ID) && r.job.Filter.Matches(tasks[n].State) {
+		if !again || !tasks[n].HasRequest(r.request.ID) && r.job.Filter.Matches(tasks[n], r.match) {
 			asks++
 		}
 		n++
@@ -247,7 +255,7 @@ func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
 			r.count(t.ID, judged.Refused)
 			continue
 		}
-		if !r.job.Filter.Matches(t.State) {
+		if !r.job.Filter.Matches(t, r.match) {
 			continue
 		}
 		q := r.request

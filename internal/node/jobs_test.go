@@ -92,6 +92,13 @@ func TestAJobAsksTheTasksOfAllPartitions(t *testing.T) {
 		require.Equal(t, []int{1, 700}, []int{j.Granted, j.Refused})
 		require.Len(t, j.Refusals, 4*events.MaxJobRefusals)
 		require.Contains(t, j.Refusals[0].Reason, "the task is paused already")
+
+		w.openJob(n, events.Job{ID: "p3", Verb: events.RequestResume, Filter: events.JobFilter{FailedStep: "reserve"}})
+		j, _ = w.jobEnded(n, "p3")
+		require.Equal(t, []int{0, 0}, []int{j.Granted, j.Refused}, "no step has failed")
+		page, err := n.Lists().List(t.Context(), api.Query{Limit: 1000, Match: events.TaskMatch{ErrorCode: "timeout"}})
+		require.NoError(t, err)
+		require.Empty(t, page.Tasks)
 	})
 }
 

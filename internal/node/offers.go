@@ -74,12 +74,6 @@ func (o *offer) merge(functions map[string]supervisor.Directions) {
 	}
 }
 
-// operates says whether an instance offers the operation of an agent that has no name. An instance that lists no operations offers both.
-func operates(b *events.Presence, agent string, op events.Operation) bool {
-	list, says := b.Operations[agent]
-	return !says && len(b.Functions[agent]) == 0 || slices.Contains(list, op)
-}
-
 // functionsOf returns the operations with a name that an instance of an agent offers, nil if there are none or more than an agent may have:
 // anyone may write heartbeats.
 func functionsOf(b *events.Presence, agent string) map[string]supervisor.Directions {
@@ -87,10 +81,17 @@ func functionsOf(b *events.Presence, agent string) map[string]supervisor.Directi
 		return nil
 	}
 	all := make(map[string]supervisor.Directions, len(b.Functions[agent]))
-	for name, list := range b.Functions[agent] {
-		all[name] = supervisor.Directions{Do: slices.Contains(list, events.Do), Undo: slices.Contains(list, events.Undo)}
+	for name := range b.Functions[agent] {
+		all[name] = directionsOf(b, agent, name)
 	}
 	return all
+}
+
+func directionsOf(b *events.Presence, agent, function string) supervisor.Directions {
+	return supervisor.Directions{
+		Do:   b.Offers(events.Call{Agent: agent, Function: function, Operation: events.Do}),
+		Undo: b.Offers(events.Call{Agent: agent, Function: function, Operation: events.Undo}),
+	}
 }
 
 // targetOf returns the partitions where an instance of an agent accepts work, and how much. says tells whether the instance
@@ -99,8 +100,10 @@ func functionsOf(b *events.Presence, agent string) map[string]supervisor.Directi
 func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.Target, says bool) {
 	t = supervisor.Target{
 		Instance: b.Instance, Capacity: min(max(b.Capacity[name], 0), maxCapacity),
-		Do: operates(b, name, events.Do), Undo: operates(b, name, events.Undo), Functions: functionsOf(b, name),
+		Functions: functionsOf(b, name),
 	}
+	own := directionsOf(b, name, "")
+	t.Do, t.Undo = own.Do, own.Undo
 	read, says := b.Partitions[name]
 	for _, n := range read {
 		if n >= 0 && n < partitions {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -64,8 +65,9 @@ func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	asOf := t.asOf(q.Partitions) // before the list is read, so that the list includes all of that
 	list, next, err := t.store.List(projector.Filter{
 		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
-		Partitions: q.Partitions, Brief: q.Brief,
+		Partitions: q.Partitions, Brief: q.Brief && !q.Match.OfSteps(),
 	})
+	list = slices.DeleteFunc(list, func(t *events.Task) bool { return !q.Match.Fits(t) })
 	if errors.Is(err, projector.ErrCursor) {
 		return api.Page{}, api.ErrBadCursor
 	}

@@ -171,7 +171,12 @@ func (a *agents) finishes(d delivery) {
 		key = work.Undoes
 	}
 	l := a.entry(key)
-	f := a.serve(l, &work, a.draw(&work, d.instance))
+	f := outcomeNotMade
+	if w.offers.lacking[lack{d.instance, work.Call()}] > 0 {
+		w.saw(sawNoOperation)
+	} else {
+		f = a.serve(l, &work, a.draw(&work, d.instance))
+	}
 	p := events.Report{
 		Task: work.Task, Run: work.Run, Step: work.Step, Operation: work.Operation, Attempt: work.Attempt, Ticket: work.Ticket,
 		Result: events.ResultCompleted, Instance: fmt.Sprintf("agent-%d", d.instance), StartedAt: w.now, FinishedAt: w.now,

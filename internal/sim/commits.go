@@ -100,12 +100,12 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	if t.RemindAt != 0 && (k.Wake == 0 || k.Wake > t.RemindAt) {
 		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its reminder", s.node.name, p.id, t.ID)
 	}
+	if soft, ok := softTimer(t); ok && (k.Wake == 0 || k.Wake > soft) {
+		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its soft limit", s.node.name, p.id, t.ID)
+	}
 	for _, m := range t.Timers() {
 		if m.Kind == events.TimerStartBy {
 			wakes(m.Due, "the start limit of its step "+m.Path)
-		}
-		if m.Kind == events.TimerSoftLimit && (k.Wake == 0 || k.Wake > m.Due) {
-			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at the soft limit of %q", s.node.name, p.id, t.ID, m.Path)
 		}
 	}
 	for _, x := range t.Steps {

@@ -161,6 +161,8 @@ const (
 	sawMarker
 	sawWindowFull
 	sawMissing
+	sawOneMissing
+	sawNoOperation
 	sawPausedAgent
 	sawUncounted
 	sawQueued
@@ -439,6 +441,8 @@ var named = [situations]struct {
 	sawQueued:             {name: "a step must start in time"},
 	sawLapsed:             {name: "the time of a step is over before its next attempt"},
 	sawMissing:            {name: "steps wait for an agent without instances"},
+	sawOneMissing:         {name: "steps wait for one operation of an agent that offers another"},
+	sawNoOperation:        {name: "an instance gets a request for an operation that it lacks"},
 	sawPausedAgent:        {name: "steps wait for an agent that is paused"},
 	sawRememberShorter:    {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:     {name: "a partition adopts settings by which tasks are remembered for longer"},

@@ -262,6 +262,9 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Undoes != undoes || x.Ticket != want.Ticket || x.Home != e.p.id || a.Topic != "work."+want.Agent {
 		e.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, e.p.id), x, err)
 	}
+	if t, _ := e.p.state.Task(f.Task); t != nil && t.Running(want.Step, want.Operation, want.Attempt) {
+		s.goesTo(&x, a.Record.Partition)
+	}
 	e.resends(s, f, Attempt{want.Task, want.Step, want.Operation, want.Attempt})
 }
 

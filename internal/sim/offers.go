@@ -2,15 +2,20 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
 // everyAgent lists the agents of the workflows.
 var everyAgent = []string{"alpha", "beta", "gamma"}
+
+// functions lists the operations with a name, by agent.
+var functions = map[string][]string{"beta": {"hold", "take"}}
 
 // instances is how many instances each agent has. They share the partitions of its work topic.
 const instances = 2
@@ -19,36 +24,71 @@ const instances = 2
 // all while it is down or paused. Each slot keeps what it last heard of.
 type offers struct {
 	w *World
-	// gone counts the absences of each operation of each agent.
-	gone map[string]map[events.Operation]int
+	// gone counts the absences of each operation.
+	gone map[events.Call]int
+	// lacking counts the same for an instance that lacks an operation which the others offer, as while a new version of an agent is deployed.
+	lacking map[lack]int
 	// paused holds the agents that an operator paused.
 	paused map[string]bool
 	// changes counts the changes, so that a late message does not replace a newer one.
 	changes int
 }
 
-func newOffers(w *World) *offers {
-	o := &offers{w: w, gone: map[string]map[events.Operation]int{}, paused: map[string]bool{}}
-	for _, agent := range everyAgent {
-		o.gone[agent] = map[events.Operation]int{}
-	}
-	return o
+type lack struct {
+	instance int
+	call     events.Call
 }
 
-// leave takes away the instances that offer an operation of an agent, or both operations, for a while.
+func newOffers(w *World) *offers {
+	return &offers{w: w, gone: map[events.Call]int{}, lacking: map[lack]int{}, paused: map[string]bool{}}
+}
+
+// leave takes away the instances that do or undo an operation of an agent, or both, for a while. Of an agent whose operations have names,
+// it is one of them, or all.
 func (o *offers) leave() {
 	agent := o.w.agents.any()
 	ops := [][]events.Operation{{events.Do, events.Undo}, {events.Do, events.Undo}, {events.Do}, {events.Undo}}[o.w.rng.IntN(4)]
-	o.w.note("nobody offers %v of agent %s any more", ops, agent)
-	for _, op := range ops {
-		o.gone[agent][op]++
+	names := append([]string{""}, functions[agent]...)
+	if n := len(names); n > 1 && o.w.rng.IntN(2) == 0 {
+		names = names[o.w.rng.IntN(n):][:1]
+	}
+	var calls []events.Call
+	for _, name := range names {
+		for _, op := range ops {
+			calls = append(calls, events.Call{Agent: agent, Function: name, Operation: op})
+		}
+	}
+	if o.w.rng.IntN(3) == 0 {
+		o.leaveOne(calls)
+		return
+	}
+	o.w.note("nobody offers the %v any more", calls)
+	for _, c := range calls {
+		o.gone[c]++
 	}
 	o.publish()
 	o.w.after(500+o.w.rng.IntN(60_000), func() {
-		for _, op := range ops {
-			o.gone[agent][op] = max(0, o.gone[agent][op]-1)
+		for _, c := range calls {
+			o.gone[c] = max(0, o.gone[c]-1)
 		}
-		o.w.note("%v of agent %s is offered again", ops, agent)
+		o.w.note("the %v is offered again", calls)
+		o.publish()
+	})
+}
+
+// leaveOne makes one instance lack operations for a while. It reports requests for them as not made.
+func (o *offers) leaveOne(calls []events.Call) {
+	instance := o.w.rng.IntN(instances)
+	o.w.note("instance %d does not offer the %v any more", instance, calls)
+	for _, c := range calls {
+		o.lacking[lack{instance, c}]++
+	}
+	o.publish()
+	o.w.after(500+o.w.rng.IntN(60_000), func() {
+		for _, c := range calls {
+			o.lacking[lack{instance, c}] = max(0, o.lacking[lack{instance, c}]-1)
+		}
+		o.w.note("instance %d offers the %v again", instance, calls)
 		o.publish()
 	})
 }
@@ -109,9 +149,8 @@ func (o *offers) startsAt(agent string) {
 
 // heal brings all instances back.
 func (o *offers) heal() {
-	for _, ops := range o.gone {
-		clear(ops)
-	}
+	clear(o.gone)
+	clear(o.lacking)
 	clear(o.paused)
 	o.publish()
 }
@@ -143,25 +182,82 @@ func (o *offers) publishTo(n *node) {
 func (o *offers) now() map[string]supervisor.Offer {
 	list := map[string]supervisor.Offer{}
 	for _, agent := range everyAgent {
-		_, absent := o.w.absent[agent]
-		x := supervisor.Offer{Window: o.w.cfg.Window, Do: o.gone[agent][events.Do] == 0 && !absent, Undo: o.gone[agent][events.Undo] == 0 && !absent}
-		if o.w.rng.IntN(3) > 0 { // otherwise some instance does not publish what it reads
-			for i := range instances {
-				x.Targets = append(x.Targets, supervisor.Target{Instance: fmt.Sprintf("agent-%d", i), Partitions: []int32{int32(i), int32(i + instances)}, Do: x.Do, Undo: x.Undo, Capacity: 64})
+		x := supervisor.Offer{Window: o.w.cfg.Window}
+		for i := range instances {
+			t := supervisor.Target{Instance: fmt.Sprintf("agent-%d", i), Partitions: []int32{int32(i), int32(i + instances)}, Capacity: 64}
+			own := o.directions(i, agent, "")
+			t.Do, t.Undo = own.Do, own.Undo
+			x.Do, x.Undo = x.Do || own.Do, x.Undo || own.Undo
+			for _, name := range functions[agent] {
+				if x.Functions == nil {
+					x.Functions = map[string]supervisor.Directions{}
+				}
+				if t.Functions == nil {
+					t.Functions = map[string]supervisor.Directions{}
+				}
+				t.Functions[name] = o.directions(i, agent, name)
+				x.Functions[name] = x.Functions[name].Or(t.Functions[name])
 			}
+			x.Targets = append(x.Targets, t)
+		}
+		if o.w.rng.IntN(3) == 0 { // some instance does not publish what it reads
+			x.Targets = nil
 		}
 		x.Paused = o.paused[agent]
-		if x.Do || x.Undo || o.w.rng.IntN(2) == 0 || x.Paused {
+		if x.Do || x.Undo || len(x.Functions) > 0 || o.w.rng.IntN(2) == 0 || x.Paused {
 			list[agent] = x
 		}
 	}
 	return list
 }
 
+// directions says what an instance offers of an operation.
+func (o *offers) directions(instance int, agent, function string) supervisor.Directions {
+	_, absent := o.w.absent[agent]
+	has := func(op events.Operation) bool {
+		c := events.Call{Agent: agent, Function: function, Operation: op}
+		return o.gone[c] == 0 && !absent && o.lacking[lack{instance, c}] == 0
+	}
+	return supervisor.Directions{Do: has(events.Do), Undo: has(events.Undo)}
+}
+
 // offered sets what the owner knows.
 func (s *slot) offered(now map[string]supervisor.Offer) {
 	s.offers = now
 	s.owner.SetOffers(s.now(), now)
+}
+
+// offered says whether an agent is known to offer an operation.
+func offered(o supervisor.Offer, c events.Call) bool {
+	d := supervisor.Directions{Do: o.Do, Undo: o.Undo}
+	if c.Function != "" {
+		d = o.Functions[c.Function]
+	}
+	return c.Operation == events.Do && d.Do || c.Operation == events.Undo && d.Undo
+}
+
+// callOf returns what an attempt of a step asks of which agent.
+func callOf(s *scheduler.Step, op events.Operation) events.Call {
+	if op == events.Undo {
+		return events.Call{Agent: s.Undo.Agent, Function: s.Undo.Operation, Operation: op}
+	}
+	return events.Call{Agent: s.Agent, Function: s.Operation, Operation: op}
+}
+
+// goesTo checks that a request goes to an instance that offers its operation, if the owner knows one.
+func (s *slot) goesTo(w *events.Work, partition int32) {
+	knows := false
+	for _, t := range s.offers[w.Agent].Targets {
+		if offered(supervisor.Offer{Do: t.Do, Undo: t.Undo, Functions: t.Functions}, w.Call()) {
+			if slices.Contains(t.Partitions, partition) {
+				return
+			}
+			knows = true
+		}
+	}
+	if knows {
+		s.node.w.fail("%s/%d asks for the %s in partition %d, which no instance reads that offers it", s.node.name, s.part.id, w.Call(), partition)
+	}
 }
 
 // startsNothingMissing checks that an owner starts no attempt of an operation if it knows that no instance offers it, and that it
@@ -173,13 +269,13 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 		if err != nil {
 			continue // the judge reports it when the record lands
 		}
-		var agent string
-		op, starts := events.Do, true
+		var c events.Call
+		starts := true
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
-			agent = b.Agent
+			c = b.Call()
 		case *events.CompensationStarted:
-			agent, op = b.Agent, events.Undo
+			c = b.Call()
 		case *events.Timeout:
 			g := s.part.sagas.byTask[f.Task]
 			if !b.Verdict.Uncounted || g == nil || g.steps[b.Step] == nil {
@@ -191,26 +287,29 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 				}
 				continue
 			}
-			agent, op, starts = g.steps[b.Step].def.Agent, b.Operation, false
-			if op == events.Undo {
-				agent = g.steps[b.Step].def.Undo.Agent
-			}
+			c, starts = callOf(g.steps[b.Step].def, b.Operation), false
 		default:
 			continue
 		}
-		o := s.offers[agent]
-		offered := op == events.Do && o.Do || op == events.Undo && o.Undo
+		o := s.offers[c.Agent]
+		there := offered(o, c)
 		switch {
 		case starts && o.Paused:
-			w.fail("%s/%d starts %s of agent %s, which is paused", s.node.name, s.part.id, op, agent)
-		case starts && !offered:
-			w.fail("%s/%d starts %s of agent %s, which nobody offers", s.node.name, s.part.id, op, agent)
-		case !starts && offered:
-			w.fail("%s/%d forgives a timeout of %s of agent %s, which is there", s.node.name, s.part.id, op, agent)
+			w.fail("%s/%d starts the %s, which is paused", s.node.name, s.part.id, c)
+		case starts && !there:
+			w.fail("%s/%d starts the %s, which nobody offers", s.node.name, s.part.id, c)
+		case !starts && there:
+			w.fail("%s/%d forgives a timeout of the %s, which is there", s.node.name, s.part.id, c)
 		}
 	}
-	if len(s.owner.Status().Missing) > 0 {
+	for _, m := range s.owner.Status().Missing {
 		w.saw(sawMissing)
+		for _, name := range functions[m.Agent] {
+			other := events.Call{Agent: m.Agent, Function: name, Operation: m.Operation}
+			if m.Function != "" && other != m.Call() && offered(s.offers[m.Agent], other) {
+				w.saw(sawOneMissing)
+			}
+		}
 	}
 	for _, q := range s.owner.Status().Queues {
 		if s.offers[q.Agent].Paused {

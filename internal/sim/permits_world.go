@@ -125,3 +125,34 @@ func (p *partition) permits(f *events.Fact) {
 		}
 	}
 }
+
+// keepsWaiting names a parked task that has a permit for which others wait, and about which no alert was raised since it was parked; "" without
+// one.
+func keepsWaiting(w *World) (id string) {
+	for _, p := range w.parts {
+		p.state.Loaded(func(t *events.Task) bool {
+			x := t.Permit
+			if t.State != events.TaskStateError || x == nil || x.State != events.PermitStateGranted || x.BlockedAt > t.ParkedAt {
+				return true
+			}
+			if l := w.parts[events.Home(x.Limit, w.opt.Partitions)].state.Limits.Get(x.Limit); l != nil && l.Next() != nil {
+				id = t.ID
+			}
+			return id == ""
+		})
+		if id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// awaitBlocked waits until an alert is raised about each of these tasks: the limit tells it in time that others wait.
+func awaitBlocked(w *World) {
+	w.patient = true
+	w.loop(w.now.Add(events.TellAfter+events.BlocksAfter+healing), func() bool { return keepsWaiting(w) == "" })
+	if id := keepsWaiting(w); id != "" && w.violation == "" && w.clocks.hold() {
+		w.fail("nobody says that others wait for the permit of %q, which is parked", id)
+	}
+	w.loop(w.now.Add(healing), w.atRest)
+}

@@ -268,7 +268,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 			return "INV6: a step starts before what it needs has completed"
 		}
 	}
-	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
+	if b.Call() != callOf(s.def, events.Do) || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
 	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier), s.beginsSoft(f, b.RemindAfter)); why != "" {
@@ -416,7 +416,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "a step is undone that is not to run once more"
 	case b.Attempt != own.undo+1 || events.RunOf(b.Run) != own.run:
 		return "INV7: an attempt is numbered wrong"
-	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
+	case b.Call() != callOf(own.def, events.Undo) || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
 		return "the start of an undo differs from its workflow"
 	case len(b.Output) > 0 && (own.skipped || !bytes.Equal(b.Output, own.output)), own.done && len(own.output) > 0 && len(b.Output) == 0:
 		return "an undo is given an output that differs from its step's"

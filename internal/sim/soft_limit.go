@@ -2,7 +2,7 @@ package sim
 
 import "github.com/sagalog/sagalog/events"
 
-// sagaSoft is the soft limit of a step or a task, by the saga's own account. at is zero if there is none, or it has passed.
+// sagaSoft is the soft limit of a step or a task, by the saga's own account. at is zero if none is set, or it has passed.
 type sagaSoft struct {
 	at, from events.Instant
 }
@@ -52,4 +52,14 @@ func (a *sagas) passesSoft(g *saga, f *events.Fact, b *events.SoftLimitPassed) s
 		a.w.saw(sawSoftStep)
 	}
 	return ""
+}
+
+// softTimer returns the first timer of a soft limit.
+func softTimer(t *events.Task) (due events.Instant, ok bool) {
+	for _, m := range t.Timers() {
+		if m.Kind == events.TimerSoftLimit && (!ok || m.Due < due) {
+			due, ok = m.Due, true
+		}
+	}
+	return due, ok
 }

@@ -27,9 +27,9 @@ input: {type: object, required: [n], properties: {n: {type: integer}, extra: {ty
 defaults: {complete_within: 2s, retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo}}
 steps:
   a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  b: {needs: [a], agent: beta, with: {n: "${ input.n }"}, undo: {with: {id: "${ task.id }"}, retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
+  b: {needs: [a], agent: beta, operation: hold, with: {n: "${ input.n }"}, undo: {with: {id: "${ task.id }"}, retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
   c: {needs: [a], agent: gamma, if: "${ input.extra == true }", undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  d: {needs: [b, c], agent: beta, pivot: true, with: {of: "${ steps.b.output.v }"}}
+  d: {needs: [b, c], agent: beta, operation: take, pivot: true, with: {of: "${ steps.b.output.v }"}}
   e: {needs: [d], agent: alpha}
 output: {n: "${ input.n }"}
 `, `
@@ -39,7 +39,7 @@ steps:
   x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
   nap: {sleep: {until: "${ input.extra == true ? '700ms' : '2027-01-15T08:00:00Z' }"}}
-  z: {needs: [nap], agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
+  z: {needs: [nap], agent: beta, operation: hold, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
@@ -55,14 +55,14 @@ steps:
   p: {agent: gamma, complete_within: 25s, heartbeat: 5s, undo: {complete_within: 2s, with: {at: "${ step.progress?.n ?? 0 }"}, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   r: {agent: beta, start_within: 3s, retry: {attempts: 4, backoff: 500ms, within: 2s}, on_timeout: continue, undo: {}}
-  s: {needs: [r, nap], agent: beta, start_within: 4s, undo: {retry: {within: 2s}}}
+  s: {needs: [r, nap], agent: beta, operation: take, start_within: 4s, undo: {retry: {within: 2s}}}
   nap: {needs: [p], if: "${ input.extra == true }", sleep: 1500ms}
 `, `
 workflow: firm
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   k: {agent: alpha, pivot: true}
-  l: {agent: beta, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  l: {agent: beta, operation: take, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 `, `
 workflow: ask

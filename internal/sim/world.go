@@ -107,6 +107,9 @@ func play(seed uint64, opt Options) *World {
 		w.patient = true
 		w.loop(w.now.Add(3*events.RepeatAfter), w.atRest)
 	}
+	if w.violation == "" && w.atRest() && keepsWaiting(w) != "" {
+		awaitBlocked(w)
+	}
 	if w.violation == "" && !w.atRest() {
 		w.fail("the world does not come to rest: %s", w.unrest())
 	}

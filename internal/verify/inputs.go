@@ -276,12 +276,7 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		wrong("", "the record cannot be read (%v)", err)
 		return
 	}
-	if isLimitRequest(env.Type) {
-		silentLimitRequest(p, env.Type, data, wrong)
-		return
-	}
-	if isPermit(env.Type) {
-		silentPermit(p, j, env.Type, data, wrong)
+	if silentOther(p, j, env.Type, data, wrong) {
 		return
 	}
 	id, err := events.TaskID(r.Key, env.Subject, q.Task)
@@ -314,6 +309,21 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 			wrong(id, "the result of attempt %d of the %s of step %s, which was running, was not recorded", q.Attempt, q.Operation, q.Step)
 		}
 	}
+}
+
+// silentOther judges a record that is about no task of this partition, and says whether it is one.
+func silentOther(p *partition, j *join, kind string, data []byte, wrong func(task, format string, args ...any)) bool {
+	switch {
+	case isLimitRequest(kind):
+		silentLimitRequest(p, kind, data, wrong)
+	case isPermit(kind):
+		silentPermit(p, j, kind, data, wrong)
+	case isOfSchedule(kind):
+		silentOfSchedule(p, kind, data, wrong)
+	default:
+		return false
+	}
+	return true
 }
 
 // unjudged counts the inputs after the resume point.

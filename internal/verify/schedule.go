@@ -111,3 +111,36 @@ func (x *timetable) ends(b *events.ScheduleTaskEnded, wrong func(kind, format st
 	}
 	delete(x.running, b.Task)
 }
+
+// isOfSchedule says whether a record of the reports is about a schedule.
+func isOfSchedule(kind string) bool {
+	switch kind {
+	case events.TypeTaskEnd, events.TypeSchedulePause, events.TypeScheduleResume, events.TypeScheduleTrigger:
+		return true
+	}
+	return false
+}
+
+// silentOfSchedule checks that the end of a task, or a request about a schedule, needed no fact: the schedule does not wait for it, or is as it was
+// asked to be. (Whether a trigger comes again is not known here.)
+func silentOfSchedule(p *partition, kind string, data []byte, wrong func(task, format string, args ...any)) {
+	var of struct {
+		Schedule string `json:"schedule"`
+		Task     string `json:"task"`
+	}
+	if err := json.Unmarshal(data, &of); err != nil {
+		wrong("", "the record cannot be read (%v)", err)
+		return
+	}
+	if home := events.Home(events.ScheduleKey(of.Schedule), p.check.number); home != p.number {
+		wrong("", "the record belongs in partition %d", home)
+	}
+	x := p.timetables[of.Schedule]
+	switch {
+	case x == nil:
+	case kind == events.TypeTaskEnd && x.running[of.Task]:
+		wrong("", "the schedule %s waits for the end of task %s", of.Schedule, of.Task)
+	case kind == events.TypeSchedulePause && !x.paused, kind == events.TypeScheduleResume && x.paused:
+		wrong("", "the schedule %s is paused: %t", of.Schedule, x.paused)
+	}
+}

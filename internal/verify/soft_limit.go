@@ -2,7 +2,7 @@ package verify
 
 import "github.com/sagalog/sagalog/events"
 
-// soft is the soft limit of a step or a task. at is zero if there is none, or it has passed.
+// soft is the soft limit of a step or a task. at is zero if none is set, or it has passed.
 type soft struct {
 	at, from events.Instant
 }

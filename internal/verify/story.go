@@ -176,6 +176,15 @@ func (s *story) pivot() *step {
 	return nil
 }
 
+// compensated takes the end of an undo.
+func (t *telling) compensated(b *events.Compensated) {
+	if b.Request != "" {
+		t.compensatedByHand(b)
+	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
+		st.undone, st.undoneAt = true, t.fact.Time
+	}
+}
+
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
 	last := t.story.time
@@ -204,11 +213,7 @@ func (t *telling) tell() {
 	case *events.CompensationStarted:
 		t.undoStarted(b)
 	case *events.Compensated:
-		if b.Request != "" {
-			t.compensatedByHand(b)
-		} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
-			st.undone, st.undoneAt = true, t.fact.Time
-		}
+		t.compensated(b)
 	case *events.CompensationFailed:
 		if b.Request != "" {
 			t.requested(b.Request)

@@ -208,7 +208,7 @@ func fits(t *events.Task, q api.Query) bool {
 		}
 	}
 	return (len(q.States) == 0 || slices.Contains(q.States, t.State)) && (q.Workflow == "" || t.Workflow == q.Workflow) &&
-		(q.Since == 0 || t.SubmittedAt >= q.Since) && (q.Until == 0 || t.SubmittedAt < q.Until)
+		(q.Since == 0 || t.SubmittedAt >= q.Since) && (q.Until == 0 || t.SubmittedAt < q.Until) && q.Match.Fits(t)
 }
 
 // Changed implements api.Tasks.

@@ -77,7 +77,8 @@ func (e *Engine) WorkOnJobs() {
 func (e *Engine) workOn(job api.Job) {
 	ctx := context.Background()
 	since, until, _ := job.Filter.Window(job.OpenedAt)
-	q := api.Query{States: job.Filter.State, Workflow: job.Filter.Workflow, Labels: job.Filter.Labels(), Since: since, Until: until, Limit: api.MaxLimit}
+	match, _ := job.Filter.Match(job.OpenedAt)
+	q := api.Query{Match: match, States: job.Filter.State, Workflow: job.Filter.Workflow, Labels: job.Filter.Labels(), Since: since, Until: until, Limit: api.MaxLimit}
 	page, err := e.List(ctx, q)
 	if err != nil {
 		panic(err)
