@@ -13,6 +13,14 @@ import (
 // attempted says whether an attempt of the step has begun in its run.
 func (s *sagaStep) attempted() bool { return s.attempt > s.earlier }
 
+// rerunning takes the two facts of a rerun.
+func rerunning(a *sagas, g *saga, f *events.Fact) string {
+	if b, ok := f.Body.(*events.RunBegun); ok {
+		return a.runBegins(g, f, b)
+	}
+	return a.reruns(g, f, f.Body.(*events.TaskRerun))
+}
+
 // reruns takes an operator's decision that steps run once more.
 func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 	switch {

@@ -222,10 +222,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		g.reopens(f, b)
 	case *events.TimeCorrected:
 		a.corrects(g, b.To)
-	case *events.TaskRerun:
-		return a.reruns(g, f, b)
-	case *events.RunBegun:
-		return a.runBegins(g, f, b)
+	case *events.TaskRerun, *events.RunBegun:
+		return rerunning(a, g, f)
 	}
 	return ""
 }

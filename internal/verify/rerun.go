@@ -73,6 +73,15 @@ func (s *story) redone(from string) (list []string) {
 	return list
 }
 
+// rerunning takes the two facts of a rerun. last is the time of the fact before.
+func rerunning(t *telling, last events.Instant) {
+	if b, ok := t.fact.Body.(*events.RunBegun); ok {
+		runBegun(t, b)
+		return
+	}
+	rerun(t, t.fact.Body.(*events.TaskRerun), last)
+}
+
 // rerun records that steps of a task that is parked or has ended run once more.
 // last is the time of the fact before.
 func rerun(t *telling, b *events.TaskRerun, last events.Instant) {

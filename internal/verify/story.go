@@ -238,10 +238,8 @@ func (t *telling) tell() {
 		t.reminded(b)
 	case *events.TaskReopened:
 		t.reopened(b)
-	case *events.TaskRerun:
-		rerun(t, b, last)
-	case *events.RunBegun:
-		runBegun(t, b)
+	case *events.TaskRerun, *events.RunBegun:
+		rerunning(t, last)
 	case *events.TaskProcessed:
 		t.processed(b)
 	case *events.TaskUndone:
