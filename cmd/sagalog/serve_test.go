@@ -180,8 +180,8 @@ func TestAgentsInASeparateProcess(t *testing.T) {
 	data := filepath.Join(at.dir, "n1")
 	n1 := at.start(t, "serve", "--roles", "owner,api,projector", "--workflows", "workflows", "--data", data, "--http", "127.0.0.1:0", "--node", "n1", "--partitions", "2")
 	e := n1.endpoints(data)
-	agents.eventually("running", func() bool { return strings.Contains(agents.out.String(), "node hands-1, is running") })
-	require.Contains(t, agents.out.String(), "Agents      pack")
+	agents.eventually("running", func() bool { return strings.Contains(agents.out.String(), "Agents      pack") }) // the last line that is printed
+	require.Contains(t, agents.out.String(), "node hands-1, is running")
 	require.NotContains(t, agents.out.String(), "HTTP API")
 	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data"))
 
