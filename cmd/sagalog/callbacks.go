@@ -21,9 +21,9 @@ import (
 type callbacks struct{ key, keyFile, url string }
 
 func (c *callbacks) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.key, "callback-key", "", "the secret of callbacks; everyone on the machine can see flags in ps, so use the variable or --callback-key-file")
-	f.StringVar(&c.keyFile, "callback-key-file", "", "file of the secret by which agents sign the callbacks of services that answer only \"accepted\", and nodes with the role api check them: the same on all of them, "+
-		"such as what openssl rand -hex 32 prints; during a change, the new one on the first line and the old one on the second")
+	f.StringVar(&c.key, "callback-key", "", "the secret that signs callbacks; everyone on the machine can see flags in ps, so use the variable or --callback-key-file")
+	f.StringVar(&c.keyFile, "callback-key-file", "", "file with the secret by which agents sign the callbacks of services that answer only \"accepted\", and by which nodes with the role api check them: the same on all of them, "+
+		"such as what openssl rand -hex 32 prints; during a change, the new secret on the first line and the old one on the second")
 	f.StringVar(&c.url, "callback-url", "", "URL of the HTTP API as services reach it, for their callbacks (default the address of --advertise or --http, if this process has the role api)")
 }
 
@@ -78,7 +78,7 @@ func callbackKeyIn(dir string) (string, error) {
 		return "", fmt.Errorf("the key of callbacks: %w", err)
 	}
 	if _, err := callback.NewKeys(events.DefaultNamespace, string(b)); err != nil {
-		return "", fmt.Errorf("%s: %w; delete the file, and a new one is made: callbacks under way are refused then", name, err)
+		return "", fmt.Errorf("%s: %w; if you delete the file, a new one is made, and callbacks under way are refused", name, err)
 	}
 	return string(b), nil
 }

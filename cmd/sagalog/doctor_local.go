@@ -59,7 +59,7 @@ func (l *localCheck) agents() []string {
 	b := newBindings()
 	defer b.close()
 	if secret, err := l.callbacks.secret(); err != nil {
-		l.add(checkAgents, doctor.StatusFail, err.Error(), "give the file of a secret that the other processes have, too")
+		l.add(checkAgents, doctor.StatusFail, err.Error(), "give a file with the secret that the other processes have too")
 		return nil
 	} else if secret != "" {
 		b.reports = new(reports)

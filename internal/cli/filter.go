@@ -19,8 +19,8 @@ func filterFlags(c *cobra.Command) {
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
 	f.String("until", "", "submitted before this instant, or this long ago")
 	f.String("schedule", "", "the schedule that started the tasks")
-	f.String("failed-step", "", "a step whose last attempt, or that of its undo, has failed")
-	f.String("error-code", "", "the code or the class of such an error (http_503, timeout); of any step without --failed-step")
+	f.String("failed-step", "", "a step that failed, or whose undo failed, at the last attempt")
+	f.String("error-code", "", "the code or class of the error of a failed step (http_503, timeout); without --failed-step, of any step")
 	f.String("older-than", "", "has not changed for this long (1h), or since an instant")
 	suggest(c, "state", taskStates...)
 }

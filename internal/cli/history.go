@@ -128,7 +128,7 @@ func progressText(f api.HistoryEvent) string {
 	case events.NameStepStarted:
 		return "it continues after " + text
 	case events.NameStepProgressed:
-		return "it has come to " + text
+		return "its progress is " + text
 	}
 	return ""
 }
@@ -154,7 +154,7 @@ func wait(f api.HistoryEvent) string {
 	}
 	switch name := events.Name(f.Type); {
 	case name == events.NameSubmitted && data.NotBefore != 0:
-		return "nothing of it starts before " + data.NotBefore.String()
+		return "no step of it starts before " + data.NotBefore.String()
 	case name == events.NameNotBeforePassed:
 		return "it may start"
 	case name == events.NameWaitStarted && len(data.Signals) > 0:
@@ -168,7 +168,7 @@ func wait(f api.HistoryEvent) string {
 	case name == events.NameStepQueued:
 		return "its first attempt must start by " + data.StartBy.String()
 	case name == events.NameSoftLimitPassed:
-		return "it is not over, and its remind_after has passed since " + data.Since.String() + ": an alert was sent"
+		return "it is not over although its remind_after, counted from " + data.Since.String() + ", has passed: an alert was sent"
 	case name == events.NameSignalReceived && data.By != "":
 		return data.By + " sent the signal " + data.Signal
 	case name == events.NameSignalReceived:
@@ -182,7 +182,7 @@ func wait(f api.HistoryEvent) string {
 	case name == events.NamePermitBlocked:
 		return "others wait for its permit of " + strings.TrimPrefix(data.Limit, events.ConcurrencyPrefix)
 	case name == events.NamePermitReleased:
-		return "it gave its permit of " + data.Limit + " back"
+		return "it gave back its permit of " + data.Limit
 	case name == events.NameStepCompleted && data.Signal != "":
 		return "it took the signal " + data.Output.Signal
 	}

@@ -34,7 +34,7 @@ func jobCommand() *cobra.Command {
 	})
 	get.Flags().Bool("wait", false, "wait until the job has ended")
 	results := output(&cobra.Command{
-		Use: "results ID", Short: "What became of each task of a job", Args: cobra.ExactArgs(1),
+		Use: "results ID", Short: "Show what became of each task of a job", Args: cobra.ExactArgs(1),
 		Example: "  sagalog job results 019ab2f0-5c1e-7a53-8d7e-3b0c1f2a4d5e --result refused --all",
 		RunE:    jobClient(func(s jobCaller, args []string) error { return s.jobResults(args[0]) }),
 	})
@@ -45,12 +45,12 @@ func jobCommand() *cobra.Command {
 	f.Bool("all", false, "all pages")
 	suggest(results, "result", "granted", "refused")
 	stop := output(&cobra.Command{
-		Use: "stop ID", Short: "Stop a job: no further task is asked", Args: cobra.ExactArgs(1),
+		Use: "stop ID", Short: "Stop a job: it makes no further requests", Args: cobra.ExactArgs(1),
 		RunE: jobClient(func(s jobCaller, args []string) error { return s.stopJob(args[0]) }),
 	})
 	stop.Flags().String("reason", "", "why, for the record")
 	stop.Flags().String("by", "", "who stops it, for the record")
-	g := group("job", "Follow and stop jobs, which ask something of many tasks", output(&cobra.Command{
+	g := group("job", "Follow and stop jobs, which make one request for many tasks", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
 			return s.whole("/v1/jobs", "jobs", row{"ID", "VERB", "STATE", "MATCHED", "GRANTED", "REFUSED", "LEFT", "STARTED", "BY"}, rowOf(jobRow))

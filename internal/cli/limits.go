@@ -17,16 +17,16 @@ import (
 
 func limitCommand() *cobra.Command {
 	list := output(&cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the limits of concurrency for which tasks wait, or that are paused", Args: cobra.NoArgs,
-		Long: "List the limits of concurrency for which tasks wait, or that are paused. Those with the most waiting tasks come first. HALTED counts the holders that are parked\n" +
-			"or paused: what waits for their permits waits until an operator retries, resumes, cancels or terminates them.",
+		Use: "list", Aliases: []string{"ls"}, Short: "List the concurrency limits that tasks wait for, or that are paused", Args: cobra.NoArgs,
+		Long: "List the concurrency limits that tasks wait for, or that are paused. Those with the most waiting tasks come first. HALTED counts the holders that are parked\n" +
+			"or paused: tasks that wait for their permits wait until an operator retries, resumes, cancels or terminates them.",
 		Example: "  sagalog limit list --all",
 		RunE:    client(func(s *session, _ []string) error { return s.limits() }),
 	})
-	list.Flags().Bool("all", false, "also the limits for which no task waits and that are not paused")
-	g := group("limit", "Look at the limits of concurrency, pause and resume them", list,
-		limitVerb("pause", "Pause a limit: nobody gets a permit", "Pause a limit: nobody gets a permit until it is resumed; tasks that have one go on. A limit may be paused before any task needs it."),
-		limitVerb("resume", "Resume a paused limit", "Resume a paused limit: what waited for it gets the permits that are free."),
+	list.Flags().Bool("all", false, "also the limits that no task waits for and that are not paused")
+	g := group("limit", "List, read, pause and resume concurrency limits", list,
+		limitVerb("pause", "Pause a limit: no further task gets a permit", "Pause a limit: no further task gets a permit until it is resumed; tasks that have one go on. A limit may be paused before any task needs it."),
+		limitVerb("resume", "Resume a paused limit", "Resume a paused limit: the tasks that wait for it get the permits that are free."),
 		output(&cobra.Command{
 			Use: "get WORKFLOW/KEY", Aliases: []string{"show"}, Short: "Read a limit: which tasks have its permits, and which wait", Args: cobra.ExactArgs(1),
 			Example: "  sagalog limit get payment/c-17",

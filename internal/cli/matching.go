@@ -20,8 +20,8 @@ import (
 
 const matchingHelp = `
 
-With filter flags instead of IDs, it is asked of all tasks that match: after a look at ten of them and a question (or with --yes), a job does it, and
-goes on if you interrupt the command. The exit code is 4 if a task refused. --dry-run only shows what matches.`
+With filter flags instead of IDs, the request is made for all tasks that match: the command shows ten of them and asks you first (unless you give
+--yes), then a job makes the requests, and goes on if you interrupt the command. The exit code is 4 if a task refused. --dry-run only shows what matches.`
 
 func matchingExample(u requestUse) string {
 	text := "\n  sagalog task " + u.kind
@@ -45,11 +45,11 @@ func matchingFlags(c *cobra.Command) {
 	filterFlags(c)
 	f := c.Flags()
 	f.Bool("all", false, "every task")
-	f.BoolP("yes", "y", false, "with a filter: do not ask")
+	f.BoolP("yes", "y", false, "with a filter: do not ask first")
 	f.Bool("dry-run", false, "with a filter: only show how many tasks match")
-	f.String("rate", "", "with a filter: how many tasks may be asked in a time, such as 100/s, 30/m or 5/h")
+	f.String("rate", "", "with a filter: how many requests may be made in a given time, such as 100/s, 30/m or 5/h")
 	f.Int("limit", 0, "with a filter: refuse if more tasks match")
-	f.String("job-id", "", "with a filter: the job's ID; the same command with the same ID does nothing twice (default: a new one)")
+	f.String("job-id", "", "with a filter: the job's ID; a command that is repeated with the same ID does nothing a second time (default: a new one)")
 	f.String("by", "", "with a filter: who asks, for the record")
 	for _, name := range slices.Concat(filterNames, jobNames, []string{"all"}) { // a variable that is set for lists must not choose the tasks to cancel
 		WithoutVariable(f, name)
@@ -102,7 +102,7 @@ func (s *session) filtered() bool { return filtered(s.cmd) }
 func (s jobCaller) askMatching(u requestUse, args []string) error {
 	yes := s.isSet("yes")
 	if !yes && !s.isSet("dry-run") && !isTerminal(s.cmd.InOrStdin()) {
-		return Usage("this asks all tasks that match, and there is no terminal to ask you first: give --yes, or --dry-run to see which")
+		return Usage("this makes a request for all tasks that match, and there is no terminal to ask you first: give --yes, or --dry-run to see which")
 	}
 	body, err := s.jobBody(u, args)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s jobCaller) askMatching(u requestUse, args []string) error {
 		return err
 	}
 	if !yes && !agreed(s.cmd.InOrStdin(), s.err, fmt.Sprintf("%s %s?", u.kind, Counted(count.Matched, "task"))) {
-		return exit(ExitError, "nothing is done")
+		return exit(ExitError, "nothing was done")
 	}
 	if doc, err = s.change(s.cmd.Context(), http.MethodPost, "/v1/jobs", body); err != nil {
 		return err

@@ -24,7 +24,7 @@ func scheduleCommand() *cobra.Command {
 		output(&cobra.Command{
 			Use: "apply FILE...", Short: "Apply schedules, in YAML or JSON", Args: cobra.MinimumNArgs(1),
 			Long: "Apply schedules in YAML or JSON; - is stdin. All are validated first, and none is applied if one has a fault. A schedule that was applied\n" +
-				"before gets the new definition, and stays paused if it is.",
+				"before gets the new definition; if it is paused, it stays paused.",
 			Example: "  sagalog schedule apply daily-report.yaml",
 			RunE:    scheduleClient(func(s scheduleCaller, args []string) error { return s.apply(args) }),
 		}),
@@ -43,7 +43,7 @@ func scheduleCommand() *cobra.Command {
 		}),
 		nextCommand(),
 		scheduleVerb("pause", "Pause a schedule: no due time leads to a task", "", nil),
-		scheduleVerb("resume", "Resume a schedule, with the next due time", "", nil),
+		scheduleVerb("resume", "Resume a schedule from its next due time", "", nil),
 		scheduleVerb("trigger", "Start a task of a schedule now", "", nil),
 		backfillCommand(),
 		output(&cobra.Command{
@@ -73,7 +73,7 @@ func nextCommand() *cobra.Command {
 			return s.whole(path, "fires", fireHead, rowOf(fireRow))
 		}),
 	})
-	c.Flags().String("until", "", "the last future due time (default: the next five)")
+	c.Flags().String("until", "", "list future due times up to this instant (default: the next five)")
 	return c
 }
 
@@ -243,7 +243,7 @@ func showScheduleReceipt(w io.Writer, r *api.ScheduleReceipt, verb string) error
 		return table(w, row{"RESULT", "DUE", "TASK"}, rows)
 	}
 	if verb == "backfill" {
-		_, err := fmt.Fprintln(w, "no due time lies between since and until")
+		_, err := fmt.Fprintln(w, "there is no due time between --since and --until")
 		return err
 	}
 	_, err := fmt.Fprintf(w, "schedule %s: %s is granted\n", r.Schedule, verb)

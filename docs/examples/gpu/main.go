@@ -1,6 +1,6 @@
-// Command gpu is the service of the example train-model. It accepts trainings, works on them one epoch at a time, and reports by the
-// callback of each call how far it has come. A training that begins with the first epoch breaks after --break-after epochs, so that another
-// attempt has to continue it.
+// Command gpu is the service of the example train-model. It accepts trainings, works on them one epoch at a time, and reports its progress
+// to the callback of each call. A training that begins with the first epoch breaks after --break-after epochs, so that another attempt has
+// to continue it.
 package main
 
 import (
@@ -65,7 +65,7 @@ func (g *gpu) serve(ctx context.Context, addr string) error {
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	g.work.Go(func() {
 		<-ctx.Done()
-		_ = s.Shutdown(context.WithoutCancel(ctx)) // after it no call starts another training
+		_ = s.Shutdown(context.WithoutCancel(ctx)) // after this no call starts another training
 	})
 	err = s.Serve(l)
 	g.work.Wait()
