@@ -105,7 +105,7 @@ type ScheduleReceipt struct {
 	Result   string           `json:"result,omitempty" enum:"granted" doc:"Absent: it has not been judged yet"`
 	Fired    []ScheduleFire   `json:"fired,omitempty" doc:"The tasks that it started"`
 	Queued   []events.Instant `json:"queued,omitempty" doc:"The due time whose task starts when the running one has ended"`
-	Already  []ScheduleFire   `json:"already,omitempty" doc:"The due times that had led to a task before. To do one again, rerun its task"`
+	Already  []ScheduleFire   `json:"already,omitempty" doc:"The due times that had led to a task before. To do one again, submit its input with another ID"`
 	Refused  []RefusedDue     `json:"refused,omitempty" doc:"The due times that lead to no task now"`
 }
 

@@ -66,7 +66,7 @@ func scheduleVerbs() []scheduleVerb {
 		},
 		{
 			"backfill", events.TypeScheduleTrigger, "Start the tasks of past due times",
-			fmt.Sprintf("Up to %d due times. The answer says which led to a task now, and which had before: to do one of those again, rerun its task.", maxDues),
+			fmt.Sprintf("Up to %d due times. The answer says which led to a task now, and which had before: to do one of those again, submit its input with another ID.", maxDues),
 			described{backfillBody, map[string]any{"since": "2026-11-20T00:00:00Z", "until": "2026-11-25T00:00:00Z", "reason": "the database was down"}, settingsBytes},
 		},
 	}

@@ -79,7 +79,7 @@ func nextCommand() *cobra.Command {
 
 func backfillCommand() *cobra.Command {
 	c := scheduleVerb("backfill", "Start the tasks of past due times",
-		"Start the tasks of the due times from --since to --until, up to 100. Those that have led to a task before are listed as already; to do one of\nthese again, rerun its task.",
+		"Start the tasks of the due times from --since to --until, up to 100. Those that have led to a task before are listed as already; to do one of\nthese again, submit its input with another ID.",
 		map[string]string{
 			"since": "the first due time, or an instant before it, such as 2026-11-20T00:00:00Z, or this long ago (168h)",
 			"until": "the last due time, or an instant after it, or this long ago", "overlap": "skip, queue_one or allow (default: allow, all start at once)",
