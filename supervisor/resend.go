@@ -37,7 +37,7 @@ func (x *outbox) replay(records []events.Record) error {
 			continue
 		}
 		//mutant:new-owner-resends
-		if x.owes(t, f) {
+		if owes(x, t, f) {
 			x.stats.Resent++
 			x.fold(t, f, r.Offset)
 			continue
@@ -71,7 +71,7 @@ func (x *outbox) taskAt(f *events.Fact) (*events.Task, error) {
 
 // owes says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run, and the submission of a
 // schedule only until the schedule knows that its task has ended, or was given up.
-func (x *outbox) owes(t *events.Task, f *events.Fact) bool {
+func owes(x *outbox, t *events.Task, f *events.Fact) bool {
 	if b, ok := f.Body.(*events.ScheduleFired); ok {
 		s := x.state.Schedules[b.Schedule]
 		return s == nil || !s.IsOver(b.Task)
@@ -117,7 +117,7 @@ func (x *outbox) sendKept(judged events.Instant) error {
 		if err != nil {
 			return err
 		}
-		if x.owes(t, y.of.fact) {
+		if owes(x, t, y.of.fact) {
 			x.fresh = append(x.fresh, y)
 		} else {
 			x.settle(y)
