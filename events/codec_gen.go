@@ -304,6 +304,9 @@ func (v *CompensationStarted) write(w *jsontext.Writer) {
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
 	}
+	if v.Run != 0 {
+		w.Int(`,"run":`, int64(v.Run))
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -337,6 +340,9 @@ func (v *CompensationStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<8)
 			r.Raw(&v.Output)
+		case "run":
+			r.Once(&seen, 1<<9)
+			v.Run = r.Int()
 		default:
 			r.Doubt()
 		}
@@ -365,6 +371,9 @@ func (v *CompensationStarted) size() int {
 	}
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.Run != 0 {
+		n += 7 + 5
 	}
 	return n
 }
@@ -2093,6 +2102,12 @@ func (v *Request) write(w *jsontext.Writer) {
 	if len(v.Payload) > 0 {
 		w.Raw(`,"payload":`, v.Payload)
 	}
+	if v.From != "" {
+		w.Text(`,"from":`, v.From)
+	}
+	if len(v.Input) > 0 {
+		w.Raw(`,"input":`, v.Input)
+	}
 	if v.By != "" {
 		w.Text(`,"by":`, v.By)
 	}
@@ -2142,8 +2157,14 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 		case "payload":
 			r.Once(&seen, 1<<12)
 			r.Raw(&v.Payload)
-		case "by":
+		case "from":
 			r.Once(&seen, 1<<13)
+			r.Text(&v.From)
+		case "input":
+			r.Once(&seen, 1<<14)
+			r.Raw(&v.Input)
+		case "by":
+			r.Once(&seen, 1<<15)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -2187,6 +2208,12 @@ func (v *Request) size() int {
 	}
 	if len(v.Payload) > 0 {
 		n += 11 + len(v.Payload)
+	}
+	if v.From != "" {
+		n += 8 + 2 + len(v.From)
+	}
+	if len(v.Input) > 0 {
+		n += 9 + len(v.Input)
 	}
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
@@ -2267,6 +2294,73 @@ func (v *RequestRefused) size() int {
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
 	}
+	return n
+}
+
+func (v *Rerun) write(w *jsontext.Writer) {
+	if v.Steps == nil {
+		w.Literal(`{"steps":`)
+		w.Literal("null")
+	} else {
+		w.Literal(`{"steps":`)
+		w.B = append(w.B, '[')
+		for i := range v.Steps {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Steps[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	if len(v.Input) > 0 {
+		w.Raw(`,"input":`, v.Input)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *Rerun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "steps":
+			r.Once(&seen, 1<<0)
+			v.Steps = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Steps = append(v.Steps, item)
+			}
+		case "input":
+			r.Once(&seen, 1<<1)
+			r.Raw(&v.Input)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *RunBegun) write(w *jsontext.Writer) {
+	w.Int(`{"run":`, int64(v.Run))
+	w.B = append(w.B, '}')
+}
+
+func (v *RunBegun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "run":
+			r.Once(&seen, 1<<0)
+			v.Run = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *RunBegun) size() int {
+	n := 9
+	n += 5
 	return n
 }
 
@@ -3131,6 +3225,15 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"progressed_at":`)
 		v.ProgressedAt.write(w)
 	}
+	if v.Run != 0 {
+		w.Int(`,"run":`, int64(v.Run))
+	}
+	if v.EarlierAttempts != 0 {
+		w.Int(`,"earlier_attempts":`, int64(v.EarlierAttempts))
+	}
+	if v.EarlierUndos != 0 {
+		w.Int(`,"earlier_undos":`, int64(v.EarlierUndos))
+	}
 	if v.Left {
 		w.Bool(`,"left":`, v.Left)
 	}
@@ -3243,23 +3346,32 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "progressed_at":
 			r.Once(&seen, 1<<26)
 			v.ProgressedAt.read(r)
-		case "left":
+		case "run":
 			r.Once(&seen, 1<<27)
+			v.Run = r.Int()
+		case "earlier_attempts":
+			r.Once(&seen, 1<<28)
+			v.EarlierAttempts = r.Int()
+		case "earlier_undos":
+			r.Once(&seen, 1<<29)
+			v.EarlierUndos = r.Int()
+		case "left":
+			r.Once(&seen, 1<<30)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<31)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<32)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<33)
 			v.TimedFrom.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<34)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
 		default:
 			r.Doubt()
@@ -3758,6 +3870,9 @@ func (v *StepStarted) write(w *jsontext.Writer) {
 	if len(v.Input) > 0 {
 		w.Raw(`,"input":`, v.Input)
 	}
+	if v.Run != 0 {
+		w.Int(`,"run":`, int64(v.Run))
+	}
 	if v.Condition != nil {
 		w.Bool(`,"condition":`, *v.Condition)
 	}
@@ -3812,27 +3927,30 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "input":
 			r.Once(&seen, 1<<7)
 			r.Raw(&v.Input)
-		case "condition":
+		case "run":
 			r.Once(&seen, 1<<8)
+			v.Run = r.Int()
+		case "condition":
+			r.Once(&seen, 1<<9)
 			v.Condition = new(bool)
 			*v.Condition = r.Bool()
 		case "pivot":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Pivot = r.Bool()
 		case "undoable":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Undoable = r.Bool()
 		case "heartbeat":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			r.Raw(&v.Progress)
 		case "remind_after":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -3859,6 +3977,9 @@ func (v *StepStarted) size() int {
 	}
 	if len(v.Input) > 0 {
 		n += 9 + len(v.Input)
+	}
+	if v.Run != 0 {
+		n += 7 + 5
 	}
 	if v.Condition != nil {
 		n += 13 + 26
@@ -4305,6 +4426,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
+	if v.Rerun != nil {
+		w.Literal(`,"rerun":`)
+		v.Rerun.write(w)
+	}
 	if v.Reminders != 0 {
 		w.Int(`,"reminders":`, int64(v.Reminders))
 	}
@@ -4516,36 +4641,40 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_reason":
 			r.Once(&seen, 1<<28)
 			r.Text(&v.ParkedReason)
-		case "reminders":
+		case "rerun":
 			r.Once(&seen, 1<<29)
+			v.Rerun = new(Rerun)
+			v.Rerun.read(r)
+		case "reminders":
+			r.Once(&seen, 1<<30)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.RemindAt.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.SoftFrom.read(r)
 		case "permit":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4554,7 +4683,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<40)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4563,7 +4692,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<41)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4572,25 +4701,25 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<42)
 			r.Text(&v.Schedule)
 		case "traceparent":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<43)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<44)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<45)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<46)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<47)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<48)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4599,7 +4728,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<49)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -4894,6 +5023,90 @@ func (v *TaskReopened) size() int {
 	n += 32 * len(v.Steps)
 	if len(v.With) > 0 {
 		n += 8 + len(v.With)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
+func (v *TaskRerun) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.From != "" {
+		w.Text(`,"from":`, v.From)
+	}
+	if v.Steps == nil {
+		w.Literal(`,"steps":`)
+		w.Literal("null")
+	} else {
+		w.Literal(`,"steps":`)
+		w.B = append(w.B, '[')
+		for i := range v.Steps {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Steps[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	if len(v.Input) > 0 {
+		w.Raw(`,"input":`, v.Input)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskRerun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "from":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.From)
+		case "steps":
+			r.Once(&seen, 1<<2)
+			v.Steps = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Steps = append(v.Steps, item)
+			}
+		case "input":
+			r.Once(&seen, 1<<3)
+			r.Raw(&v.Input)
+		case "reason":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskRerun) size() int {
+	n := 22
+	n += 2 + len(v.Request)
+	if v.From != "" {
+		n += 8 + 2 + len(v.From)
+	}
+	n += 32 * len(v.Steps)
+	if len(v.Input) > 0 {
+		n += 9 + len(v.Input)
 	}
 	if v.Reason != "" {
 		n += 10 + 2 + len(v.Reason)
@@ -5939,6 +6152,8 @@ func wordOf(b []byte) string {
 		return "terminate"
 	case "signal":
 		return "signal"
+	case "rerun":
+		return "rerun"
 	}
 	return string(b)
 }

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -67,6 +68,34 @@ func TaskEndOf(f *Fact) (end TaskEnd, ok bool) {
 func namesSchedule(t *Task, f *Fact) error {
 	if end, _ := TaskEndOf(f); end.State != "" && end.Schedule != t.Schedule {
 		return fmt.Errorf("%w: %s of task %q names the schedule %q, and %q started it", ErrImpossible, f.Body.Name(), t.ID, end.Schedule, t.Schedule)
+	}
+	return nil
+}
+
+// ended ends the task.
+func (t *Task) ended(f *Fact) error {
+	if err := errors.Join(releasePermit(t, f, releaseOf(f.Body)), namesSchedule(t, f)); err != nil {
+		return err
+	}
+	if b, ok := f.Body.(*TaskTerminated); ok {
+		if s, op := t.RunningStep(); s != nil {
+			return fmt.Errorf("%w: task %q is terminated while the %s of step %q runs", ErrImpossible, t.ID, op, s.Path)
+		}
+		t.judged(RequestTerminate, b.Request, "")
+		t.State, t.EndedAt, t.Reason = TaskStateTerminated, f.Time, reasonOr(b.Reason, "terminated")
+		t.Rerun, t.Paused, t.HaltedAt, t.ParkedFrom, t.ParkedAt, t.ParkedReason = nil, nil, 0, "", 0, ""
+		t.ParkDue, t.ParkReason, t.Reminders, t.RemindAt = "", "", 0, 0
+		mayStart(t)
+		return nil
+	}
+	if t.Paused != nil || t.NotBefore != 0 || t.Rerun != nil {
+		return fmt.Errorf("%w: %s of task %q, which is paused, being rerun, or waits until %q", ErrImpossible, f.Body.Name(), t.ID, t.NotBefore.String())
+	}
+	switch b := f.Body.(type) {
+	case *TaskProcessed:
+		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
+	case *TaskUndone:
+		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ const (
 	NameTaskParked          Name = "TaskParked"
 	NameTaskReminded        Name = "TaskReminded"
 	NameTaskReopened        Name = "TaskReopened"
+	NameTaskRerun           Name = "TaskRerun"
+	NameRunBegun            Name = "RunBegun"
 	NameTaskPaused          Name = "TaskPaused"
 	NameTaskResumed         Name = "TaskResumed"
 	NameTaskTerminated      Name = "TaskTerminated"
@@ -175,6 +177,8 @@ type StepStarted struct {
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
 	StartBy    Instant         `json:"start_by,omitzero"` // no further attempt starts from then on
 	Input      json.RawMessage `json:"input,omitempty"`
+	// Run is the run to which the step belongs, from the second on.
+	Run int `json:"run,omitzero"`
 	// Condition is the result of the step's if. It is absent if the step has none.
 	Condition *bool `json:"condition,omitempty"`
 	// Pivot says that this step is the point of no return.
@@ -288,6 +292,8 @@ type CompensationStarted struct {
 	StartBy    Instant         `json:"start_by,omitzero"` // no further attempt starts from then on
 	Input      json.RawMessage `json:"input,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
+	// Run is the run of the do that it undoes, from the second on.
+	Run int `json:"run,omitzero"`
 }
 
 // Compensated says that the undo of one step succeeded.

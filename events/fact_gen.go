@@ -38,6 +38,8 @@ var names = []Name{
 	NameTaskParked,
 	NameTaskReminded,
 	NameTaskReopened,
+	NameTaskRerun,
+	NameRunBegun,
 	NameTaskPaused,
 	NameTaskResumed,
 	NameTaskTerminated,
@@ -96,6 +98,8 @@ func (*TaskUndone) Name() Name          { return NameTaskUndone }
 func (*TaskParked) Name() Name          { return NameTaskParked }
 func (*TaskReminded) Name() Name        { return NameTaskReminded }
 func (*TaskReopened) Name() Name        { return NameTaskReopened }
+func (*TaskRerun) Name() Name           { return NameTaskRerun }
+func (*RunBegun) Name() Name            { return NameRunBegun }
 func (*TaskPaused) Name() Name          { return NameTaskPaused }
 func (*TaskResumed) Name() Name         { return NameTaskResumed }
 func (*TaskTerminated) Name() Name      { return NameTaskTerminated }
@@ -185,6 +189,10 @@ func NewBody(n Name) (Body, error) {
 		return new(TaskReminded), nil
 	case NameTaskReopened:
 		return new(TaskReopened), nil
+	case NameTaskRerun:
+		return new(TaskRerun), nil
+	case NameRunBegun:
+		return new(RunBegun), nil
 	case NameTaskPaused:
 		return new(TaskPaused), nil
 	case NameTaskResumed:
@@ -304,6 +312,10 @@ func nameOf(b []byte) Name {
 		return NameTaskReminded
 	case NameTaskReopened:
 		return NameTaskReopened
+	case NameTaskRerun:
+		return NameTaskRerun
+	case NameRunBegun:
+		return NameRunBegun
 	case NameTaskPaused:
 		return NameTaskPaused
 	case NameTaskResumed:
@@ -421,6 +433,10 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TaskReminded:
 		b.write(w)
 	case *TaskReopened:
+		b.write(w)
+	case *TaskRerun:
+		b.write(w)
+	case *RunBegun:
 		b.write(w)
 	case *TaskPaused:
 		b.write(w)
@@ -541,6 +557,10 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *TaskReopened:
 		b.read(r)
+	case *TaskRerun:
+		b.read(r)
+	case *RunBegun:
+		b.read(r)
 	case *TaskPaused:
 		b.read(r)
 	case *TaskResumed:
@@ -659,6 +679,10 @@ func bodySize(body Body) int {
 	case *TaskReminded:
 		return b.size()
 	case *TaskReopened:
+		return b.size()
+	case *TaskRerun:
+		return b.size()
+	case *RunBegun:
 		return b.size()
 	case *TaskPaused:
 		return b.size()

@@ -92,6 +92,9 @@ type Task struct {
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 
+	// Rerun is set while steps are undone because they are to run once more.
+	Rerun *Rerun `json:"rerun,omitempty"`
+
 	// Reminders is how often the alert was repeated since the task was parked, and RemindAt when it is to be repeated; zero unless the
 	// task is parked.
 	Reminders int     `json:"reminders,omitzero"`
@@ -193,6 +196,11 @@ type Step struct {
 	// Progress is the last progress of any attempt, and ProgressedAt the time of the last fact about progress.
 	Progress     json.RawMessage `json:"progress,omitempty"`
 	ProgressedAt Instant         `json:"progressed_at,omitzero"`
+	// Run is the run to which the step belongs; zero in the first. Its attempts, and those to undo it, count on from the earlier runs, so
+	// that no number occurs twice: EarlierAttempts and EarlierUndos are how many those had.
+	Run             int `json:"run,omitzero"`
+	EarlierAttempts int `json:"earlier_attempts,omitzero"`
+	EarlierUndos    int `json:"earlier_undos,omitzero"`
 	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.
 	Left bool `json:"left,omitzero"`
 	// Continued says that the step timed out and the task went on without it.
@@ -312,6 +320,11 @@ func (t *Task) RunningStep() (*Step, Operation) {
 		}
 	}
 	return nil, ""
+}
+
+// ToUndo says whether the step must be undone if the task is: it has an undo, and at least one attempt may have had an effect.
+func (s *Step) ToUndo() bool {
+	return s.Undoable && s.Touched && (s.Undo == nil || s.Undo.State != StepStateUndone)
 }
 
 // NotUndone returns the steps that may have had an effect and are not undone, in the order in which they started. A step whose undo an

@@ -89,7 +89,7 @@ func stepQueued(t *Task, f *Fact, b *StepQueued) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt > 0 || s.StartBy != 0 {
+	if s.Attempted() || s.StartBy != 0 {
 		return fmt.Errorf("%w: step %q is queued after attempt %d, or twice", ErrImpossible, b.Step, s.Attempt)
 	}
 	s.State, s.RetryAt = StepStateWaiting, 0

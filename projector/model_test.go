@@ -111,10 +111,11 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 		}
 	}
 	var was *events.Keys
+	another := false
 	if old != nil {
 		was = &old.row.Keys
-		// An ended task never changes, so this one was submitted again.
-		if was.State.Ended() && (was.SubmittedAt != task.SubmittedAt || !task.State.Ended()) {
+		// A task that was accepted at another time was submitted again.
+		if another = was.State.Ended() && was.SubmittedAt != task.SubmittedAt; another {
 			delete(p.history, id)
 		}
 	}
@@ -126,6 +127,7 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 		}
 	}
 	r := row(t, task, k, was)
+	r.Another = another
 	p.tasks[id] = &modelTask{task: task, row: r}
 	if old != nil {
 		r.Rows = slices.Concat(removed(old.row.Rows, r.Rows), r.Rows)

@@ -112,7 +112,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		//mutant:sleep-begins-once
 		case at.State == events.StepStateRunning, at.Waits():
 			running = true
-		case at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
+		case at.State == events.StepStateWaiting && !at.Attempted(): // rerun, or reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env)
 		case at.State == events.StepStateWaiting:
 			w.start(c, &env, at.RetryAt)
@@ -161,7 +161,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	switch {
 	case c == nil || op != events.Do || len(c.kind.calls()) == 0:
 		return 0, false, nil
-	case at == nil, at.State == events.StepStateWaiting && at.Attempt == 0:
+	case at == nil, at.State == events.StepStateWaiting && !at.Attempted():
 		return 0, !slices.ContainsFunc(c.step.Needs, func(need string) bool { return !over(t.Step(need)) }), nil
 	}
 	return at.RetryAt, at.State == events.StepStateWaiting, nil
@@ -247,9 +247,13 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 				return events.Plan{Facts: []events.Body{&events.TaskParked{Step: step.Path, Reason: "its undo failed"}}}, nil
 			}
 		}
-		if toUndo(step) && (next == nil || undoneBefore(step, next)) {
+		if step.ToUndo() && (t.Rerun == nil || t.Rerun.Redone(step.Path)) && (next == nil || undoneBefore(step, next)) {
 			next = step
 		}
+	}
+	//mutant:run-begins-after-undos
+	if next == nil && t.Rerun != nil {
+		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1}}}, nil
 	}
 	if next == nil {
 		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil
@@ -283,11 +287,6 @@ func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.
 	w := planner{task: t}
 	w.open(at.Path, o, notBefore)
 	return w.plan, nil
-}
-
-// toUndo says whether a step must be undone: it has an undo, and at least one attempt may have had an effect.
-func toUndo(s *events.Step) bool {
-	return s.Undoable && s.Touched && (s.Undo == nil || s.Undo.State != events.StepStateUndone)
 }
 
 // undoneBefore orders two steps that must be undone.

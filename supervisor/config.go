@@ -155,6 +155,8 @@ type Scheduler interface {
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
 	// Defined returns what the task's definition says about the step; zero if it has none of this name.
 	Defined(t *events.Task, path string) events.StepTraits
+	// Redone returns the steps that run once more if the task is rerun from that step, or from its beginning if path is empty.
+	Redone(t *events.Task, path string) []string
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
 	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
 	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int)

@@ -47,6 +47,8 @@ var foldedBy = map[events.Name]string{
 	events.NameTaskParked:          "outbox planner",
 	events.NameTaskReminded:        "outbox",
 	events.NameTaskReopened:        "",
+	events.NameTaskRerun:           "",
+	events.NameRunBegun:            "",
 	events.NameTaskPaused:          "",
 	events.NameTaskResumed:         "",
 	events.NameTaskTerminated:      "outbox",

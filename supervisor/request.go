@@ -102,12 +102,13 @@ var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events
 	events.RequestFail:      failed,
 	events.RequestTerminate: terminated,
 	events.RequestSignal:    signalled,
+	events.RequestRerun:     rerun,
 }
 
 // JudgeRequest returns the fact that a request about a task leads to, or why it is refused. It is pure: the owner decides by it, and others
 // may ask it about a state that they read. A request that would change nothing is refused.
 func JudgeRequest(t *events.Task, q *events.Request) (events.Body, Refusal) {
-	if t.State.Ended() {
+	if t.State.Ended() && q.Kind != events.RequestRerun {
 		return nil, Refusal{fmt.Sprintf("the task has ended: it is %s", t.State), true}
 	}
 	if full(t) {
@@ -130,6 +131,8 @@ func refused(format string, args ...any) (events.Body, Refusal) {
 
 func cancelled(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	switch {
+	case t.Rerun != nil:
+		return refused("the task is being rerun, and is undone for that first: cancel it when run %d has begun", t.Run+1)
 	case t.ParkedFrom == events.TaskStateUndoing:
 		return nil, Refusal{events.RefusedUndoParked, true}
 	case t.State == events.TaskStateUndoing && t.Paused != nil:

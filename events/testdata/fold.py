@@ -248,7 +248,7 @@ class Fire(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
+        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
         completions schedule traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -256,6 +256,8 @@ class Task(Entity):
             if s["path"] == path:
                 return s
         s = Step(path=path, state='"not_started"')
+        if int(self["run"]) > 1:
+            s["run"] = self["run"]
         self["steps"].append(s)
         return s
 
@@ -325,10 +327,17 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at left continued start_by timed_from soft_at soft_from"""
+        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from"""
+
+    def attempted(self):
+        return int(self.get("attempt", "0")) > int(self.get("earlier_attempts", "0"))
 
     def failed(self):
         return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
+
+
+class Rerun(Entity):
+    order = "steps! input"
 
 
 class Wait(Entity):
@@ -606,7 +615,7 @@ class State:
 
     @staticmethod
     def begin(t):
-        if t["state"] == '"pending"' and "reply_to" in t:
+        if "reply_to" in t and "reply_began" not in t:
             t["reply_began"] = t["last"]
         t["state"] = '"processing"'
 
@@ -643,7 +652,7 @@ class State:
         self.taken(t, body)
         t.add("completions")
         s.take(body, "output")
-        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s["attempt"] != "0" else "false")
+        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s.attempted() else "false")
         s.clear_of("error", "reason", "with")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
@@ -716,13 +725,14 @@ class State:
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
                 s.clear_of("retry_at", "with", "wait")
             return self.by_hand(t, '"skip"', body, failed, time)
+        kept = {k: s[k] for k in ("attempt", "run", "earlier_attempts", "earlier_undos") if k in s}
         s.clear()
-        s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
+        s.update(kept, path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
 
     def CompensationStarted(self, t, body, time):
         s = t.step(body["step"])
         s["state"] = '"undoing"'
-        u = s.setdefault("undo", UndoState())
+        u = s.setdefault("undo", UndoState(attempt=s.get("earlier_undos", "0")))
         u.take(body, "agent", "function", "attempt", "complete_by")
         u.update(state='"running"', started_at=time)
         u.clear_of("ended_at", "retry_at")
@@ -822,7 +832,41 @@ class State:
         self.ends(t, body, time)
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
-        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
+        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay", "rerun")
+
+    def TaskRerun(self, t, body, time):
+        t.judge('"rerun"', body["request"])
+        for path in elements(body["steps"]):
+            s = t.step(path)
+            if s["state"] == '"waiting"':
+                s["state"] = '"failed"'
+                s.clear_of("retry_at", "wait")
+            if "undo" in s and s["undo"]["state"] in ('"failed"', '"waiting"'):
+                s["state"] = '"undoing"'
+                s["undo"].update(state='"waiting"', retry_at=time)
+                s["undo"].clear_of("tries", "start_by", "timed_from")
+        lasting(t, "quiet_at", "ended_at", time)
+        t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
+        t["rerun"].keep(body, "steps", "input")
+        t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at")
+
+    def RunBegun(self, t, body, time):
+        for path in elements(t["rerun"]["steps"]):
+            s = t.step(path)
+            attempt = s.get("attempt", "0")
+            undos = s["undo"].get("attempt", "0") if "undo" in s else s.get("earlier_undos", "0")
+            s.clear()
+            s.update(path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
+        t.keep(t["rerun"], "input")
+        if "deadline" in t:
+            since = max(instant(t[name]) for name in ("submitted_at", "reopened_at") if name in t)
+            left = instant(t["deadline"]) - since
+            t["deadline"] = instant_text(min(instant(time) + max(left, 0 * left), LAST))
+            t["reopened_at"] = time
+            t.clear_of("deadline_passed")
+        t["run"] = body["run"]
+        t["state"] = '"processing"'
+        t.clear_of("rerun", "reason")
 
     def TaskReminded(self, t, body, time):
         assert t["state"] == '"error"' and int(body["reminder"]) == int(t.get("reminders", 0)) + 1

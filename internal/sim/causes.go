@@ -77,6 +77,10 @@ func (q *inputs) says(f *events.Fact, m *meta) (wrong string) {
 		if m.Kind != InputRequest || strings.ToLower(string(b.Name())) != map[events.Verb]string{events.RequestPause: "taskpaused", events.RequestResume: "taskresumed", events.RequestTerminate: "taskterminated"}[m.Request.Kind] {
 			wrong = "it is another request"
 		}
+	case *events.TaskRerun:
+		if q := m.Request; m.Kind != InputRequest || q.Kind != events.RequestRerun || q.ID != b.Request || q.From != b.From || !bytes.Equal(q.Input, b.Input) {
+			wrong = "it is another rerun"
+		}
 	case *events.RequestRefused:
 		if m.Kind != InputRequest || m.Request.Kind != b.Verb || m.Request.ID != b.Request {
 			wrong = "it is not that request"

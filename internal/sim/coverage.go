@@ -1,10 +1,5 @@
 package sim
 
-import (
-	"fmt"
-	"strings"
-)
-
 // situation is something that may happen in a run. A kind of fault that never occurs at the critical moment proves
 // nothing, so the situations are counted, and a test fails if one never occurred.
 type situation int
@@ -92,6 +87,10 @@ const (
 	sawPausedUndoing
 	sawResumed
 	sawTerminated
+	sawRerunEnded
+	sawRerunParked
+	sawRerunUndoes
+	sawRunBegun
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -319,6 +318,10 @@ var named = [situations]struct {
 	sawPaused:             {name: "a task is paused"},
 	sawPausedUndoing:      {name: "a task is paused while it is undone", rare: true},
 	sawResumed:            {name: "a paused task is resumed"},
+	sawRerunEnded:         {name: "a task that has ended is rerun"},
+	sawRerunParked:        {name: "a parked task is rerun"},
+	sawRerunUndoes:        {name: "steps are undone because they are to run once more"},
+	sawRunBegun:           {name: "another run of a task begins"},
 	sawTerminated:         {name: "a task is terminated", rare: true},
 	sawRequestTwice:       {name: "a request comes twice"},
 	sawRetryParked:        {name: "a parked task is retried"},
@@ -464,34 +467,3 @@ var named = [situations]struct {
 	sawCorrectedAgain:     {name: "another epoch continues a correction of the time", rare: true},
 	sawCorrectedBusy:      {name: "an attempt that started at a wrong time is corrected", rare: true},
 }
-
-// Coverage counts situations.
-type Coverage [situations]int
-
-// Add adds the situations of another run.
-func (c *Coverage) Add(o *Coverage) {
-	for i := range c {
-		c[i] += o[i]
-	}
-}
-
-// Missing returns the situations that never occurred. Rare ones count only in long runs.
-func (c *Coverage) Missing(long bool) (names []string) {
-	for i, n := range c {
-		if n == 0 && (long || !named[i].rare) {
-			names = append(names, named[i].name)
-		}
-	}
-	return names
-}
-
-// String returns a table for people.
-func (c *Coverage) String() string {
-	var b strings.Builder
-	for i, n := range c {
-		fmt.Fprintf(&b, "%9d  %s\n", n, named[i].name)
-	}
-	return b.String()
-}
-
-func (w *World) saw(s situation) { w.report.Saw[s]++ }

@@ -81,7 +81,7 @@ func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
 		return
 	}
 	for _, x := range p.rules.Pending(events.Reports) {
-		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task)) {
+		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task), runOf(p, Attempt{f.Task, b.Step, b.Operation, b.Attempt})) {
 			p.w.saw(sawTimeoutRace)
 		}
 	}

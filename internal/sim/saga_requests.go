@@ -107,6 +107,7 @@ func (g *saga) terminates(b *events.TaskTerminated) string {
 	if len(left) > 0 {
 		return "a terminated task does not name what is left"
 	}
+	g.rerun = nil
 	g.ended, g.parked, g.paused, g.parkDue, g.haltedAt, g.early.until = true, false, false, false, 0, 0
 	return ""
 }

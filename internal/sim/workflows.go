@@ -254,6 +254,11 @@ func (p *Process) Defined(t *events.Task, path string) events.StepTraits {
 	return p.by(t.Definition).Defined(t, path)
 }
 
+// Redone implements supervisor.Scheduler.
+func (p *Process) Redone(t *events.Task, path string) []string {
+	return p.by(t.Definition).Redone(t, path)
+}
+
 // Policy implements supervisor.Scheduler.
 func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
 	return p.by(t.Definition).Policy(t, path, op)

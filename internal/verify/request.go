@@ -93,7 +93,7 @@ func (t *telling) goOn() {
 // terminated checks that nothing runs when an operator ends the task, and that the fact names exactly what is left.
 func (t *telling) terminated(b *events.TaskTerminated) {
 	t.requested(b.Request)
-	t.end = t.fact.Body.Name()
+	t.end, t.again, t.paused, t.parked, t.early.until = t.fact.Body.Name(), nil, false, false, 0
 	released(t, b.Release)
 	t.noneRuns()
 	for _, st := range t.steps {

@@ -15,7 +15,7 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo is the %s, but its definition asks for the %s", b.Call(), want)
 		}
 	}
-	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
+	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})
 	t.partition.count.Undos++
 }
 
@@ -23,6 +23,9 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 func (t *telling) mayUndo(st *step) {
 	if !t.back || t.parked || t.paused {
 		t.wrong(CheckUndo, "not_undoing", st.id, "its undo begins although the task is %s", t.state())
+	}
+	if !t.again.has(st.id) {
+		t.wrong(CheckUndo, "kept_by_rerun", st.id, "its undo begins although the task is rerun and keeps this step")
 	}
 	switch {
 	case !st.undoable:
@@ -41,6 +44,7 @@ func (t *telling) mayUndo(st *step) {
 			t.wrong(CheckUndo, "while_running", st.id, "its undo begins while attempt %d of step %s runs", other.do.attempts, other.id)
 		case other != st && (other.undo.running || other.undo.waiting || other.undoFailed):
 			t.wrong(CheckUndo, "not_one_by_one", st.id, "its undo begins before that of step %s has ended", other.id)
+		case !t.again.has(other.id):
 		case other.pivot && other.touched:
 			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its undo begins although the pivot %s completed or is of unknown outcome", other.id)
 		case other == st || !other.mustUndo():
@@ -82,7 +86,7 @@ func (t *telling) wasUndone(b *events.TaskUndone) {
 	t.leaves(b)
 	released(t, b.Release)
 	t.end = t.fact.Body.Name()
-	if !t.back || t.parked || t.paused {
+	if !t.back || t.parked || t.paused || t.again != nil {
 		t.wrong(CheckUndo, "ended_wrongly", "", "it ends undone although it is %s", t.state())
 	}
 	for _, st := range t.steps {
