@@ -144,6 +144,11 @@ func (s *Schedule) Runs(task string) bool {
 	return slices.ContainsFunc(s.Running, func(f ScheduleFire) bool { return f.Task == task })
 }
 
+// IsOver says whether the schedule remembers that a task has ended, or was never accepted.
+func (s *Schedule) IsOver(task string) bool {
+	return slices.ContainsFunc(s.Fires, func(f ScheduleFire) bool { return f.Task == task && f.State != "" })
+}
+
 // EndRejected is the State of a TaskEnd whose task was never accepted.
 const EndRejected = "rejected"
 

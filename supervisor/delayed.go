@@ -326,7 +326,7 @@ func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 		case d.replies():
 			list = x.replies.reply(t, f)
 			again = again && len(list) > 0
-		case owed(t, f):
+		case owes(x.outbox, t, f):
 			list = x.outbox.effects(t, f)
 		default:
 			again = false

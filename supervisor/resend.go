@@ -37,7 +37,7 @@ func (x *outbox) replay(records []events.Record) error {
 			continue
 		}
 		//mutant:new-owner-resends
-		if owed(t, f) {
+		if owes(x, t, f) {
 			x.stats.Resent++
 			x.fold(t, f, r.Offset)
 			continue
@@ -69,10 +69,15 @@ func (x *outbox) taskAt(f *events.Fact) (*events.Task, error) {
 	return t, nil
 }
 
-// owed says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run.
-func owed(t *events.Task, f *events.Fact) bool {
-	x := changeOf(t, f)
-	return x.what != began || x.running(t)
+// owes says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run, and the submission of a
+// schedule only until the schedule knows that its task has ended, or was given up.
+func owes(x *outbox, t *events.Task, f *events.Fact) bool {
+	if b, ok := f.Body.(*events.ScheduleFired); ok {
+		s := x.state.Schedules[b.Schedule]
+		return s == nil || !s.IsOver(b.Task)
+	}
+	c := changeOf(t, f)
+	return c.what != began || c.running(t)
 }
 
 // keepWork holds back the work that must be sent again. Its report may be in the topic, still unread. If the work were sent now,
@@ -112,7 +117,7 @@ func (x *outbox) sendKept(judged events.Instant) error {
 		if err != nil {
 			return err
 		}
-		if owed(t, y.of.fact) {
+		if owes(x, t, y.of.fact) {
 			x.fresh = append(x.fresh, y)
 		} else {
 			x.settle(y)

@@ -298,6 +298,9 @@ func StillOwed(s *events.State, f *events.Fact, to string) bool {
 		return t != nil && t.Running(b.Step, events.Do, b.Attempt)
 	case *events.CompensationStarted:
 		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
+	case *events.ScheduleFired:
+		x := s.Schedules[b.Schedule]
+		return x == nil || !slices.ContainsFunc(x.Fires, func(f events.ScheduleFire) bool { return f.Task == b.Task && f.State != "" })
 	}
 	return true
 }

@@ -40,7 +40,7 @@ type print [16]byte
 //	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog, Config.Deleted)
 //	Store.last           the anchor, which is nothing to an owner
 //	queue.turn           no part of it here, but of the slot's identity
-//	queue.order, taken, rooms: what a round works with, written before it is read
+//	queue.order, able, taken, rooms: what a round works with, written before it is read
 //	writer.at, credit    read only where Config.FlushEvery is positive, which it never is here
 //	logReading.quietSince, tickedAt, counted: read only where Config.PauseLogAbove is set
 //	cache.idle           read only when more tasks are in memory than Config.Tasks, which is set aside unless it is small
@@ -53,7 +53,7 @@ var leftOut = map[string]bool{
 	"dispatch.endedAt": true, "outbox.nextID": true, "outbox.works": true, "outbox.bytes": true, "delayed.bytes": true, "core.refused": true, "effect.id": true, "effect.of": true, "entry.delayed": true, "question.number": true,
 	"epoch.sentAt": true, "epoch.last": true, "batch.sentAt": true, "logReading.lagSince": true, "logReading.next": true, "State.Void": true,
 	"State.load": true, "State.loadPart": true, "cache.adopted": true, "State.lax": true, "batch.seq": true, "Store.last": true,
-	"queue.turn": true, "queue.order": true, "queue.taken": true, "queue.rooms": true,
+	"queue.turn": true, "queue.order": true, "queue.able": true, "queue.taken": true, "queue.rooms": true,
 	"writer.at": true, "writer.credit": true,
 	"logReading.quietSince": true, "logReading.tickedAt": true, "logReading.counted": true,
 }
