@@ -345,7 +345,11 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
 		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule,
 	}
-	t.beginSoft(b.RemindAfter, max(f.Time, b.NotBefore))
+	from := max(f.Time, b.NotBefore)
+	if b.Deadline > from {
+		t.DeadlineWithin = Duration(min(b.Deadline, from.Add(MaxDelay.Std())).Sub(from))
+	}
+	t.beginSoft(b.RemindAfter, from)
 	if b.Concurrency != nil {
 		t.Permit = &TaskPermit{Concurrency: *b.Concurrency}
 	}

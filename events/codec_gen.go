@@ -2341,6 +2341,10 @@ func (v *Rerun) read(r *jsontext.Reader) (seen uint64) {
 
 func (v *RunBegun) write(w *jsontext.Writer) {
 	w.Int(`{"run":`, int64(v.Run))
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2350,6 +2354,9 @@ func (v *RunBegun) read(r *jsontext.Reader) (seen uint64) {
 		case "run":
 			r.Once(&seen, 1<<0)
 			v.Run = r.Int()
+		case "remind_after":
+			r.Once(&seen, 1<<1)
+			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
 		}
@@ -2361,6 +2368,9 @@ func (v *RunBegun) read(r *jsontext.Reader) (seen uint64) {
 func (v *RunBegun) size() int {
 	n := 9
 	n += 5
+	if v.RemindAfter != 0 {
+		n += 16 + 26
+	}
 	return n
 }
 
@@ -4383,6 +4393,10 @@ func (v *Task) write(w *jsontext.Writer) {
 		w.Literal(`,"deadline":`)
 		v.Deadline.write(w)
 	}
+	if v.DeadlineWithin != 0 {
+		w.Literal(`,"deadline_within":`)
+		v.DeadlineWithin.write(w)
+	}
 	if v.NotBefore != 0 {
 		w.Literal(`,"not_before":`)
 		v.NotBefore.write(w)
@@ -4601,80 +4615,83 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "deadline":
 			r.Once(&seen, 1<<15)
 			v.Deadline.read(r)
-		case "not_before":
+		case "deadline_within":
 			r.Once(&seen, 1<<16)
+			v.DeadlineWithin.read(r)
+		case "not_before":
+			r.Once(&seen, 1<<17)
 			v.NotBefore.read(r)
 		case "delay":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.Delay.read(r)
 		case "failure_count":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<19)
 			v.FailureCount = r.Int()
 		case "reason":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<20)
 			r.Text(&v.Reason)
 		case "facts":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<21)
 			v.Facts = r.Int()
 		case "park_due":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			r.Text(&v.ParkDue)
 		case "park_reason":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			r.Text(&v.ParkReason)
 		case "parked_from":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.ParkedFrom = TaskState(word(r))
 		case "parked_at":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.ParkedAt.read(r)
 		case "reopened_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.ReopenedAt.read(r)
 		case "paused":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "halted_at":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.HaltedAt.read(r)
 		case "parked_reason":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			r.Text(&v.ParkedReason)
 		case "rerun":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			v.Rerun = new(Rerun)
 			v.Rerun.read(r)
 		case "reminders":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.RemindAt.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.SoftFrom.read(r)
 		case "permit":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<40)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4683,7 +4700,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<41)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4692,7 +4709,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<42)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4701,25 +4718,25 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<43)
 			r.Text(&v.Schedule)
 		case "traceparent":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<44)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<45)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<46)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<47)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<48)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<49)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4728,7 +4745,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<49)
+			r.Once(&seen, 1<<50)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

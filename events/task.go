@@ -65,6 +65,9 @@ type Task struct {
 	UpdatedAt   Instant `json:"updated_at"`
 	EndedAt     Instant `json:"ended_at,omitzero"`
 	Deadline    Instant `json:"deadline,omitzero"`
+	// DeadlineWithin is how long the task had until its deadline when it was accepted, or when it could begin, at most MaxDelay. Each run
+	// has as long.
+	DeadlineWithin Duration `json:"deadline_within,omitzero"`
 	// NotBefore is set while nothing of the task may start, because that instant has not come. Delay is the duration that the submission
 	// gives for it; zero if it gives an instant.
 	NotBefore Instant  `json:"not_before,omitzero"`

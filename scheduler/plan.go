@@ -253,7 +253,11 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	}
 	//mutant:run-begins-after-undos
 	if next == nil && t.Rerun != nil {
-		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1}}}, nil
+		p, err := s.prepared(t)
+		if err != nil {
+			return events.Plan{}, err
+		}
+		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1, RemindAfter: p.Definition().RemindAfter}}}, nil
 	}
 	if next == nil {
 		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil

@@ -23,9 +23,9 @@ func (i *inbox) judgeRequest(item *input) error {
 	if q.ID == "" {
 		q.ID = env.ID
 	}
-	if q.ID == "" || !utf8.ValidString(q.ID) || !utf8.ValidString(q.Signal) || max(len(q.ID), len(q.By), len(q.Step), len(q.Signal)) > events.MaxTaskID || len(q.Reason) > maxDetail {
+	if q.ID == "" || !utf8.ValidString(q.ID) || !utf8.ValidString(q.Signal) || max(len(q.ID), len(q.By), len(q.Step), len(q.From), len(q.Signal)) > events.MaxTaskID || len(q.Reason) > maxDetail {
 		// An ID that is not valid UTF-8 would change when it is read back from the fact, and states would diverge (INV2).
-		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step, signal and by may have up to 255 bytes, and reason up to 4096")
+		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step, from, signal and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if done, err := i.misplaced(item, id); done || err != nil {
 		return err

@@ -47,6 +47,21 @@ def span(text):
     return int(sum(float(n) * UNITS[unit] for n, unit in parts)) // 10**6
 
 
+def duration(milliseconds):
+    """A duration as text, without trailing zero units."""
+    if milliseconds < 1000:
+        return quote(f"{milliseconds}ms")
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")
+    parts = [(hours, "h"), (minutes, "m"), (seconds, "s")]
+    while parts[-1][0] in (0, "0"):
+        parts.pop()
+    while parts[0][0] == 0:
+        parts.pop(0)
+    return quote("".join(f"{n}{unit}" for n, unit in parts))
+
+
 LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999000, datetime.timezone.utc)
 
 
@@ -248,7 +263,7 @@ class Fire(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
+        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
         completions schedule traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -469,7 +484,10 @@ class State:
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
-            self.soft(t, body, max(time, body.get("not_before", "")))
+            begins = max(time, body.get("not_before", ""))
+            if body.get("deadline", "") > begins:
+                t["deadline_within"] = duration(min(apart(body["deadline"], begins), 87600 * 3_600_000))
+            self.soft(t, body, begins)
             t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
@@ -845,10 +863,12 @@ class State:
                 s["state"] = '"undoing"'
                 s["undo"].update(state='"waiting"', retry_at=time)
                 s["undo"].clear_of("tries", "start_by", "timed_from")
+        if "ended_at" in t:
+            t["updated_at"] = time
         lasting(t, "quiet_at", "ended_at", time)
         t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
         t["rerun"].keep(body, "steps", "input")
-        t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at")
+        t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at", "soft_at", "soft_from")
 
     def RunBegun(self, t, body, time):
         for path in elements(t["rerun"]["steps"]):
@@ -859,11 +879,11 @@ class State:
             s.update(path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
         t.keep(t["rerun"], "input")
         if "deadline" in t:
-            since = max(instant(t[name]) for name in ("submitted_at", "reopened_at") if name in t)
-            left = instant(t["deadline"]) - since
-            t["deadline"] = instant_text(min(instant(time) + max(left, 0 * left), LAST))
+            within = datetime.timedelta(milliseconds=span(t.get("deadline_within", '"0"')))
+            t["deadline"] = instant_text(min(instant(time), LAST - within) + within)
             t["reopened_at"] = time
             t.clear_of("deadline_passed")
+        self.soft(t, body, time)
         t["run"] = body["run"]
         t["state"] = '"processing"'
         t.clear_of("rerun", "reason")

@@ -331,6 +331,8 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		def = &definition{}
 	}
 	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}}
+	begins := max(f.Time, b.NotBefore)
+	s.deadlineWithin = max(0, min(b.Deadline, begins.Add(events.MaxDelay.Std())).Sub(begins))
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	s.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
