@@ -64,7 +64,7 @@ func insteadOf(pivot *events.Step) string {
 	return "retry it, or complete it if it is done, and rerun the task from a step behind it"
 }
 
-// undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, "" if there is none: its do had the old
+// undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, empty if no step is: its do had the old
 // one, and what an undo reads from the new one need not be what was done.
 func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) string {
 	next := *t

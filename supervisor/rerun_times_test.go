@@ -123,7 +123,7 @@ func rerunOnly(t *testing.T, b *bench, a *candidate) events.Instant {
 	return 0
 }
 
-// A task that ended in time raises no alert about its soft limit when it is rerun a week later; its new run has a soft limit of its own.
+// A task that ended in time raises no alert about its soft limit when it is rerun a week later; its new run has the whole soft limit again.
 func TestASoftLimitCountsFromTheNewRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, dated)
