@@ -58,6 +58,35 @@ func (o *operator) ask(verb events.Verb, task string) events.Record {
 	return r
 }
 
+// sending is a request that is sent some time after its task; a negative time is before it.
+type sending struct {
+	after  time.Duration
+	topic  string
+	record events.Record
+}
+
+// plan returns four requests for each task, half of them twice, in the order of their times.
+func (o *operator) plan(list []string, length time.Duration) (plan []sending) {
+	for _, id := range list {
+		for range 4 {
+			s := sending{time.Duration(o.dice.Int64N(int64(length))), o.w.topics.Reports(), o.ask(everyVerb[o.dice.IntN(len(everyVerb))], id)}
+			switch o.dice.IntN(8) {
+			case 0:
+				s.after = -1
+			case 1:
+				s.topic = o.w.topics.Submissions()
+			}
+			plan = append(plan, s)
+			if o.dice.IntN(2) == 0 {
+				s.after += time.Duration(o.dice.Int64N(int64(200 * time.Millisecond)))
+				plan = append(plan, s)
+			}
+		}
+	}
+	slices.SortStableFunc(plan, func(a, b sending) int { return cmp.Compare(a.after, b.after) })
+	return plan
+}
+
 // answers counts what the log says to a request.
 type answers struct{ granted, refused, rejected int }
 
@@ -168,29 +197,7 @@ func TestFaultEveryVerbIsAnsweredOnceUnderKills(t *testing.T) {
 		for r := range rounds {
 			list := ids(fmt.Sprintf("v%d-", r), each)
 			all = append(all, list...)
-			type sending struct {
-				after  time.Duration
-				topic  string
-				record events.Record
-			}
-			var plan []sending
-			for _, id := range list {
-				for range 4 {
-					s := sending{time.Duration(dice.Int64N(int64(length))), w.topics.Reports(), o.ask(everyVerb[dice.IntN(len(everyVerb))], id)}
-					switch dice.IntN(8) {
-					case 0:
-						s.after = -1 // before the task
-					case 1:
-						s.topic = w.topics.Submissions()
-					}
-					plan = append(plan, s)
-					if dice.IntN(2) == 0 {
-						s.after += time.Duration(dice.Int64N(int64(200 * time.Millisecond)))
-						plan = append(plan, s)
-					}
-				}
-			}
-			slices.SortStableFunc(plan, func(a, b sending) int { return cmp.Compare(a.after, b.after) })
+			plan := o.plan(list, length)
 			kill := time.Duration(dice.Int64N(int64(length)))
 			var begun time.Time
 			for _, s := range plan {
