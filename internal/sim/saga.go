@@ -430,6 +430,9 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts while an attempt of the task may still act"
 	}
 	turn := slices.Index(g.completed, b.Step)
+	if own.undo > own.earlierUndos || own.back.askedAt != 0 { // it has begun, maybe for an earlier rerun that kept other steps
+		turn = -1
+	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
 		s := g.steps[id]
 		switch {
