@@ -281,7 +281,7 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 				waiting[queue] += int64(len(want))
 			}
 			for _, n := range []int{limit, projector.MaxRows} {
-				got, err := v.Ready(queue, op, n)
+				got, err := v.Ready(events.Line{Queue: queue, Operation: op}, n)
 				require.NoError(t, err)
 				require.Equal(t, want[:min(n, len(want))], append([]projector.ReadyRow{}, got...))
 			}

@@ -177,8 +177,10 @@ type Store interface {
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
 	Load(id string) (events.StoredTask, error)
-	// Ready returns up to limit rows of a queue (events.ReadyKey.Queue) for doing or undoing, in order.
-	Ready(queue string, op events.Operation, limit int) ([]events.Ready, error)
+	// Ready returns up to limit attempts that wait in a line, in order.
+	Ready(line events.Line, limit int) ([]events.Ready, error)
+	// FairKeys returns up to limit keys behind that of the line with which attempts wait in its queue, in the order of their bytes.
+	FairKeys(line events.Line, limit int) ([]string, error)
 	// Queues returns the queues that have rows.
 	Queues() ([]string, error)
 	// Due returns up to limit tasks that are due at or before the instant, the earliest first. Waking does the same for the
