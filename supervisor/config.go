@@ -38,7 +38,8 @@ type Config struct {
 	// InFlight bounds the appends without an answer: two hide the round trip; more only increase what is lost when the epoch
 	// ends.
 	InFlight int
-	// Queue bounds the ready steps kept in memory for each agent: at most twice this many; the rest wait in the store.
+	// Queue bounds the ready steps kept in memory for each agent: at most twice this many, or a few of each key if keys take turns; the
+	// rest wait in the store.
 	// With a smaller queue the same rows are read again and again, because the steps at the head have started and the
 	// store does not know it yet.
 	Queue int
