@@ -372,7 +372,7 @@ var named = [situations]struct {
 	sawScheduleTriggered:  {name: "a schedule is triggered"},
 	sawScheduleSkipped:    {name: "a due time is skipped because a task runs"},
 	sawScheduleQueued:     {name: "a due time is queued behind a task"},
-	sawScheduleMissed:     {name: "a due time is missed"},
+	sawScheduleMissed:     {name: "a due time is missed", rare: true},
 	sawScheduleFailed:     {name: "the submission of a due time cannot be made"},
 	sawScheduleEnded:      {name: "a schedule hears the end of its task"},
 	sawScheduleRejected:   {name: "the submission of a schedule is rejected"},
