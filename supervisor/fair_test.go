@@ -14,7 +14,7 @@ import (
 
 const sharedAgent = `workflow: shared
 labels: {tenant: "${ input.tenant }"}
-priority: "${ input.urgent ? 5 : 0 }"
+priority: "${ input.urgent == true ? 5 : 0 }"
 fair_by: "${ task.labels.tenant }"
 steps: {only: {agent: alpha}}
 `
