@@ -23,8 +23,8 @@ type lane struct {
 	keyed map[string]*head
 	ring  *ring
 
-	// dry are the heads whose attempts are all in the store; the first of them, as many as tried says, have been read since they ran dry
-	// and the store held nothing that may start. spare is scratch space of refill.
+	// dry are the heads whose attempts are all in the store. The first tried of them have been read since they ran dry, and the store held
+	// nothing that may start. spare is scratch space of refill.
 	dry, spare []*head
 	tried      int
 	// more says that the store may hold attempts of keys that are not in keyed. They are listed when no more than listAt are left.
@@ -35,7 +35,7 @@ type lane struct {
 }
 
 const (
-	// maxKeys bounds the keys that take turns in a lane. More than so many tenants wait for each other.
+	// maxKeys bounds the keys that take turns in a lane. Further keys wait until others leave.
 	maxKeys = 10_000
 	// leastShare is how many attempts of a key memory holds at least, so that a round rarely has to read a key twice.
 	leastShare = 8
@@ -124,7 +124,7 @@ func (a *lane) head(fairBy string) *head {
 	return h
 }
 
-// share is how many attempts of each key memory holds, of so many for the lane.
+// share is how many attempts of each key memory holds if limit is that of the lane.
 func (a *lane) share(limit int) int {
 	if len(a.keyed) == 0 {
 		return limit
