@@ -19,7 +19,7 @@ type lane struct {
 	// heads are those with attempts in memory, as a heap: the one that starts next comes first.
 	heads headHeap
 	// plain is the head of the attempts without a key, and keyed are the others; they leave when nothing of theirs waits.
-	plain head
+	plain *head
 	keyed map[string]*head
 	ring  *ring
 
@@ -63,7 +63,7 @@ type ring struct {
 	last uint64
 	// waiting holds the keys of which attempts wait.
 	waiting map[string]*turn
-	plain   turn
+	plain   *turn
 }
 
 // turn is the turn of a key. The lowest number goes next, and a key gets a new one when it begins to wait and when one of its attempts
@@ -74,8 +74,7 @@ type turn struct {
 }
 
 func newLane(c events.Call, t *ring) *lane {
-	a := &lane{call: c, ring: t}
-	a.plain.turn = &t.plain
+	a := &lane{call: c, ring: t, plain: &head{turn: t.plain}}
 	t.lanes = append(t.lanes, a)
 	return a
 }
@@ -105,7 +104,7 @@ func (a *lane) count() (n int, more bool) {
 // head returns the head of a key, nil if too many keys wait: then its attempts stay in the store.
 func (a *lane) head(fairBy string) *head {
 	if fairBy == "" {
-		return &a.plain
+		return a.plain
 	}
 	h := a.keyed[fairBy]
 	switch {
@@ -148,7 +147,7 @@ func (a *lane) fix(h *head) {
 	case h.spilled:
 		h.dry = true
 		a.dry = append(a.dry, h)
-	case h != &a.plain:
+	case h != a.plain:
 		delete(a.keyed, h.fairBy)
 		a.ring.leave(h.fairBy)
 	}
@@ -261,7 +260,7 @@ func (t *ring) served(fairBy string) {
 	}
 	x := t.waiting[fairBy]
 	if fairBy == "" {
-		x = &t.plain
+		x = t.plain
 	}
 	if x == nil { // nothing of it waits any more
 		return
@@ -271,7 +270,7 @@ func (t *ring) served(fairBy string) {
 	for _, a := range t.lanes {
 		h := a.keyed[fairBy]
 		if fairBy == "" {
-			h = &a.plain
+			h = a.plain
 		}
 		if h != nil && h.place != 0 {
 			heap.Fix(&a.heads, h.place-1)

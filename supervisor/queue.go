@@ -33,7 +33,7 @@ func (q *queue) open(s Store) error {
 		for _, op := range []events.Operation{events.Undo, events.Do} {
 			a := q.lane(events.Call{Agent: agent, Function: function, Operation: op})
 			a.plain.spilled = true
-			a.fix(&a.plain)
+			a.fix(a.plain)
 			if err := a.list(s, true); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (q *queue) ringOf(c events.Call, at int) *ring {
 			return q.lanes[i].ring
 		}
 	}
-	return &ring{}
+	return &ring{plain: &turn{}}
 }
 
 // push queues attempts that may start now. Attempts that do not fit wait in the store, where a later flush writes their
