@@ -305,11 +305,13 @@ func (s *State) fold(f *Fact) error {
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleTaskEnded:
 		return foldSchedule(s, f, b.Schedule)
+	case *ScheduleCancelRequested:
+		return foldSchedule(s, f, b.Schedule)
 	case *SchedulePaused:
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleResumed:
 		return foldSchedule(s, f, b.Schedule)
-	case *InputForwarded, *StateHash, *PermitReturned:
+	case *InputForwarded, *StateHash, *PermitReturned, *TaskEndRepeated:
 	case *Unreadable:
 		return b.Err
 	case *EffectFailed:

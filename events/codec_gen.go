@@ -2388,6 +2388,9 @@ func (v *Schedule) write(w *jsontext.Writer) {
 		w.Literal(`,"queued":`)
 		v.Queued.write(w)
 	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
+	}
 	if len(v.Running) > 0 {
 		w.Literal(`,"running":`)
 		w.B = append(w.B, '[')
@@ -2458,8 +2461,11 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 		case "queued":
 			r.Once(&seen, 1<<7)
 			v.Queued.read(r)
-		case "running":
+		case "cancels":
 			r.Once(&seen, 1<<8)
+			v.Cancels = r.Bool()
+		case "running":
+			r.Once(&seen, 1<<9)
 			v.Running = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2468,7 +2474,7 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Running = append(v.Running, item)
 			}
 		case "fires":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Fires = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2477,19 +2483,19 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Fires = append(v.Fires, item)
 			}
 		case "fired":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Fired = r.Int64()
 		case "skipped":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.Skipped = r.Int64()
 		case "missed":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.Missed = r.Int64()
 		case "failed":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.Failed = r.Int64()
 		case "in_row":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.InRow = r.Int()
 		default:
 			r.Doubt()
@@ -2547,6 +2553,42 @@ func (v *ScheduleAdopted) size() int {
 	return n
 }
 
+func (v *ScheduleCancelRequested) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"task":`, v.Task)
+	w.Literal(`,"due":`)
+	v.Due.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleCancelRequested) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "due":
+			r.Once(&seen, 1<<2)
+			v.Due.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleCancelRequested) size() int {
+	n := 29
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Task)
+	n += 26
+	return n
+}
+
 func (v *ScheduleFire) write(w *jsontext.Writer) {
 	w.Literal(`{"due":`)
 	v.Due.write(w)
@@ -2555,6 +2597,10 @@ func (v *ScheduleFire) write(w *jsontext.Writer) {
 	v.At.write(w)
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
+	}
+	if v.CancelledFor != 0 {
+		w.Literal(`,"cancelled_for":`)
+		v.CancelledFor.write(w)
 	}
 	if v.State != "" {
 		w.Text(`,"state":`, v.State)
@@ -2580,11 +2626,14 @@ func (v *ScheduleFire) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Request)
-		case "state":
+		case "cancelled_for":
 			r.Once(&seen, 1<<4)
+			v.CancelledFor.read(r)
+		case "state":
+			r.Once(&seen, 1<<5)
 			r.Text(&v.State)
 		case "reason":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Reason)
 		default:
 			r.Doubt()
@@ -2690,6 +2739,9 @@ func (v *SchedulePassed) write(w *jsontext.Writer) {
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
 	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2720,6 +2772,9 @@ func (v *SchedulePassed) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<7)
 			r.Text(&v.Request)
+		case "cancels":
+			r.Once(&seen, 1<<8)
+			v.Cancels = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -2745,6 +2800,9 @@ func (v *SchedulePassed) size() int {
 	}
 	if v.Request != "" {
 		n += 11 + 2 + len(v.Request)
+	}
+	if v.Cancels {
+		n += 11 + 5
 	}
 	return n
 }
@@ -4736,6 +4794,50 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		}
 	}
 	return seen
+}
+
+func (v *TaskEndRepeated) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"task":`, v.Task)
+	w.Text(`,"state":`, v.State)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskEndRepeated) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "state":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.State)
+		case "reason":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskEndRepeated) size() int {
+	n := 31
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Task)
+	n += 2 + len(v.State)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	return n
 }
 
 func (v *TaskParked) write(w *jsontext.Writer) {

@@ -162,6 +162,10 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return permitEffects(x, f)
 	case *events.ScheduleFired:
 		return x.schedules.start(f, b.Task, b.Submission)
+	case *events.ScheduleCancelRequested:
+		return x.schedules.cancel(f, b)
+	case *events.TaskEndRepeated:
+		return x.schedules.end(f, events.TaskEnd{Schedule: b.Schedule, Task: b.Task, State: b.State, Reason: b.Reason})
 	case *events.SchedulePassed:
 		return x.schedules.passed(f, b)
 	case *events.SoftLimitPassed:

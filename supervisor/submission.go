@@ -84,7 +84,7 @@ func (i *inbox) judgeSubmission(item *input) error {
 	case known == nil:
 		return i.accept(item, sub, content)
 	case known.Content == content:
-		return nil // a repeat: no fact
+		return i.schedules.repeated(item, known)
 	}
 	return i.reject(item, id, events.RejectConflict, "another submission with this ID and different content was accepted")
 }

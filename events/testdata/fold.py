@@ -205,7 +205,7 @@ class Held(Entity):
 
 
 class Schedule(Entity):
-    order = "name! offset! body! next next_at previous paused queued running fires fired skipped missed failed in_row"
+    order = "name! offset! body! next next_at previous paused queued cancels running fires fired skipped missed failed in_row"
 
     def remembers(self, due):
         return any(f["due"] == due for f in self["running"] + self["fires"])
@@ -218,21 +218,28 @@ class Schedule(Entity):
         for name in "running", "fires":
             self[name].append(Fire(due=body["due"], task=body["task"], at=time, request=body.get("request", "0")))
         self["fires"] = self["fires"][-100:]
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         self["previous"] = max(self.get("previous", '"'), body["due"])
         self.advance(body, time)
         self.add("fired")
 
     def passes(self, body, time):
         self.advance(body, time)
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         count, why = int(body["count"]), json.loads(body["why"])
         if why == "queued":
-            self["queued"] = body["due"]
+            self.update(queued=body["due"], cancels=body.get("cancels", "false"))
         elif why in ("overlap", "missed", "failed"):
             self.add({"overlap": "skipped"}.get(why, why), count)
+
+    def dequeue(self, due):
+        if self["queued"] == due:
+            self.clear_of("queued", "cancels")
+
+    def cancel(self, body):
+        asked = [f for f in self["running"] if f["task"] == body["task"] and "cancelled_for" not in f]
+        assert asked and self["queued"] == body["due"] and self["cancels"] == "true"
+        asked[0]["cancelled_for"] = body["due"]
 
     def end(self, body):
         assert any(f["task"] == body["task"] for f in self["running"])
@@ -243,7 +250,7 @@ class Schedule(Entity):
 
 
 class Fire(Entity):
-    order = "due! task! at! request state reason"
+    order = "due! task! at! request cancelled_for state reason"
 
 
 class Task(Entity):
@@ -517,7 +524,7 @@ class State:
             del limit["paused"]
             if not permits:
                 del self.limits[json.loads(body["limit"])]
-        elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
+        elif kind not in ("InputForwarded", "StateHash", "PermitReturned", "TaskEndRepeated"):
             self.of_task(kind, body, h, time)
 
     def permits(self, name, body, at, time):
@@ -578,6 +585,8 @@ class State:
             s.passes(body, time)
         elif kind == "ScheduleTaskEnded":
             s.end(body)
+        elif kind == "ScheduleCancelRequested":
+            s.cancel(body)
         elif kind == "SchedulePaused":
             assert "paused" not in s
             s["paused"] = Paused(by=body.get("by", "0"), since=time, reason=body.get("reason", "0"))
