@@ -311,7 +311,7 @@ func (s *State) fold(f *Fact) error {
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleResumed:
 		return foldSchedule(s, f, b.Schedule)
-	case *InputForwarded, *StateHash, *PermitReturned, *TaskEndRepeated:
+	case *InputForwarded, *StateHash, *PermitReturned:
 	case *Unreadable:
 		return b.Err
 	case *EffectFailed:
@@ -345,7 +345,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
-		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule,
+		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule, ScheduleBegan: b.ScheduleBegan,
 	}
 	t.beginSoft(b.RemindAfter, max(f.Time, b.NotBefore))
 	if b.Concurrency != nil {

@@ -67,7 +67,6 @@ const (
 	NameSchedulePassed          Name = "SchedulePassed"
 	NameScheduleTaskEnded       Name = "ScheduleTaskEnded"
 	NameScheduleCancelRequested Name = "ScheduleCancelRequested"
-	NameTaskEndRepeated         Name = "TaskEndRepeated"
 	NameSchedulePaused          Name = "SchedulePaused"
 	NameScheduleResumed         Name = "ScheduleResumed"
 	NameTimeCorrected           Name = "TimeCorrected"
@@ -163,8 +162,10 @@ type Submitted struct {
 	ReplyKey string `json:"reply_key,omitempty"`
 	// Concurrency is set if the task runs only with a permit.
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
-	// Schedule is the schedule that the task belongs to. The end of the task is reported to it.
-	Schedule string `json:"schedule,omitempty"`
+	// Schedule is the schedule that the task belongs to. The end of the task is reported to it. It began with the record at ScheduleBegan of the
+	// definitions.
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 	// RemindAfter is the soft limit of the task; zero if its definition gives none.
 	RemindAfter Duration `json:"remind_after,omitzero"`
 }
@@ -400,8 +401,9 @@ type InputRejected struct {
 	// Reply is set if the input is a submission that asks for replies in an allowed topic.
 	Reply *ReplyTo `json:"reply,omitempty"`
 	// Schedule and Submission say which task is rejected, if the input is the submission of a schedule. The rejection is reported to it.
-	Schedule   string `json:"schedule,omitempty"`
-	Submission string `json:"submission,omitempty"`
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
+	Submission    string `json:"submission,omitempty"`
 }
 
 // The reasons of a rejection.

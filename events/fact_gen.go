@@ -64,7 +64,6 @@ var names = []Name{
 	NameSchedulePassed,
 	NameScheduleTaskEnded,
 	NameScheduleCancelRequested,
-	NameTaskEndRepeated,
 	NameSchedulePaused,
 	NameScheduleResumed,
 	NameTimeCorrected,
@@ -126,7 +125,6 @@ func (*ScheduleFired) Name() Name           { return NameScheduleFired }
 func (*SchedulePassed) Name() Name          { return NameSchedulePassed }
 func (*ScheduleTaskEnded) Name() Name       { return NameScheduleTaskEnded }
 func (*ScheduleCancelRequested) Name() Name { return NameScheduleCancelRequested }
-func (*TaskEndRepeated) Name() Name         { return NameTaskEndRepeated }
 func (*SchedulePaused) Name() Name          { return NameSchedulePaused }
 func (*ScheduleResumed) Name() Name         { return NameScheduleResumed }
 func (*TimeCorrected) Name() Name           { return NameTimeCorrected }
@@ -245,8 +243,6 @@ func NewBody(n Name) (Body, error) {
 		return new(ScheduleTaskEnded), nil
 	case NameScheduleCancelRequested:
 		return new(ScheduleCancelRequested), nil
-	case NameTaskEndRepeated:
-		return new(TaskEndRepeated), nil
 	case NameSchedulePaused:
 		return new(SchedulePaused), nil
 	case NameScheduleResumed:
@@ -372,8 +368,6 @@ func nameOf(b []byte) Name {
 		return NameScheduleTaskEnded
 	case NameScheduleCancelRequested:
 		return NameScheduleCancelRequested
-	case NameTaskEndRepeated:
-		return NameTaskEndRepeated
 	case NameSchedulePaused:
 		return NameSchedulePaused
 	case NameScheduleResumed:
@@ -497,8 +491,6 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *ScheduleTaskEnded:
 		b.write(w)
 	case *ScheduleCancelRequested:
-		b.write(w)
-	case *TaskEndRepeated:
 		b.write(w)
 	case *SchedulePaused:
 		b.write(w)
@@ -625,8 +617,6 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *ScheduleCancelRequested:
 		b.read(r)
-	case *TaskEndRepeated:
-		b.read(r)
 	case *SchedulePaused:
 		b.read(r)
 	case *ScheduleResumed:
@@ -751,8 +741,6 @@ func bodySize(body Body) int {
 	case *ScheduleTaskEnded:
 		return b.size()
 	case *ScheduleCancelRequested:
-		return b.size()
-	case *TaskEndRepeated:
 		return b.size()
 	case *SchedulePaused:
 		return b.size()

@@ -91,6 +91,8 @@ type Schedule struct {
 	// Offset is that of the record of the definitions that Body is from.
 	Offset int64           `json:"offset"`
 	Body   json.RawMessage `json:"body"`
+	// Began is the offset of the first such record: it distinguishes the schedule from a deleted one of the same name.
+	Began int64 `json:"began"`
 	// Next is the next due time, zero if none exists; it was found at NextAt.
 	Next   Instant `json:"next,omitzero"`
 	NextAt Instant `json:"next_at,omitzero"`
@@ -150,6 +152,9 @@ func (s *Schedule) Forgets(due Instant) bool {
 	return len(s.Fires) == MaxScheduleFires && !slices.ContainsFunc(s.Fires, func(f ScheduleFire) bool { return f.Due <= due })
 }
 
+// Awaits says whether the schedule waits for that end of a task.
+func (s *Schedule) Awaits(e *TaskEnd) bool { return s.Began == e.Began && s.Runs(e.Task) }
+
 // Runs says whether a task of the schedule has not ended.
 func (s *Schedule) Runs(task string) bool {
 	return slices.ContainsFunc(s.Running, func(f ScheduleFire) bool { return f.Task == task })
@@ -181,6 +186,8 @@ const EndRejected = "rejected"
 type TaskEnd struct {
 	Schedule string `json:"schedule"`
 	Task     string `json:"task"`
+	// Began is where the schedule began that started the task.
+	Began int64 `json:"began,omitzero"`
 	// State is the state of a task that has ended, or EndRejected.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
@@ -264,19 +271,12 @@ type ScheduleCancelRequested struct {
 	Schedule string  `json:"schedule"`
 	Task     string  `json:"task"`
 	Due      Instant `json:"due"`
+	// Began is where the schedule began.
+	Began int64 `json:"began"`
 }
 
 // ScheduleTaskEnded says how a task of a schedule ended.
 type ScheduleTaskEnded struct {
-	Schedule string `json:"schedule"`
-	Task     string `json:"task"`
-	State    string `json:"state"`
-	Reason   string `json:"reason,omitempty"`
-}
-
-// TaskEndRepeated says that a schedule submitted a task that has ended: it may have forgotten that it did so before. Its effect tells the schedule
-// how the task ended.
-type TaskEndRepeated struct {
 	Schedule string `json:"schedule"`
 	Task     string `json:"task"`
 	State    string `json:"state"`
@@ -353,7 +353,7 @@ func adoptSchedule(s *State, f *Fact, b *ScheduleAdopted) error {
 		s.touchPart(KindSchedule, b.Schedule)
 		return nil
 	}
-	next := &Schedule{Name: b.Schedule}
+	next := &Schedule{Name: b.Schedule, Began: b.Offset}
 	if known != nil {
 		next = known.clone()
 	}
@@ -459,7 +459,7 @@ func SubmissionRecord(task string, submission []byte, s Subject) Record {
 // whoever sends it, and however often.
 func ScheduleCancel(b *ScheduleCancelRequested) Request {
 	return Request{
-		Kind: RequestCancel, ID: ScheduleTask(b.Schedule, b.Due), Task: b.Task, By: ScheduleKey(b.Schedule),
+		Kind: RequestCancel, ID: ScheduleTask(b.Schedule, b.Due), Task: b.Task, By: ScheduleKey(b.Schedule), ScheduleBegan: b.Began,
 		Reason: fmt.Sprintf("the due time %s of the schedule waits for its end", b.Due),
 	}
 }

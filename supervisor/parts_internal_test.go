@@ -73,7 +73,6 @@ var foldedBy = map[events.Name]string{
 	events.NameSchedulePassed:          "outbox",
 	events.NameScheduleTaskEnded:       "",
 	events.NameScheduleCancelRequested: "outbox",
-	events.NameTaskEndRepeated:         "outbox",
 	events.NameSchedulePaused:          "",
 	events.NameScheduleResumed:         "",
 	events.NameTimeCorrected:           "",

@@ -111,6 +111,9 @@ func JudgeRequest(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	if t.State.Ended() && q.Kind != events.RequestRerun {
 		return nil, Refusal{fmt.Sprintf("the task has ended: it is %s", t.State), true}
 	}
+	if q.ScheduleBegan != 0 && q.ScheduleBegan != t.ScheduleBegan {
+		return nil, Refusal{"the task is not one of the schedule that asks", true}
+	}
 	if full(t) {
 		return nil, Refusal{fmt.Sprintf("the task has had %d requests, which is the limit", len(t.Requests)+len(t.Held)), true}
 	}

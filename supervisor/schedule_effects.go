@@ -45,15 +45,6 @@ func (s *schedules) cancel(f *events.Fact, b *events.ScheduleCancelRequested) []
 	return []*effect{{kind: events.EffectCancel, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
 }
 
-// repeated judges a duplicate of the submission of a task. If it is that of a schedule and the task has ended, the schedule is told so once more:
-// a schedule that was deleted and applied again waits for an end that was told to the one before.
-func (s *schedules) repeated(item *input, t *events.Task) error {
-	if t.Schedule == "" || !t.State.Ended() {
-		return nil // no fact
-	}
-	return s.record(s.inbox.caused(item, "", &events.TaskEndRepeated{Schedule: t.Schedule, Task: t.ID, State: string(t.State), Reason: t.Reason}), nil)
-}
-
 // passed is the effect of a SchedulePassed: an alert if somebody should look.
 func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
 	a := Alert{Schedule: b.Schedule}

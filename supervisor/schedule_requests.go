@@ -10,7 +10,7 @@ import (
 )
 
 // judgeTaskEnd takes the end of a task that a schedule started. If the schedule does not wait for it, the report is passed: it is a repeat,
-// or the schedule was deleted.
+// or the schedule was deleted, and the one of that name that exists now is another one.
 func judgeTaskEnd(i *inbox, item *input) error {
 	var end events.TaskEnd
 	if err := json.Unmarshal(item.data, &end); err != nil {
@@ -27,7 +27,7 @@ func judgeTaskEnd(i *inbox, item *input) error {
 		return err
 	}
 	x := i.state.Schedules[end.Schedule]
-	if x == nil || !x.Runs(end.Task) {
+	if x == nil || !x.Awaits(&end) {
 		return nil
 	}
 	return i.record(i.caused(item, "", &events.ScheduleTaskEnded{
@@ -133,17 +133,17 @@ func blockedBy(x *events.Schedule, d *events.ScheduleDefinition) string {
 	return fmt.Sprintf("task %q has not ended, and overlap is %s", x.Running[0].Task, d.Overlap)
 }
 
-// scheduleOf returns the schedule and the ID of a submission that cannot be used, if it is one of a schedule, which learns of the rejection.
-func scheduleOf(item *input) (schedule, task string) {
+// scheduleOf notes the schedule and the ID of a submission that cannot be used, if it is one of a schedule, which learns of the rejection.
+func scheduleOf(item *input, b *events.InputRejected) {
 	if item.in != events.Submissions || item.data == nil {
-		return "", ""
+		return
 	}
 	var sub struct {
 		ID       string `json:"id"`
 		Schedule string `json:"schedule"`
+		Began    int64  `json:"schedule_began"`
 	}
-	if json.Unmarshal(item.data, &sub) != nil || events.CheckTaskID(sub.Schedule) != nil || events.CheckTaskID(sub.ID) != nil {
-		return "", ""
+	if json.Unmarshal(item.data, &sub) == nil && events.CheckTaskID(sub.Schedule) == nil && events.CheckTaskID(sub.ID) == nil {
+		b.Schedule, b.ScheduleBegan, b.Submission = sub.Schedule, sub.Began, sub.ID
 	}
-	return sub.Schedule, sub.ID
 }

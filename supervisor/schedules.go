@@ -145,7 +145,7 @@ func (s *schedules) next(name string) (events.Body, error) {
 		return s.occur(x, d, x.Queued, x.Next), nil
 	}
 	if task := x.ToCancel(); task != "" {
-		return &events.ScheduleCancelRequested{Schedule: name, Task: task, Due: x.Queued}, nil
+		return &events.ScheduleCancelRequested{Schedule: name, Task: task, Due: x.Queued, Began: x.Began}, nil
 	}
 	if x.Next == 0 || s.sched.FireAt(d, x.Next) > now {
 		return nil, nil
@@ -223,6 +223,7 @@ func (s *schedules) occur(x *events.Schedule, d *events.ScheduleDefinition, due,
 	if err != nil {
 		return failedFire(x.Name, due, next, err)
 	}
+	sub.ScheduleBegan = x.Began
 	raw, err := events.Marshal(sub)
 	if limit := s.settings().SubmissionBytes; err == nil && len(raw) > limit {
 		err = fmt.Errorf("the submission has %d bytes; %d are allowed", len(raw), limit)

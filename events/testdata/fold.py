@@ -165,7 +165,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt operation output with error effect signal payload by"
+    order = "id! kind! task! step reason attempt operation output with error effect signal payload by schedule_began"
 
 
 class Paused(Entity):
@@ -205,7 +205,7 @@ class Held(Entity):
 
 
 class Schedule(Entity):
-    order = "name! offset! body! next next_at previous paused queued cancels running fires fired skipped missed failed in_row"
+    order = "name! offset! body! began! next next_at previous paused queued cancels running fires fired skipped missed failed in_row"
 
     def remembers(self, due):
         return any(f["due"] == due for f in self["running"] + self["fires"])
@@ -256,7 +256,7 @@ class Fire(Entity):
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
         ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
-        completions schedule traceparent reply_to reply_key reply_began last steps rows"""
+        completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -473,7 +473,7 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
+            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
             self.soft(t, body, max(time, body.get("not_before", "")))
@@ -524,7 +524,7 @@ class State:
             del limit["paused"]
             if not permits:
                 del self.limits[json.loads(body["limit"])]
-        elif kind not in ("InputForwarded", "StateHash", "PermitReturned", "TaskEndRepeated"):
+        elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
             self.of_task(kind, body, h, time)
 
     def permits(self, name, body, at, time):
@@ -563,7 +563,7 @@ class State:
         t["permit"].clear_of("state", "at")
 
     def ends(self, t, body, time):
-        assert body.get("schedule", "0") == t["schedule"]
+        assert (body.get("schedule", "0"), body.get("schedule_began", "0")) == (t["schedule"], t["schedule_began"])
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -577,7 +577,7 @@ class State:
             if "body" not in body:
                 del self.schedules[name]
                 return
-            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], running=[], fires=[]))
+            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], began=body["offset"], running=[], fires=[]))
             s.update(offset=body["offset"], body=body["body"], next=body.get("next", "0"), next_at=time)
         elif kind == "ScheduleFired":
             s.fire(body, time)
