@@ -143,27 +143,33 @@ func (s *schedules) operate(name string) {
 		s.apply(name, s.draw(name))
 	case 1:
 		s.apply(name, nil)
-		s.w.chaosAt(func() { s.apply(name, s.draw(name)) })
+		s.w.chaosAt(func() {
+			d, was := s.draw(name), s.fired[name]
+			s.apply(name, d)
+			for range min(len(was), 2) {
+				s.w.after(s.w.rng.IntN(20_000), func() { s.trigger(name, was[s.w.rng.IntN(len(was))].due) })
+			}
+		})
 	case 2, 3, 4:
 		s.ask(events.TypeSchedulePause, name)
 		s.w.chaosAt(func() { s.ask(events.TypeScheduleResume, name) })
 	default:
-		s.ask(events.TypeScheduleTrigger, name)
+		s.trigger(name, s.w.now+1) // no multiple of a second: an instant that is not due otherwise
 	}
 }
 
-// ask sends a request about a schedule, sometimes twice.
-func (s *schedules) ask(kind, name string) {
-	w := s.w
+// trigger starts a task of a schedule for a due time, which may have led to one before, perhaps of a deleted schedule of that name.
+func (s *schedules) trigger(name string, due events.Instant) {
+	s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: due, Overlap: append(events.Overlaps(), "")[s.w.rng.IntN(5)]})
+}
+
+func (s *schedules) ask(kind, name string) { s.send(kind, events.ScheduleRequest{Schedule: name}) }
+
+// send sends a request about a schedule, sometimes twice.
+func (s *schedules) send(kind string, q events.ScheduleRequest) {
+	w, name := s.w, q.Schedule
 	s.requests++
-	q := events.ScheduleRequest{ID: fmt.Sprintf("sq%d", s.requests), Schedule: name}
-	if kind == events.TypeScheduleTrigger {
-		q.Due = w.now + 1 // no multiple of a second: an instant that is not due otherwise
-		q.Overlap = append(events.Overlaps(), "")[w.rng.IntN(5)]
-		if was := s.fired[name]; len(was) > 0 && w.rng.IntN(4) == 0 {
-			q.Due = was[w.rng.IntN(len(was))].due // perhaps of a schedule of that name that was deleted
-		}
-	}
+	q.ID = fmt.Sprintf("sq%d", s.requests)
 	r, err := events.EncodeScheduleRequest(q, kind, events.Subject{ID: q.ID, Source: "/clients", Time: w.now})
 	if err != nil {
 		w.fail("a request about a schedule cannot be encoded: %v", err)
