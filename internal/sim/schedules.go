@@ -142,9 +142,13 @@ func (s *schedules) operate(name string) {
 	case 0:
 		s.apply(name, s.draw(name))
 	case 1:
+		old := s.latest(name)
 		s.apply(name, nil)
 		s.w.chaosAt(func() {
-			d, was := s.draw(name), s.fired[name]
+			d, was := new(events.ScheduleDefinition), s.fired[name]
+			if err := json.Unmarshal(old.Body, d); err != nil || r.IntN(2) == 0 { // or it is applied as it was
+				d = s.draw(name)
+			}
 			s.apply(name, d)
 			for range min(len(was), 2) {
 				s.w.after(s.w.rng.IntN(20_000), func() { s.trigger(name, was[s.w.rng.IntN(len(was))].due) })
