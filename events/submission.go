@@ -32,7 +32,7 @@ type Submission struct {
 	// with the ID of a due time is a conflict, of which the schedule learns.
 	Schedule string `json:"schedule,omitempty"`
 	// ScheduleBegan is the offset of the record of the definitions with which that schedule began. A task that a deleted schedule of the same name
-	// started is therefore a conflict too: its end was told, or will be told, to nobody who waits for it.
+	// started is therefore a conflict too: its end does not concern this schedule.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
