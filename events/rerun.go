@@ -62,8 +62,8 @@ func rerunning(t *Task, f *Fact) error {
 	return beginRun(t, f, f.Body.(*RunBegun))
 }
 
-// rerunTask turns the task to undoing, whether it has ended or is parked. One that ended while the clock was wrong keeps its times, so what
-// was left of its quiet time then counts from now on.
+// rerunTask turns the task to undoing, whether it has ended or is parked. One that ended while the clock was wrong kept its times, so what
+// was left of its quiet time then counts from now on, and it changes now.
 func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 	s, _ := t.RunningStep()
 	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil {
@@ -84,7 +84,7 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 			u.limit(0, f.Time)
 		}
 	}
-	t.QuietAt = lasting(t.QuietAt, t.EndedAt, f.Time)
+	t.QuietAt, t.UpdatedAt = lasting(t.QuietAt, t.EndedAt, f.Time), f.Time
 	t.State, t.Reason, t.EndedAt, t.Rerun = TaskStateUndoing, reasonOr(b.Reason, "rerun"), 0, &Rerun{b.Steps, b.Input}
 	t.replace(&t.Output, nil)
 	t.ParkedFrom, t.ParkedAt, t.ParkedReason, t.ParkDue, t.ParkReason = "", 0, "", "", ""

@@ -855,7 +855,7 @@ class State:
                 s["undo"].update(state='"waiting"', retry_at=time)
                 s["undo"].clear_of("tries", "start_by", "timed_from")
         lasting(t, "quiet_at", "ended_at", time)
-        t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
+        t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun(), updated_at=time)
         t["rerun"].keep(body, "steps", "input")
         t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at")
 
