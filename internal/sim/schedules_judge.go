@@ -127,7 +127,7 @@ func (e *scheduleEffects) fires(f *events.Fact, b *events.ScheduleFired) string 
 func (e *scheduleEffects) live(name string) string {
 	for _, was := range e.p.w.schedules.fired[name] {
 		t, _ := e.p.w.parts[events.Home(was.task, e.p.w.opt.Partitions)].state.Task(was.task)
-		if t != nil && !t.State.Ended() && e.p.at[was.fact] > e.born[name] {
+		if t != nil && !t.State.Ended() && t.ScheduleBegan == e.began[name] && e.p.at[was.fact] > e.born[name] {
 			return was.task
 		}
 	}
