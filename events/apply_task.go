@@ -22,6 +22,9 @@ func (s *State) foldTask(f *Fact) error {
 	t.Facts++
 	t.Last = Position{s.Partition.Epoch, f.Sequence} // the fact's own copy, which does not share bytes with the record
 	s.touchTask(f.Task, t)
+	if err := usePermit(t, f.Body); err != nil {
+		return err
+	}
 	switch b := f.Body.(type) {
 	case *StepStarted, *WaitStarted:
 		return begins(t, f)

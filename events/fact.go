@@ -53,6 +53,7 @@ const (
 	NamePermitReturned      Name = "PermitReturned"
 	NamePermitBlocked       Name = "PermitBlocked"
 	NamePermitsDecided      Name = "PermitsDecided"
+	NameLimitAdopted        Name = "LimitAdopted"
 	NameLimitPaused         Name = "LimitPaused"
 	NameLimitResumed        Name = "LimitResumed"
 	NameInputRejected       Name = "InputRejected"
@@ -311,6 +312,8 @@ type CompensationFailed struct {
 	Error      Error    `json:"error"`
 	RetryAfter Duration `json:"retry_after,omitzero"`
 	Verdict    Verdict  `json:"verdict"`
+	// QuietAt is when no request of the attempt can land any more, if the attempt is in doubt and has a permit.
+	QuietAt Instant `json:"quiet_at,omitzero"`
 	Outcome
 	Operator
 }

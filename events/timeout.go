@@ -19,7 +19,8 @@ type Timeout struct {
 	CompleteBy Instant   `json:"complete_by,omitzero"`
 	// StartBy is set if Attempt is 0 and the next attempt did not start in time.
 	StartBy Instant `json:"start_by,omitzero"`
-	// QuietAt is complete-by plus the grace in which a request in flight may still land; no undo starts before it.
+	// QuietAt is complete-by plus the grace in which a request in flight may still land; no undo starts before it. That of an undo is set only
+	// if the attempt has a permit, which is given to nobody else before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 	Verdict Verdict `json:"verdict"`
 }

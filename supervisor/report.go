@@ -109,7 +109,7 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
 	})
 	if p.Operation == events.Undo {
-		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, RetryAfter: p.RetryAfter, Verdict: v, Outcome: times}
+		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, RetryAfter: p.RetryAfter, Verdict: v, QuietAt: undoQuietAt(i.planner, t, p.Step, effect), Outcome: times}
 	}
 	return &events.StepFailed{
 		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, effect),

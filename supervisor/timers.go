@@ -286,6 +286,8 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}
 	if m.Operation == events.Do { // only a do must have come to rest before an undo starts
 		body.QuietAt = t.planner.quietAfter(m.Due) // the agent of an attempt with a heartbeat knows of no later end
+	} else {
+		body.QuietAt = undoQuietAt(t.planner, task, m.Path, events.EffectInDoubt)
 	}
 	return body
 }

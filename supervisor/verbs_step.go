@@ -202,6 +202,9 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		b.QuietAt = i.planner.quietAt(s, b.Effect)
 		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect})
 	case *events.CompensationFailed:
+		if b.Attempt > 0 { // what the operator says of the effect is not in the fact
+			b.QuietAt = undoQuietAt(i.planner, t, b.Step, events.EffectInDoubt)
+		}
 		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Undo, Error: b.Error})
 	}
 	return body, why
