@@ -249,6 +249,9 @@ func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*e
 	return p.by(t.Definition).Check(t, path, output)
 }
 
+// Limit implements supervisor.Scheduler.
+func (p *Process) Limit(t *events.Task, path string) string { return p.by(t.Definition).Limit(t, path) }
+
 // Defined implements supervisor.Scheduler.
 func (p *Process) Defined(t *events.Task, path string) events.StepTraits {
 	return p.by(t.Definition).Defined(t, path)
