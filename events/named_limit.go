@@ -57,7 +57,6 @@ func adoptLimit(s *State, b *LimitAdopted) error {
 	if b.Max == 0 {
 		l.Offset = 0
 	}
-	//mutant:larger-limit-goes-on
 	s.Limits.due = 0
 	s.Limits.leave(l)
 	s.touchPart(KindLimit, b.Limit)

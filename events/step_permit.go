@@ -50,7 +50,6 @@ func StepPermitOf(t *Task, path string, op Operation) *StepPermit {
 // AwaitsPermit says whether an attempt waits for a permit. It starts when it has one.
 func AwaitsPermit(t *Task, path string, op Operation) bool {
 	p := StepPermitOf(t, path, op)
-	//mutant:attempt-waits-for-permit
 	return p != nil && p.State == PermitStateAsked
 }
 

@@ -29,6 +29,10 @@ type Witness interface {
 	DurableBefore(in events.Input, offset int64, at events.Instant) bool
 	// Folded says whether an accepted fact has this cause.
 	Folded(events.Cause) bool
+	// Applied returns the Max of the object of a named limit at that offset of the definitions, and Most the largest that it has had; false and
+	// zero if there is none.
+	Applied(limit string, offset int64) (most int, known bool)
+	Most(limit string) int
 	// WasHeld says whether a request was ever held.
 	WasHeld(task, request string) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".

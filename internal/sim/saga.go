@@ -48,8 +48,9 @@ type saga struct {
 	// kept are the signals that no step has taken.
 	kept      []events.SignalReceived
 	completed []string // in order
-	// permit is nil if the task needs none.
+	// permit is nil if the task needs none, and limits are those of its steps.
 	permit *sagaPermit
+	limits sagaStepPermits
 }
 
 // sagas are the tasks of a partition.
@@ -160,6 +161,9 @@ func (a *sagas) judge(f *events.Fact) {
 // tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	g.meets(body)
+	if why := g.takesPermit(body); why != "" {
+		return why
+	}
 	if why, so := g.tellsByHand(f); so {
 		return why
 	}

@@ -36,10 +36,10 @@ output: {n: "${ input.n }"}
 workflow: wide
 defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
-  x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  x: {agent: alpha, limit: gate, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
   nap: {sleep: {until: "${ input.extra == true ? '700ms' : '2027-01-15T08:00:00Z' }"}}
-  z: {needs: [nap], agent: beta, operation: hold, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
+  z: {needs: [nap], agent: beta, operation: hold, limit: gate, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
@@ -63,7 +63,7 @@ defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}
 steps:
   k: {agent: alpha, pivot: true}
   l: {agent: beta, operation: take, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  m: {needs: [k], agent: gamma, limit: gate, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 `, `
 workflow: ask
 remind_after: 5s

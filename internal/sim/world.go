@@ -33,7 +33,8 @@ type World struct {
 	offers  *offers
 	clients *clients
 	// schedules are those of the namespace.
-	schedules *schedules
+	schedules   *schedules
+	namedLimits *namedLimits
 	// settings are the namespace's settings.
 	settings *settings
 	levels   *levels
@@ -138,7 +139,7 @@ func newWorld(seed uint64, opt Options) *World {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
 	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w)
-	w.schedules = newWorldSchedules(w)
+	w.schedules, w.namedLimits = newWorldSchedules(w), newNamedLimits(w, seed)
 	for i := range w.opt.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i))
 	}
@@ -212,6 +213,7 @@ func (w *World) start() {
 	}
 	w.clients.plan()
 	w.schedules.plan()
+	w.namedLimits.plan()
 	w.chaos()
 }
 
@@ -245,4 +247,5 @@ func (w *World) heal() {
 	w.offers.heal()
 	w.settings.heal()
 	w.schedules.heal()
+	w.namedLimits.heal()
 }
