@@ -47,6 +47,8 @@ func (s *story) next() mover {
 		return *run
 	case s.paused:
 		return mover{kind: string(events.WaitingPaused)}
+	case waitsWithin(s) != "":
+		return mover{kind: string(events.WaitingLimit), step: waitsWithin(s)}
 	case wait != nil:
 		if s.back && s.quiet > wait.since {
 			wait.kind, wait.since = string(events.WaitingQuiet), s.quiet

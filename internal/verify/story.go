@@ -36,6 +36,7 @@ type story struct {
 	requests    map[string]bool // those that were judged
 	kept        []kept
 	permit      *permit // nil if it needs none
+	limits      stepPermits
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -179,6 +180,7 @@ func (s *story) pivot() *step {
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
 	last := t.story.time
+	usesPermit(t, t.fact.Body)
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
 	case *events.StepQueued:

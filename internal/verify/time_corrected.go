@@ -77,6 +77,7 @@ func (t *telling) corrected(to, last events.Instant) {
 		}
 	}
 	t.quiet = min(t.quiet, to.Add(longest))
+	t.story.limits.corrected()
 	if before := t.early.until; before == 0 {
 		lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
 		lasting(&t.soft.at, t.soft.from)
