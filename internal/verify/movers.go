@@ -136,7 +136,7 @@ func (p *partition) rest(s *story) {
 		return
 	}
 	p.count.Live++
-	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingSignal) && m.since == 0 {
+	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingLimit) || m.kind == string(events.WaitingSignal) && m.since == 0 {
 		return // an operator moves it, or whoever sends the signal, or the end of another task
 	}
 	late := p.cfg.Now.Sub(m.since)

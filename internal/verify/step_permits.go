@@ -75,7 +75,7 @@ func stepPermitted(t *telling, link events.Link) {
 	runs := st != nil && st.work(link.Operation).running
 	switch b := t.fact.Body.(type) {
 	case *events.PermitAsked:
-		asks(t, b, wrong)
+		asksForStep(t, b, wrong)
 		if x == nil {
 			t.story.limits.links = link.N
 			if t.story.limits.open == nil {
@@ -99,8 +99,8 @@ func stepPermitted(t *telling, link events.Link) {
 	}
 }
 
-// asks checks that an attempt asks for a permit of the limit of its step, once.
-func asks(t *telling, b *events.PermitAsked, wrong func(format string, args ...any)) {
+// asksForStep checks that an attempt asks for a permit of the limit of its step, once.
+func asksForStep(t *telling, b *events.PermitAsked, wrong func(format string, args ...any)) {
 	x, r := t.stepPermit(b.Link), t.def.step(b.Link.Path)
 	switch {
 	case r == nil || r.Limit == "" || b.Limit != events.LimitKey(r.Limit) || b.Max != 0 || b.Version != 0:

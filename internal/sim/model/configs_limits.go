@@ -53,10 +53,10 @@ func limits(add func(Bound, Config)) {
 	add(Small, with("limits, a cancel", two("banked-undo")[:1], func(c *Config) { c.Clients = append(c.Clients, later(Cancel, "T1", "banked-undo")) }))
 	add(Small, with("limits, a failure", two("banked"), func(c *Config) { c.Budgets, c.Outcomes = faults{Failures: 1}, []Outcome{FailedForGood} }))
 	add(Small, with("limits, two partitions", apart, func(c *Config) { c.Full = 2 }))
-	add(Small, with("limits, an older object", one("banked"), func(c *Config) {
+	add(Small, with("limits, an older object", nil, func(c *Config) {
 		c.Nodes, c.OldLimit, c.Budgets = 2, true, faults{Reassigns: 1}
 	}))
-	add(CI, with("limits, a pause", one("banked", later(Pause, "T1", "banked"), later(Resume, "T1", "banked")), nil))
+	add(Large, with("limits, a pause", one("banked", later(Pause, "T1", "banked"), later(Resume, "T1", "banked")), nil))
 	add(CI, with("limits, a termination", two("banked"), func(c *Config) { c.Clients = append(c.Clients, later(Terminate, "T2", "banked")) }))
 	add(CI, with("limits, in doubt", two("banked"), func(c *Config) {
 		c.Budgets, c.Outcomes, c.Calm = faults{Passes: 2, Failures: 1}, []Outcome{FailedInDoubt}, true
