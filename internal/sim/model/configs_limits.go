@@ -57,14 +57,14 @@ func limits(add func(Bound, Config)) {
 		c.Nodes, c.OldLimit, c.Budgets = 2, true, faults{Reassigns: 1}
 	}))
 	add(Large, with("limits, a pause", one("banked", later(Pause, "T1", "banked"), later(Resume, "T1", "banked")), nil))
-	add(CI, with("limits, a termination", two("banked"), func(c *Config) { c.Clients = append(c.Clients, later(Terminate, "T2", "banked")) }))
+	add(Large, with("limits, a termination", two("banked"), func(c *Config) { c.Clients = append(c.Clients, later(Terminate, "T2", "banked")) }))
 	add(CI, with("limits, in doubt", two("banked"), func(c *Config) {
 		c.Budgets, c.Outcomes, c.Calm = faults{Passes: 2, Failures: 1}, []Outcome{FailedInDoubt}, true
 	}))
 	add(CI, with("limits, an undo in doubt", one("banked-undo"), func(c *Config) {
 		c.Budgets, c.Outcomes, c.Calm = faults{Passes: 2, Failures: 1}, []Outcome{FailedForGood}, true
 	}))
-	add(CI, with("limits, undos first", append(two("banked-undo"), submit("T3", "banked")), func(c *Config) {
+	add(Large, with("limits, undos first", append(two("banked-undo"), submit("T3", "banked")), func(c *Config) {
 		c.Budgets, c.Outcomes = faults{Failures: 1}, []Outcome{FailedForGood}
 	}))
 	add(Large, with("limits, two partitions, a crash", apart, func(c *Config) { c.Full, c.Budgets = 2, faults{Crashes: 1} }))
