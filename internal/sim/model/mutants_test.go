@@ -274,7 +274,7 @@ var mutants = []mutant{
 	{"permit-in-doubt-is-kept", "a permit goes to nobody else while requests of its task may land",
 		swap("quiet > now", "false"), "^permits, in doubt$", "are inside the limit|does not follow"},
 	{"grant-counts-once", "a task that has its permit takes no second grant",
-		swap("==", "!="), "^permits, a crash$", "does not fit|INV12"},
+		swap("granted(t", "!granted(t"), "^permits, a crash$", "does not fit|INV12"},
 	{"ended-permit-is-freed", "a permit that was kept for a while is given on",
 		swap("!= 0", "== 1"), "^permits, in doubt$", "does not fit|livelock|not freed|stuck|INV"},
 	{"paused-limit-gives-nothing", "a limit that is paused gives no permit",
