@@ -89,7 +89,7 @@ func TestTheDailyReport(t *testing.T) {
 		deleted, err := n.Schedules().DeleteSchedule(t.Context(), "daily-report")
 		require.NoError(t, err)
 		require.True(t, deleted)
-		w.watch.await("the schedule is gone", func() bool {
+		w.soon("the schedule is gone", func() bool {
 			x, err := n.Schedules().ScheduleState(t.Context(), "daily-report")
 			return err == nil && x == nil
 		})
