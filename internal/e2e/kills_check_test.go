@@ -121,8 +121,11 @@ func (k *trial) reopen(id string, asked map[string][]time.Time) bool {
 		return false
 	}
 	asked[id] = append(asked[id], time.Now())
-	k.t.Logf("delivery %s is parked: it is retried", id)
-	k.alive("api")[0].request(id, "retry")
+	api := k.alive("api")[0]
+	reason := api.settled(id).Reason
+	require.Contains(k.t, reason, " attempts failed: ", "delivery %s is parked for another reason than an outage", id)
+	k.t.Logf("delivery %s is retried: %s", id, reason)
+	api.request(id, "retry")
 	return true
 }
 
