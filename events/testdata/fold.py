@@ -612,7 +612,6 @@ class State:
     def StepQueued(self, t, body, time):
         s = t.step(body["step"])
         s["state"] = '"waiting"'
-        s.clear_of("retry_at")
         self.limit(s, body, time)
 
     def limit(self, w, body, time):
