@@ -838,6 +838,9 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	if v.Submission != "" {
 		w.Text(`,"submission":`, v.Submission)
 	}
@@ -869,8 +872,11 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<6)
 			r.Text(&v.Schedule)
-		case "submission":
+		case "schedule_began":
 			r.Once(&seen, 1<<7)
+			v.ScheduleBegan = r.Int64()
+		case "submission":
+			r.Once(&seen, 1<<8)
 			r.Text(&v.Submission)
 		default:
 			r.Doubt()
@@ -900,6 +906,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	if v.Submission != "" {
 		n += 14 + 2 + len(v.Submission)
@@ -2111,6 +2120,9 @@ func (v *Request) write(w *jsontext.Writer) {
 	if v.By != "" {
 		w.Text(`,"by":`, v.By)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2166,6 +2178,9 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 		case "by":
 			r.Once(&seen, 1<<15)
 			r.Text(&v.By)
+		case "schedule_began":
+			r.Once(&seen, 1<<16)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -2217,6 +2232,9 @@ func (v *Request) size() int {
 	}
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -2378,6 +2396,7 @@ func (v *Schedule) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"offset":`, v.Offset)
 	w.Raw(`,"body":`, v.Body)
+	w.Int(`,"began":`, v.Began)
 	if v.Next != 0 {
 		w.Literal(`,"next":`)
 		v.Next.write(w)
@@ -2397,6 +2416,9 @@ func (v *Schedule) write(w *jsontext.Writer) {
 	if v.Queued != 0 {
 		w.Literal(`,"queued":`)
 		v.Queued.write(w)
+	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
 	}
 	if len(v.Running) > 0 {
 		w.Literal(`,"running":`)
@@ -2452,24 +2474,30 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 		case "body":
 			r.Once(&seen, 1<<2)
 			r.Raw(&v.Body)
-		case "next":
+		case "began":
 			r.Once(&seen, 1<<3)
+			v.Began = r.Int64()
+		case "next":
+			r.Once(&seen, 1<<4)
 			v.Next.read(r)
 		case "next_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.NextAt.read(r)
 		case "previous":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.Previous.read(r)
 		case "paused":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "queued":
-			r.Once(&seen, 1<<7)
-			v.Queued.read(r)
-		case "running":
 			r.Once(&seen, 1<<8)
+			v.Queued.read(r)
+		case "cancels":
+			r.Once(&seen, 1<<9)
+			v.Cancels = r.Bool()
+		case "running":
+			r.Once(&seen, 1<<10)
 			v.Running = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2478,7 +2506,7 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Running = append(v.Running, item)
 			}
 		case "fires":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<11)
 			v.Fires = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2487,19 +2515,19 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Fires = append(v.Fires, item)
 			}
 		case "fired":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<12)
 			v.Fired = r.Int64()
 		case "skipped":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<13)
 			v.Skipped = r.Int64()
 		case "missed":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<14)
 			v.Missed = r.Int64()
 		case "failed":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<15)
 			v.Failed = r.Int64()
 		case "in_row":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<16)
 			v.InRow = r.Int()
 		default:
 			r.Doubt()
@@ -2557,6 +2585,47 @@ func (v *ScheduleAdopted) size() int {
 	return n
 }
 
+func (v *ScheduleCancelRequested) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"task":`, v.Task)
+	w.Literal(`,"due":`)
+	v.Due.write(w)
+	w.Int(`,"began":`, v.Began)
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleCancelRequested) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "due":
+			r.Once(&seen, 1<<2)
+			v.Due.read(r)
+		case "began":
+			r.Once(&seen, 1<<3)
+			v.Began = r.Int64()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleCancelRequested) size() int {
+	n := 38
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Task)
+	n += 26
+	n += 5
+	return n
+}
+
 func (v *ScheduleFire) write(w *jsontext.Writer) {
 	w.Literal(`{"due":`)
 	v.Due.write(w)
@@ -2565,6 +2634,10 @@ func (v *ScheduleFire) write(w *jsontext.Writer) {
 	v.At.write(w)
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
+	}
+	if v.CancelledFor != 0 {
+		w.Literal(`,"cancelled_for":`)
+		v.CancelledFor.write(w)
 	}
 	if v.State != "" {
 		w.Text(`,"state":`, v.State)
@@ -2590,11 +2663,14 @@ func (v *ScheduleFire) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Request)
-		case "state":
+		case "cancelled_for":
 			r.Once(&seen, 1<<4)
+			v.CancelledFor.read(r)
+		case "state":
+			r.Once(&seen, 1<<5)
 			r.Text(&v.State)
 		case "reason":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Reason)
 		default:
 			r.Doubt()
@@ -2700,6 +2776,9 @@ func (v *SchedulePassed) write(w *jsontext.Writer) {
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
 	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2730,6 +2809,9 @@ func (v *SchedulePassed) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<7)
 			r.Text(&v.Request)
+		case "cancels":
+			r.Once(&seen, 1<<8)
+			v.Cancels = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -2755,6 +2837,9 @@ func (v *SchedulePassed) size() int {
 	}
 	if v.Request != "" {
 		n += 11 + 2 + len(v.Request)
+	}
+	if v.Cancels {
+		n += 11 + 5
 	}
 	return n
 }
@@ -4056,6 +4141,9 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -4095,6 +4183,9 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.Version != 0 {
 		w.Int(`,"version":`, int64(v.Version))
@@ -4147,6 +4238,9 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<10)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<11)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -4187,6 +4281,9 @@ func (v *Submission) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -4237,6 +4334,9 @@ func (v *Submitted) write(w *jsontext.Writer) {
 	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.RemindAfter != 0 {
 		w.Literal(`,"remind_after":`)
@@ -4299,8 +4399,11 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<13)
 			r.Text(&v.Schedule)
-		case "remind_after":
+		case "schedule_began":
 			r.Once(&seen, 1<<14)
+			v.ScheduleBegan = r.Int64()
+		case "remind_after":
+			r.Once(&seen, 1<<15)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -4345,6 +4448,9 @@ func (v *Submitted) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	if v.RemindAfter != 0 {
 		n += 16 + 26
@@ -4514,6 +4620,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
@@ -4720,23 +4829,26 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<43)
 			r.Text(&v.Schedule)
-		case "traceparent":
+		case "schedule_began":
 			r.Once(&seen, 1<<44)
+			v.ScheduleBegan = r.Int64()
+		case "traceparent":
+			r.Once(&seen, 1<<45)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<46)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<47)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<48)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<49)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<49)
+			r.Once(&seen, 1<<50)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4745,7 +4857,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<50)
+			r.Once(&seen, 1<<51)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -4897,6 +5009,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -4913,6 +5028,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<3)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -4931,6 +5049,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -5242,6 +5363,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -5272,6 +5396,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<5)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<6)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5297,6 +5424,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -5324,6 +5454,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -5348,6 +5481,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<4)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5369,6 +5505,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }

@@ -122,8 +122,9 @@ type Task struct {
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
-	// Schedule is the schedule that the task belongs to, and that learns its end.
-	Schedule string `json:"schedule,omitempty"`
+	// Schedule is the schedule that the task belongs to, and that learns its end. It began with the record at ScheduleBegan of the definitions.
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// ReplyTo and ReplyKey are those of the submission. ReplyBegan is the position of the fact by which the first step began, if ReplyTo is set.

@@ -91,6 +91,9 @@ type Refusal struct {
 	Lasting bool
 }
 
+// RefusedSchedule is the reason for which the cancel of a schedule is refused, if an earlier schedule of its name started the task.
+const RefusedSchedule = "the task is not one of the schedule that asks"
+
 // verbJudges say what each verb does in a state of a task: the fact that the request leads to, or why it is refused.
 var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events.Body, Refusal){
 	events.RequestCancel:    cancelled,
@@ -110,6 +113,9 @@ var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events
 func JudgeRequest(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	if t.State.Ended() && q.Kind != events.RequestRerun {
 		return nil, Refusal{fmt.Sprintf("the task has ended: it is %s", t.State), true}
+	}
+	if q.ScheduleBegan != 0 && q.ScheduleBegan != t.ScheduleBegan {
+		return nil, Refusal{RefusedSchedule, true}
 	}
 	if full(t) {
 		return nil, Refusal{fmt.Sprintf("the task has had %d requests, which is the limit", len(t.Requests)+len(t.Held)), true}

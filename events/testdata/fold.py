@@ -180,7 +180,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt operation output with error effect signal payload by"
+    order = "id! kind! task! step reason attempt operation output with error effect signal payload by schedule_began"
 
 
 class Paused(Entity):
@@ -220,7 +220,7 @@ class Held(Entity):
 
 
 class Schedule(Entity):
-    order = "name! offset! body! next next_at previous paused queued running fires fired skipped missed failed in_row"
+    order = "name! offset! body! began! next next_at previous paused queued cancels running fires fired skipped missed failed in_row"
 
     def remembers(self, due):
         return any(f["due"] == due for f in self["running"] + self["fires"])
@@ -233,21 +233,28 @@ class Schedule(Entity):
         for name in "running", "fires":
             self[name].append(Fire(due=body["due"], task=body["task"], at=time, request=body.get("request", "0")))
         self["fires"] = self["fires"][-100:]
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         self["previous"] = max(self.get("previous", '"'), body["due"])
         self.advance(body, time)
         self.add("fired")
 
     def passes(self, body, time):
         self.advance(body, time)
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         count, why = int(body["count"]), json.loads(body["why"])
         if why == "queued":
-            self["queued"] = body["due"]
+            self.update(queued=body["due"], cancels=body.get("cancels", "false"))
         elif why in ("overlap", "missed", "failed"):
             self.add({"overlap": "skipped"}.get(why, why), count)
+
+    def dequeue(self, due):
+        if self["queued"] == due:
+            self.clear_of("queued", "cancels")
+
+    def cancel(self, body):
+        asked = [f for f in self["running"] if f["task"] == body["task"] and "cancelled_for" not in f]
+        assert asked and self["queued"] == body["due"] and self["cancels"] == "true"
+        asked[0]["cancelled_for"] = body["due"]
 
     def end(self, body):
         assert any(f["task"] == body["task"] for f in self["running"])
@@ -258,13 +265,13 @@ class Schedule(Entity):
 
 
 class Fire(Entity):
-    order = "due! task! at! request state reason"
+    order = "due! task! at! request cancelled_for state reason"
 
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
         ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
-        completions schedule traceparent reply_to reply_key reply_began last steps rows"""
+        completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -481,7 +488,7 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
+            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
             begins = max(time, body.get("not_before", ""))
@@ -574,7 +581,7 @@ class State:
         t["permit"].clear_of("state", "at")
 
     def ends(self, t, body, time):
-        assert body.get("schedule", "0") == t["schedule"]
+        assert (body.get("schedule", "0"), body.get("schedule_began", "0")) == (t["schedule"], t["schedule_began"])
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -588,7 +595,7 @@ class State:
             if "body" not in body:
                 del self.schedules[name]
                 return
-            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], running=[], fires=[]))
+            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], began=body["offset"], running=[], fires=[]))
             s.update(offset=body["offset"], body=body["body"], next=body.get("next", "0"), next_at=time)
         elif kind == "ScheduleFired":
             s.fire(body, time)
@@ -596,6 +603,8 @@ class State:
             s.passes(body, time)
         elif kind == "ScheduleTaskEnded":
             s.end(body)
+        elif kind == "ScheduleCancelRequested":
+            s.cancel(body)
         elif kind == "SchedulePaused":
             assert "paused" not in s
             s["paused"] = Paused(by=body.get("by", "0"), since=time, reason=body.get("reason", "0"))

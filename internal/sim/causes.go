@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // reported checks that a fact agrees with its input. Judge.Follows checks that it is the right input.
@@ -82,6 +83,11 @@ func (q *inputs) says(f *events.Fact, m *meta) (wrong string) {
 			wrong = "it is another rerun"
 		}
 	case *events.RequestRefused:
+		if t, _ := q.p.state.Task(f.Task); b.Reason == supervisor.RefusedSchedule {
+			if q.w.saw(sawScheduleStranger); t == nil || m.Request.ScheduleBegan == 0 || m.Request.ScheduleBegan == t.ScheduleBegan {
+				wrong = "the schedule that asks started the task"
+			}
+		}
 		if m.Kind != InputRequest || m.Request.Kind != b.Verb || m.Request.ID != b.Request {
 			wrong = "it is not that request"
 		}

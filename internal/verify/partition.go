@@ -229,7 +229,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.PermitBlocked:
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 		p.tell(f, at)
-	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:
+	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.ScheduleCancelRequested, *events.SchedulePaused, *events.ScheduleResumed:
 		timetabled(p, f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
