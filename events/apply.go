@@ -343,7 +343,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 	at := Position{s.Partition.Epoch, f.Sequence}
 	t := &Task{
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
-		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
+		Priority: b.Priority, FairBy: b.FairBy, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
 		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule, ScheduleBegan: b.ScheduleBegan,
 	}

@@ -4332,6 +4332,9 @@ func (v *Submitted) write(w *jsontext.Writer) {
 		w.Literal(`,"concurrency":`)
 		v.Concurrency.write(w)
 	}
+	if v.FairBy != "" {
+		w.Text(`,"fair_by":`, v.FairBy)
+	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
@@ -4396,14 +4399,17 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<12)
 			v.Concurrency = new(Concurrency)
 			v.Concurrency.read(r)
-		case "schedule":
+		case "fair_by":
 			r.Once(&seen, 1<<13)
+			r.Text(&v.FairBy)
+		case "schedule":
+			r.Once(&seen, 1<<14)
 			r.Text(&v.Schedule)
 		case "schedule_began":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.ScheduleBegan = r.Int64()
 		case "remind_after":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -4446,6 +4452,9 @@ func (v *Submitted) size() int {
 	if v.Concurrency != nil {
 		n += 15 + v.Concurrency.size()
 	}
+	if v.FairBy != "" {
+		n += 11 + 2 + len(v.FairBy)
+	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
 	}
@@ -4468,6 +4477,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	w.Text(`,"state":`, string(v.State))
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if v.FairBy != "" {
+		w.Text(`,"fair_by":`, v.FairBy)
 	}
 	if len(v.Labels) > 0 {
 		w.Literal(`,"labels":`)
@@ -4692,8 +4704,11 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "priority":
 			r.Once(&seen, 1<<7)
 			v.Priority = r.Int()
-		case "labels":
+		case "fair_by":
 			r.Once(&seen, 1<<8)
+			r.Text(&v.FairBy)
+		case "labels":
+			r.Once(&seen, 1<<9)
 			v.Labels = map[string]string{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -4704,103 +4719,103 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "input":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Raw(&v.Output)
 		case "content":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.Content)
 		case "submitted_at":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.SubmittedAt.read(r)
 		case "updated_at":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.UpdatedAt.read(r)
 		case "ended_at":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.EndedAt.read(r)
 		case "deadline":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			v.Deadline.read(r)
 		case "deadline_within":
-			r.Once(&seen, 1<<16)
+			r.Once(&seen, 1<<17)
 			v.DeadlineWithin.read(r)
 		case "not_before":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.NotBefore.read(r)
 		case "delay":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<19)
 			v.Delay.read(r)
 		case "failure_count":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<20)
 			v.FailureCount = r.Int()
 		case "reason":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<21)
 			r.Text(&v.Reason)
 		case "facts":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			v.Facts = r.Int()
 		case "park_due":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			r.Text(&v.ParkDue)
 		case "park_reason":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			r.Text(&v.ParkReason)
 		case "parked_from":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.ParkedFrom = TaskState(word(r))
 		case "parked_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.ParkedAt.read(r)
 		case "reopened_at":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.ReopenedAt.read(r)
 		case "paused":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "halted_at":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.HaltedAt.read(r)
 		case "parked_reason":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			r.Text(&v.ParkedReason)
 		case "rerun":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Rerun = new(Rerun)
 			v.Rerun.read(r)
 		case "reminders":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.RemindAt.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
 		case "permit":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<40)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<41)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4809,7 +4824,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<42)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4818,7 +4833,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<43)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4827,28 +4842,28 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<44)
 			r.Text(&v.Schedule)
 		case "schedule_began":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<45)
 			v.ScheduleBegan = r.Int64()
 		case "traceparent":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<46)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<47)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<48)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<49)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<49)
+			r.Once(&seen, 1<<50)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<50)
+			r.Once(&seen, 1<<51)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4857,7 +4872,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<51)
+			r.Once(&seen, 1<<52)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -162,6 +162,8 @@ type Submitted struct {
 	ReplyKey string `json:"reply_key,omitempty"`
 	// Concurrency is set if the task runs only with a permit.
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	// FairBy is the key by which the queues take turns; empty if its workflow gives none.
+	FairBy string `json:"fair_by,omitempty"`
 	// Schedule is the schedule that the task belongs to. The end of the task is reported to it. It began with the record at ScheduleBegan of the
 	// definitions.
 	Schedule      string `json:"schedule,omitempty"`

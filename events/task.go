@@ -49,17 +49,19 @@ const (
 type Task struct {
 	ID string `json:"id"`
 	// Incarnation is the position of the task's Submitted. It distinguishes the task from a forgotten one with the same ID.
-	Incarnation string            `json:"incarnation"`
-	Run         int               `json:"run"`
-	Workflow    string            `json:"workflow"`
-	Version     int               `json:"version"`
-	Definition  string            `json:"definition"`
-	State       TaskState         `json:"state"`
-	Priority    int               `json:"priority,omitzero"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Input       json.RawMessage   `json:"input,omitempty"`
-	Output      json.RawMessage   `json:"output,omitempty"`
-	Content     string            `json:"content"`
+	Incarnation string    `json:"incarnation"`
+	Run         int       `json:"run"`
+	Workflow    string    `json:"workflow"`
+	Version     int       `json:"version"`
+	Definition  string    `json:"definition"`
+	State       TaskState `json:"state"`
+	Priority    int       `json:"priority,omitzero"`
+	// FairBy is the key of the task in the queues of agents: of equal priority, keys take turns. Tasks without one share a turn.
+	FairBy  string            `json:"fair_by,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Input   json.RawMessage   `json:"input,omitempty"`
+	Output  json.RawMessage   `json:"output,omitempty"`
+	Content string            `json:"content"`
 
 	SubmittedAt Instant `json:"submitted_at"`
 	UpdatedAt   Instant `json:"updated_at"`

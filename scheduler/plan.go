@@ -224,7 +224,8 @@ func (w *planner) open(path string, o opening, notBefore events.Instant) {
 	}
 	t := w.task
 	w.plan.Ready = append(w.plan.Ready, events.Ready{
-		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Function: o.call.Function, Priority: t.Priority, Since: t.SubmittedAt, NotBefore: notBefore,
+		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Function: o.call.Function, Priority: t.Priority, FairBy: t.FairBy,
+		Since: t.SubmittedAt, NotBefore: notBefore,
 	})
 }
 

@@ -269,7 +269,7 @@ class Fire(Entity):
 
 
 class Task(Entity):
-    order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
+    order = """id! incarnation! run! workflow! version! definition! state! priority fair_by labels input output content! submitted_at! updated_at!
         ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
         completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
@@ -488,7 +488,7 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule", "schedule_began")
+            t.take(body, "workflow", "version", "priority", "fair_by", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
             begins = max(time, body.get("not_before", ""))

@@ -341,6 +341,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	if c := def.Concurrency; s.permit != nil && (c == nil || c.Max != s.permit.Max || c.Parked != string(s.permit.Parked)) {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the limit %s of %d, which differs from its definition", s.permit.Limit, s.permit.Max)
 	}
+	if !def.gives(b.FairBy) {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the key %q for turns, which does not follow from the fair_by of its definition", b.FairBy)
+	}
 	if b.RemindAfter != def.RemindAfter {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the soft limit %s, and its definition says %s", b.RemindAfter, def.RemindAfter)
 	}
