@@ -153,6 +153,7 @@ func (s *schedules) operate(name string) {
 			for range min(len(was), 2) {
 				s.w.after(s.w.rng.IntN(20_000), func() { s.trigger(name, was[s.w.rng.IntN(len(was))].due) })
 			}
+			s.w.after(s.w.rng.IntN(10_000), func() { s.cancelStranger(name, was) })
 		})
 	case 2, 3, 4:
 		s.ask(events.TypeSchedulePause, name)
@@ -165,6 +166,18 @@ func (s *schedules) operate(name string) {
 // trigger starts a task of a schedule for a due time, which may have led to one before, perhaps of a deleted schedule of that name.
 func (s *schedules) trigger(name string, due events.Instant) {
 	s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: due, Overlap: append(events.Overlaps(), "")[s.w.rng.IntN(5)]})
+}
+
+// cancelStranger lets a schedule start the task of a due time that a deleted one of its name has started and that runs still, and then asks for
+// another one, for which what runs shall be cancelled.
+func (s *schedules) cancelStranger(name string, was []firing) {
+	for _, f := range slices.Backward(was) {
+		if t, _ := s.w.parts[events.Home(f.task, s.w.opt.Partitions)].state.Task(f.task); t != nil && !t.State.Ended() {
+			s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: f.due, Overlap: events.OverlapAllow})
+			s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: s.w.now + 1, Overlap: events.OverlapCancel})
+			return
+		}
+	}
 }
 
 func (s *schedules) ask(kind, name string) { s.send(kind, events.ScheduleRequest{Schedule: name}) }
