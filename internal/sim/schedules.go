@@ -142,9 +142,18 @@ func (s *schedules) operate(name string) {
 	case 0:
 		s.apply(name, s.draw(name))
 	case 1:
-		old := s.latest(name)
+		old, again := s.latest(name), s.w.chaosAt
+		if r.IntN(2) == 0 { // while tasks of the deleted one run
+			again = func(do func()) {
+				s.w.after(4000+r.IntN(8000), func() {
+					if !s.w.healed {
+						do()
+					}
+				})
+			}
+		}
 		s.apply(name, nil)
-		s.w.chaosAt(func() {
+		again(func() {
 			d, was := new(events.ScheduleDefinition), s.fired[name]
 			if err := json.Unmarshal(old.Body, d); err != nil || r.IntN(2) == 0 { // or it is applied as it was
 				d = s.draw(name)
@@ -153,7 +162,9 @@ func (s *schedules) operate(name string) {
 			for range min(len(was), 2) {
 				s.w.after(s.w.rng.IntN(20_000), func() { s.trigger(name, was[s.w.rng.IntN(len(was))].due) })
 			}
-			s.w.after(s.w.rng.IntN(10_000), func() { s.cancelStranger(name, was) })
+			for i := range 4 {
+				s.w.after(4000*i+s.w.rng.IntN(4000), func() { s.cancelStranger(name, was) })
+			}
 		})
 	case 2, 3, 4:
 		s.ask(events.TypeSchedulePause, name)
@@ -174,7 +185,9 @@ func (s *schedules) cancelStranger(name string, was []firing) {
 	for _, f := range slices.Backward(was) {
 		if t, _ := s.w.parts[events.Home(f.task, s.w.opt.Partitions)].state.Task(f.task); t != nil && !t.State.Ended() {
 			s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: f.due, Overlap: events.OverlapAllow})
-			s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: s.w.now + 1, Overlap: events.OverlapCancel})
+			for i := range events.Instant(3) {
+				s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: s.w.now + 1 + i, Overlap: events.OverlapCancel})
+			}
 			return
 		}
 	}
