@@ -202,7 +202,7 @@ func TestPriorityCountsBeforeTurns(t *testing.T) {
 	require.Equal(t, []string{"b1", "b2", "plain", "a00", "b0", "a01", "b3", "a02"}, order)
 }
 
-// manyKeys adds an attempt of each of so many keys, the latest keys by their bytes first.
+// manyKeys adds an attempt of each of n keys, the last keys by their bytes first.
 func (w *fairWorld) manyKeys(n int) {
 	for i := range n {
 		w.add(keyed(i, n-i))
