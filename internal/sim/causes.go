@@ -85,7 +85,7 @@ func (q *inputs) says(f *events.Fact, m *meta) (wrong string) {
 		}
 	case *events.RequestRefused:
 		if t, _ := q.p.state.Task(f.Task); b.Reason == supervisor.RefusedSchedule {
-			if t == nil || m.Request.ScheduleBegan == 0 || m.Request.ScheduleBegan == t.ScheduleBegan {
+			if q.w.saw(sawScheduleStranger); t == nil || m.Request.ScheduleBegan == 0 || m.Request.ScheduleBegan == t.ScheduleBegan {
 				wrong = "the schedule that asks started the task"
 			}
 		}

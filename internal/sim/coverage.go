@@ -217,6 +217,7 @@ const (
 	sawScheduleCancels
 	sawScheduleReplaced
 	sawScheduleAgain
+	sawScheduleStranger
 	sawStartRefused
 	sawSchedulePaused
 	sawScheduleChanged
@@ -383,6 +384,7 @@ var named = [situations]struct {
 	sawScheduleCancels:    {name: "a schedule asks its task to cancel"},
 	sawScheduleReplaced:   {name: "a later due time takes the place of the one that waits"},
 	sawScheduleAgain:      {name: "a schedule starts a task that a deleted one of its name has started"},
+	sawScheduleStranger:   {name: "the cancel of a schedule finds the task of a deleted one of its name", rare: true},
 	sawStartRefused:       {name: "the broker refuses the submission of a schedule"},
 	sawSchedulePaused:     {name: "a schedule is paused"},
 	sawScheduleChanged:    {name: "a schedule is changed"},
