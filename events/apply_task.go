@@ -1,7 +1,6 @@
 package events
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ func (s *State) foldTask(f *Fact) error {
 	if t == nil {
 		return fmt.Errorf("%w: task %q is not known", ErrImpossible, f.Task)
 	}
-	if t.State.Ended() {
+	if _, again := f.Body.(*TaskRerun); t.State.Ended() && !again {
 		return fmt.Errorf("%w: task %q has ended", ErrImpossible, f.Task) // INV9
 	}
 	t.UpdatedAt = max(t.UpdatedAt, f.Time)
@@ -35,7 +34,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *StepQueued, *Timeout:
 		return timed(t, f)
 	case *StepSkipped:
-		return t.stepSkipped(f, b)
+		return skipStep(t, f, b)
 	case *CompensationStarted:
 		return t.compensationStarted(f, b)
 	case *Compensated:
@@ -54,6 +53,8 @@ func (s *State) foldTask(f *Fact) error {
 		return passed(t, b)
 	case *TaskProcessed, *TaskUndone, *TaskTerminated:
 		return t.ended(f)
+	case *TaskRerun, *RunBegun:
+		return rerunning(t, f)
 	case *TaskPaused, *TaskResumed:
 		return t.pausing(f)
 	case *PermitAsked, *PermitGranted, *PermitReleased, *PermitBlocked:
@@ -81,34 +82,6 @@ func cancelled(t *Task, b *CancelRequested) {
 	t.judged(RequestCancel, b.Request, "")
 	t.Paused = nil
 	t.beginUndoing(reasonOr(b.Reason, "cancelled"))
-}
-
-// ended ends the task.
-func (t *Task) ended(f *Fact) error {
-	if err := errors.Join(releasePermit(t, f, releaseOf(f.Body)), namesSchedule(t, f)); err != nil {
-		return err
-	}
-	if b, ok := f.Body.(*TaskTerminated); ok {
-		if s, op := t.RunningStep(); s != nil {
-			return fmt.Errorf("%w: task %q is terminated while the %s of step %q runs", ErrImpossible, t.ID, op, s.Path)
-		}
-		t.judged(RequestTerminate, b.Request, "")
-		t.State, t.EndedAt, t.Reason = TaskStateTerminated, f.Time, reasonOr(b.Reason, "terminated")
-		t.Paused, t.HaltedAt, t.ParkedFrom, t.ParkedAt, t.ParkedReason = nil, 0, "", 0, ""
-		t.ParkDue, t.ParkReason, t.Reminders, t.RemindAt = "", "", 0, 0
-		mayStart(t)
-		return nil
-	}
-	if t.Paused != nil || t.NotBefore != 0 {
-		return fmt.Errorf("%w: %s of task %q, which is paused or waits until %q", ErrImpossible, f.Body.Name(), t.ID, t.NotBefore.String())
-	}
-	switch b := f.Body.(type) {
-	case *TaskProcessed:
-		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
-	case *TaskUndone:
-		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
-	}
-	return nil
 }
 
 // pausing holds a task, or lets it go on.
@@ -183,7 +156,7 @@ func reasonOr(reason, otherwise string) string {
 func (t *Task) open(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	if s == nil {
-		s = &Step{Path: path, State: StepStateNotStarted}
+		s = &Step{Path: path, State: StepStateNotStarted, Run: t.RunOf(path)}
 		if t.Steps == nil {
 			t.Steps = make([]*Step, 0, usualSteps)
 		}
@@ -206,6 +179,9 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	if b.Attempt != s.Attempt+1 || s.Waits() {
 		return fmt.Errorf("%w: attempt %d of step %q, which waits or had attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
+	if RunOf(b.Run) != RunOf(s.Run) {
+		return fmt.Errorf("%w: step %q of run %d starts in run %d", ErrImpossible, b.Step, RunOf(s.Run), RunOf(b.Run))
+	}
 	s.Agent, s.Function, s.State, s.Attempt, s.Input, s.Output = b.Agent, b.Function, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable, s.Heartbeat, s.CapBy = b.Pivot, b.Undoable, b.Heartbeat, b.CapBy
@@ -216,9 +192,9 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	return nil
 }
 
-// stepSkipped forgets the failure of a step that failed before its start and was reopened. The plan never skips a step that was
+// skipStep forgets the failure of a step that failed before its start and was reopened. The plan never skips a step that was
 // attempted: its effects would not be undone. If an operator does, they still are.
-func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
+func skipStep(t *Task, f *Fact, b *StepSkipped) error {
 	if b.Why == SkipOperator {
 		return byHand{t, f}.skipped(b)
 	}
@@ -226,10 +202,13 @@ func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt > 0 || t.Paused != nil || t.NotBefore != 0 || s.Waits() {
+	if s.Attempted() || t.Paused != nil || t.NotBefore != 0 || s.Waits() {
 		return fmt.Errorf("%w: step %q is skipped while it or its task waits, after attempt %d, or while the task is paused", ErrImpossible, b.Step, s.Attempt)
 	}
-	*s = Step{Path: b.Step, State: StepStateSkipped, EndedAt: f.Time, Reason: b.Why, row: s.row, changed: true}
+	*s = Step{
+		Path: b.Step, State: StepStateSkipped, Attempt: s.Attempt, EndedAt: f.Time, Reason: b.Why,
+		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, row: s.row, changed: true,
+	}
 	return nil
 }
 
@@ -256,7 +235,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 func completeStep(t *Task, s *Step, f *Fact, b *StepCompleted) {
 	t.Completions++
 	s.State, s.EndedAt, s.Output, s.Error, s.Reason, s.With = StepStateCompleted, f.Time, b.Output, nil, "", nil
-	s.Completion, s.Touched, s.Wait = t.Completions, s.Attempt > 0, nil
+	s.Completion, s.Touched, s.Wait = t.Completions, s.Attempted(), nil
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	if s.Pivot {
 		t.PivotPassed = true
@@ -374,7 +353,7 @@ func (t *Task) openUndo(path string, why Name) (*Step, error) {
 	case s == nil || s.State == StepStateRunning:
 		return nil, fmt.Errorf("%w: %s of step %q, whose do has not ended", ErrImpossible, why, path)
 	case s.Undo == nil:
-		s.Undo = &UndoState{State: StepStateNotStarted}
+		s.Undo = &UndoState{State: StepStateNotStarted, Attempt: s.EarlierUndos}
 	case s.Undo.State != StepStateWaiting:
 		return nil, fmt.Errorf("%w: %s of step %q, whose undo is %s", ErrImpossible, why, path, s.Undo.State)
 	}

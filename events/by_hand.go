@@ -75,7 +75,7 @@ func (t byHand) completed(b *StepCompleted) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt == 0 && !s.Waits() || b.Attempt != s.Attempt {
+	if !s.Attempted() && !s.Waits() || b.Attempt != s.Attempt {
 		return fmt.Errorf("%w: attempt %d of step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
 	failed := s.Failed()

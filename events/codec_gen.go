@@ -304,6 +304,9 @@ func (v *CompensationStarted) write(w *jsontext.Writer) {
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
 	}
+	if v.Run != 0 {
+		w.Int(`,"run":`, int64(v.Run))
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -337,6 +340,9 @@ func (v *CompensationStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<8)
 			r.Raw(&v.Output)
+		case "run":
+			r.Once(&seen, 1<<9)
+			v.Run = r.Int()
 		default:
 			r.Doubt()
 		}
@@ -365,6 +371,9 @@ func (v *CompensationStarted) size() int {
 	}
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.Run != 0 {
+		n += 7 + 5
 	}
 	return n
 }
@@ -829,6 +838,9 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	if v.Submission != "" {
 		w.Text(`,"submission":`, v.Submission)
 	}
@@ -860,8 +872,11 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<6)
 			r.Text(&v.Schedule)
-		case "submission":
+		case "schedule_began":
 			r.Once(&seen, 1<<7)
+			v.ScheduleBegan = r.Int64()
+		case "submission":
+			r.Once(&seen, 1<<8)
 			r.Text(&v.Submission)
 		default:
 			r.Doubt()
@@ -891,6 +906,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	if v.Submission != "" {
 		n += 14 + 2 + len(v.Submission)
@@ -2093,8 +2111,17 @@ func (v *Request) write(w *jsontext.Writer) {
 	if len(v.Payload) > 0 {
 		w.Raw(`,"payload":`, v.Payload)
 	}
+	if v.From != "" {
+		w.Text(`,"from":`, v.From)
+	}
+	if len(v.Input) > 0 {
+		w.Raw(`,"input":`, v.Input)
+	}
 	if v.By != "" {
 		w.Text(`,"by":`, v.By)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	w.B = append(w.B, '}')
 }
@@ -2142,9 +2169,18 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 		case "payload":
 			r.Once(&seen, 1<<12)
 			r.Raw(&v.Payload)
-		case "by":
+		case "from":
 			r.Once(&seen, 1<<13)
+			r.Text(&v.From)
+		case "input":
+			r.Once(&seen, 1<<14)
+			r.Raw(&v.Input)
+		case "by":
+			r.Once(&seen, 1<<15)
 			r.Text(&v.By)
+		case "schedule_began":
+			r.Once(&seen, 1<<16)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -2188,8 +2224,17 @@ func (v *Request) size() int {
 	if len(v.Payload) > 0 {
 		n += 11 + len(v.Payload)
 	}
+	if v.From != "" {
+		n += 8 + 2 + len(v.From)
+	}
+	if len(v.Input) > 0 {
+		n += 9 + len(v.Input)
+	}
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -2270,10 +2315,88 @@ func (v *RequestRefused) size() int {
 	return n
 }
 
+func (v *Rerun) write(w *jsontext.Writer) {
+	if v.Steps == nil {
+		w.Literal(`{"steps":`)
+		w.Literal("null")
+	} else {
+		w.Literal(`{"steps":`)
+		w.B = append(w.B, '[')
+		for i := range v.Steps {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Steps[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	if len(v.Input) > 0 {
+		w.Raw(`,"input":`, v.Input)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *Rerun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "steps":
+			r.Once(&seen, 1<<0)
+			v.Steps = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Steps = append(v.Steps, item)
+			}
+		case "input":
+			r.Once(&seen, 1<<1)
+			r.Raw(&v.Input)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *RunBegun) write(w *jsontext.Writer) {
+	w.Int(`{"run":`, int64(v.Run))
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *RunBegun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "run":
+			r.Once(&seen, 1<<0)
+			v.Run = r.Int()
+		case "remind_after":
+			r.Once(&seen, 1<<1)
+			v.RemindAfter.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *RunBegun) size() int {
+	n := 9
+	n += 5
+	if v.RemindAfter != 0 {
+		n += 16 + 26
+	}
+	return n
+}
+
 func (v *Schedule) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"offset":`, v.Offset)
 	w.Raw(`,"body":`, v.Body)
+	w.Int(`,"began":`, v.Began)
 	if v.Next != 0 {
 		w.Literal(`,"next":`)
 		v.Next.write(w)
@@ -2293,6 +2416,9 @@ func (v *Schedule) write(w *jsontext.Writer) {
 	if v.Queued != 0 {
 		w.Literal(`,"queued":`)
 		v.Queued.write(w)
+	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
 	}
 	if len(v.Running) > 0 {
 		w.Literal(`,"running":`)
@@ -2348,24 +2474,30 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 		case "body":
 			r.Once(&seen, 1<<2)
 			r.Raw(&v.Body)
-		case "next":
+		case "began":
 			r.Once(&seen, 1<<3)
+			v.Began = r.Int64()
+		case "next":
+			r.Once(&seen, 1<<4)
 			v.Next.read(r)
 		case "next_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.NextAt.read(r)
 		case "previous":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.Previous.read(r)
 		case "paused":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "queued":
-			r.Once(&seen, 1<<7)
-			v.Queued.read(r)
-		case "running":
 			r.Once(&seen, 1<<8)
+			v.Queued.read(r)
+		case "cancels":
+			r.Once(&seen, 1<<9)
+			v.Cancels = r.Bool()
+		case "running":
+			r.Once(&seen, 1<<10)
 			v.Running = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2374,7 +2506,7 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Running = append(v.Running, item)
 			}
 		case "fires":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<11)
 			v.Fires = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2383,19 +2515,19 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Fires = append(v.Fires, item)
 			}
 		case "fired":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<12)
 			v.Fired = r.Int64()
 		case "skipped":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<13)
 			v.Skipped = r.Int64()
 		case "missed":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<14)
 			v.Missed = r.Int64()
 		case "failed":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<15)
 			v.Failed = r.Int64()
 		case "in_row":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<16)
 			v.InRow = r.Int()
 		default:
 			r.Doubt()
@@ -2453,6 +2585,47 @@ func (v *ScheduleAdopted) size() int {
 	return n
 }
 
+func (v *ScheduleCancelRequested) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"task":`, v.Task)
+	w.Literal(`,"due":`)
+	v.Due.write(w)
+	w.Int(`,"began":`, v.Began)
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleCancelRequested) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "due":
+			r.Once(&seen, 1<<2)
+			v.Due.read(r)
+		case "began":
+			r.Once(&seen, 1<<3)
+			v.Began = r.Int64()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleCancelRequested) size() int {
+	n := 38
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Task)
+	n += 26
+	n += 5
+	return n
+}
+
 func (v *ScheduleFire) write(w *jsontext.Writer) {
 	w.Literal(`{"due":`)
 	v.Due.write(w)
@@ -2461,6 +2634,10 @@ func (v *ScheduleFire) write(w *jsontext.Writer) {
 	v.At.write(w)
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
+	}
+	if v.CancelledFor != 0 {
+		w.Literal(`,"cancelled_for":`)
+		v.CancelledFor.write(w)
 	}
 	if v.State != "" {
 		w.Text(`,"state":`, v.State)
@@ -2486,11 +2663,14 @@ func (v *ScheduleFire) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Request)
-		case "state":
+		case "cancelled_for":
 			r.Once(&seen, 1<<4)
+			v.CancelledFor.read(r)
+		case "state":
+			r.Once(&seen, 1<<5)
 			r.Text(&v.State)
 		case "reason":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Reason)
 		default:
 			r.Doubt()
@@ -2596,6 +2776,9 @@ func (v *SchedulePassed) write(w *jsontext.Writer) {
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
 	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2626,6 +2809,9 @@ func (v *SchedulePassed) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<7)
 			r.Text(&v.Request)
+		case "cancels":
+			r.Once(&seen, 1<<8)
+			v.Cancels = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -2651,6 +2837,9 @@ func (v *SchedulePassed) size() int {
 	}
 	if v.Request != "" {
 		n += 11 + 2 + len(v.Request)
+	}
+	if v.Cancels {
+		n += 11 + 5
 	}
 	return n
 }
@@ -3131,6 +3320,15 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"progressed_at":`)
 		v.ProgressedAt.write(w)
 	}
+	if v.Run != 0 {
+		w.Int(`,"run":`, int64(v.Run))
+	}
+	if v.EarlierAttempts != 0 {
+		w.Int(`,"earlier_attempts":`, int64(v.EarlierAttempts))
+	}
+	if v.EarlierUndos != 0 {
+		w.Int(`,"earlier_undos":`, int64(v.EarlierUndos))
+	}
 	if v.Left {
 		w.Bool(`,"left":`, v.Left)
 	}
@@ -3243,23 +3441,32 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "progressed_at":
 			r.Once(&seen, 1<<26)
 			v.ProgressedAt.read(r)
-		case "left":
+		case "run":
 			r.Once(&seen, 1<<27)
+			v.Run = r.Int()
+		case "earlier_attempts":
+			r.Once(&seen, 1<<28)
+			v.EarlierAttempts = r.Int()
+		case "earlier_undos":
+			r.Once(&seen, 1<<29)
+			v.EarlierUndos = r.Int()
+		case "left":
+			r.Once(&seen, 1<<30)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<31)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<32)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<33)
 			v.TimedFrom.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<34)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
 		default:
 			r.Doubt()
@@ -3758,6 +3965,9 @@ func (v *StepStarted) write(w *jsontext.Writer) {
 	if len(v.Input) > 0 {
 		w.Raw(`,"input":`, v.Input)
 	}
+	if v.Run != 0 {
+		w.Int(`,"run":`, int64(v.Run))
+	}
 	if v.Condition != nil {
 		w.Bool(`,"condition":`, *v.Condition)
 	}
@@ -3812,27 +4022,30 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "input":
 			r.Once(&seen, 1<<7)
 			r.Raw(&v.Input)
-		case "condition":
+		case "run":
 			r.Once(&seen, 1<<8)
+			v.Run = r.Int()
+		case "condition":
+			r.Once(&seen, 1<<9)
 			v.Condition = new(bool)
 			*v.Condition = r.Bool()
 		case "pivot":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Pivot = r.Bool()
 		case "undoable":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Undoable = r.Bool()
 		case "heartbeat":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			r.Raw(&v.Progress)
 		case "remind_after":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -3859,6 +4072,9 @@ func (v *StepStarted) size() int {
 	}
 	if len(v.Input) > 0 {
 		n += 9 + len(v.Input)
+	}
+	if v.Run != 0 {
+		n += 7 + 5
 	}
 	if v.Condition != nil {
 		n += 13 + 26
@@ -3925,6 +4141,9 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -3964,6 +4183,9 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.Version != 0 {
 		w.Int(`,"version":`, int64(v.Version))
@@ -4016,6 +4238,9 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<10)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<11)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -4056,6 +4281,9 @@ func (v *Submission) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -4104,8 +4332,14 @@ func (v *Submitted) write(w *jsontext.Writer) {
 		w.Literal(`,"concurrency":`)
 		v.Concurrency.write(w)
 	}
+	if v.FairBy != "" {
+		w.Text(`,"fair_by":`, v.FairBy)
+	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.RemindAfter != 0 {
 		w.Literal(`,"remind_after":`)
@@ -4165,11 +4399,17 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<12)
 			v.Concurrency = new(Concurrency)
 			v.Concurrency.read(r)
-		case "schedule":
+		case "fair_by":
 			r.Once(&seen, 1<<13)
-			r.Text(&v.Schedule)
-		case "remind_after":
+			r.Text(&v.FairBy)
+		case "schedule":
 			r.Once(&seen, 1<<14)
+			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<15)
+			v.ScheduleBegan = r.Int64()
+		case "remind_after":
+			r.Once(&seen, 1<<16)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -4212,8 +4452,14 @@ func (v *Submitted) size() int {
 	if v.Concurrency != nil {
 		n += 15 + v.Concurrency.size()
 	}
+	if v.FairBy != "" {
+		n += 11 + 2 + len(v.FairBy)
+	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	if v.RemindAfter != 0 {
 		n += 16 + 26
@@ -4231,6 +4477,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	w.Text(`,"state":`, string(v.State))
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if v.FairBy != "" {
+		w.Text(`,"fair_by":`, v.FairBy)
 	}
 	if len(v.Labels) > 0 {
 		w.Literal(`,"labels":`)
@@ -4261,6 +4510,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.Deadline != 0 {
 		w.Literal(`,"deadline":`)
 		v.Deadline.write(w)
+	}
+	if v.DeadlineWithin != 0 {
+		w.Literal(`,"deadline_within":`)
+		v.DeadlineWithin.write(w)
 	}
 	if v.NotBefore != 0 {
 		w.Literal(`,"not_before":`)
@@ -4304,6 +4557,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	}
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
+	}
+	if v.Rerun != nil {
+		w.Literal(`,"rerun":`)
+		v.Rerun.write(w)
 	}
 	if v.Reminders != 0 {
 		w.Int(`,"reminders":`, int64(v.Reminders))
@@ -4376,6 +4633,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
 	}
@@ -4444,8 +4704,11 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "priority":
 			r.Once(&seen, 1<<7)
 			v.Priority = r.Int()
-		case "labels":
+		case "fair_by":
 			r.Once(&seen, 1<<8)
+			r.Text(&v.FairBy)
+		case "labels":
+			r.Once(&seen, 1<<9)
 			v.Labels = map[string]string{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -4456,96 +4719,103 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "input":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Raw(&v.Output)
 		case "content":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.Content)
 		case "submitted_at":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.SubmittedAt.read(r)
 		case "updated_at":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.UpdatedAt.read(r)
 		case "ended_at":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.EndedAt.read(r)
 		case "deadline":
-			r.Once(&seen, 1<<15)
-			v.Deadline.read(r)
-		case "not_before":
 			r.Once(&seen, 1<<16)
+			v.Deadline.read(r)
+		case "deadline_within":
+			r.Once(&seen, 1<<17)
+			v.DeadlineWithin.read(r)
+		case "not_before":
+			r.Once(&seen, 1<<18)
 			v.NotBefore.read(r)
 		case "delay":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<19)
 			v.Delay.read(r)
 		case "failure_count":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<20)
 			v.FailureCount = r.Int()
 		case "reason":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<21)
 			r.Text(&v.Reason)
 		case "facts":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<22)
 			v.Facts = r.Int()
 		case "park_due":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<23)
 			r.Text(&v.ParkDue)
 		case "park_reason":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<24)
 			r.Text(&v.ParkReason)
 		case "parked_from":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<25)
 			v.ParkedFrom = TaskState(word(r))
 		case "parked_at":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<26)
 			v.ParkedAt.read(r)
 		case "reopened_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<27)
 			v.ReopenedAt.read(r)
 		case "paused":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<28)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "halted_at":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<29)
 			v.HaltedAt.read(r)
 		case "parked_reason":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<30)
 			r.Text(&v.ParkedReason)
+		case "rerun":
+			r.Once(&seen, 1<<31)
+			v.Rerun = new(Rerun)
+			v.Rerun.read(r)
 		case "reminders":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<32)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<33)
 			v.RemindAt.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<34)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
 		case "permit":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<36)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<37)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<38)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<39)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<40)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<41)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4554,7 +4824,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<42)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4563,7 +4833,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<43)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4572,25 +4842,28 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<44)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<45)
+			v.ScheduleBegan = r.Int64()
 		case "traceparent":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<46)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<47)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<48)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<49)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<50)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<51)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4599,7 +4872,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<52)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -4751,6 +5024,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -4767,6 +5043,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<3)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -4785,6 +5064,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -4904,6 +5186,90 @@ func (v *TaskReopened) size() int {
 	return n
 }
 
+func (v *TaskRerun) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.From != "" {
+		w.Text(`,"from":`, v.From)
+	}
+	if v.Steps == nil {
+		w.Literal(`,"steps":`)
+		w.Literal("null")
+	} else {
+		w.Literal(`,"steps":`)
+		w.B = append(w.B, '[')
+		for i := range v.Steps {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Steps[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	if len(v.Input) > 0 {
+		w.Raw(`,"input":`, v.Input)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskRerun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "from":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.From)
+		case "steps":
+			r.Once(&seen, 1<<2)
+			v.Steps = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Steps = append(v.Steps, item)
+			}
+		case "input":
+			r.Once(&seen, 1<<3)
+			r.Raw(&v.Input)
+		case "reason":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskRerun) size() int {
+	n := 22
+	n += 2 + len(v.Request)
+	if v.From != "" {
+		n += 8 + 2 + len(v.From)
+	}
+	n += 32 * len(v.Steps)
+	if len(v.Input) > 0 {
+		n += 9 + len(v.Input)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
 func (v *TaskResumed) write(w *jsontext.Writer) {
 	w.Text(`{"request":`, v.Request)
 	if v.Reason != "" {
@@ -5012,6 +5378,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -5042,6 +5411,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<5)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<6)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5067,6 +5439,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -5094,6 +5469,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -5118,6 +5496,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<4)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5139,6 +5520,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -5939,6 +6323,8 @@ func wordOf(b []byte) string {
 		return "terminate"
 	case "signal":
 		return "signal"
+	case "rerun":
+		return "rerun"
 	}
 	return string(b)
 }

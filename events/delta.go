@@ -42,6 +42,8 @@ type TaskRow struct {
 	Keys     Keys
 	// Was holds the keys of the row that this one replaces, or nil if it replaces none.
 	Was *Keys
+	// Another says that this one is of an earlier task with the same ID, which was swept.
+	Another bool
 	// Rows are the changed rows besides the head. A later one replaces an earlier one of the same kind and ID.
 	Rows []PartRow
 	// Others is how many rows the task now has besides the head, and Bytes the total size of the encodings.
@@ -123,6 +125,7 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 		gone := s.swept[id]
 		row := TaskRow{ID: id, Was: gone.keys, Rows: gone.rows}
 		if t != nil {
+			row.Another = gone.keys != nil && t.keys == nil
 			if t.keys != nil {
 				row.Was = t.keys
 			}
@@ -170,6 +173,9 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	default:
 		p := agenda(t)
 		k.Due, k.Wake, k.Ready, k.Waits = p.Due, p.Wake, p.Ready, p.Waits
+		if len(k.Ready) > 0 {
+			k.FairBy = t.FairBy
+		}
 	}
 	return k
 }

@@ -12,7 +12,7 @@
 //   - INV4: the fold depends on nothing but its arguments. It evaluates no expression, reads no clock, uses no random numbers,
 //     and needs no topic but events: each fact carries everything that the fold needs.
 //   - INV7: at most one outcome of an attempt is accepted, the first in the log.
-//   - INV9: a finished task never changes.
+//   - INV9: a finished task never changes, unless an operator reruns it.
 //
 // # The void rule
 //
@@ -40,6 +40,10 @@
 //	               decided about the last failed step --> where it was parked from
 //	pending, processing, undoing, error
 //	            -- TaskTerminated                     --> terminated
+//	processed, undone, terminated, error
+//	            -- TaskRerun                          --> undoing
+//	undoing     -- RunBegun: what runs once more
+//	               is undone                          --> processing
 //	processed, undone, terminated
 //	            -- TasksSwept                         --> (none)
 //

@@ -37,9 +37,10 @@ func Permitted(t *Task) bool {
 	return t.Permit == nil || t.Permit.State == PermitStateGranted
 }
 
-// PermitLink returns the link with the given number of the task's own permit.
+// PermitLink returns the link with the given number of the task's own permit. It belongs to all runs of the task, which may keep it when the next
+// begins, so it names the first.
 func PermitLink(t *Task, n int) Link {
-	return Link{Task: t.ID, Incarnation: t.Incarnation, Run: t.Run, N: n}
+	return Link{Task: t.ID, Incarnation: t.Incarnation, Run: 1, N: n}
 }
 
 // HasLink says whether the task has the link for its permit, whether it waits for it or has got it.

@@ -29,8 +29,13 @@ type Request struct {
 	// Signal is the name of a signal, and Payload what comes with it.
 	Signal  string          `json:"signal,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	// From is the step from which a rerun begins, and Input the task's input in the new run.
+	From  string          `json:"from,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
 	// By is the sender of the request, as far as the API knows.
 	By string `json:"by,omitempty"`
+	// ScheduleBegan is set if a schedule asks: it means the task that it started, and not one of a deleted schedule of its name.
+	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
 // The reasons for refusing a cancel that would change nothing.
@@ -62,6 +67,7 @@ const (
 	RequestFail      Verb = "fail"
 	RequestTerminate Verb = "terminate"
 	RequestSignal    Verb = "signal"
+	RequestRerun     Verb = "rerun"
 )
 
 // verbRow says what is particular about a verb.
@@ -86,6 +92,7 @@ var verbs = []verbRow{
 	{verb: RequestFail, members: []string{"step", "operation", "error", "effect"}},
 	{verb: RequestTerminate},
 	{verb: RequestSignal, members: []string{"signal", "payload"}, early: true, submitted: true},
+	{verb: RequestRerun, members: []string{"from", "input"}},
 }
 
 // typeRequest is the prefix of the ce_type of requests.

@@ -41,6 +41,7 @@ func story(t tester) *scribe {
 	w.softLimits()
 	w.progress()
 	w.waits()
+	w.reruns()
 	w.signals()
 	w.functions()
 	w.permits()

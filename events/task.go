@@ -49,22 +49,27 @@ const (
 type Task struct {
 	ID string `json:"id"`
 	// Incarnation is the position of the task's Submitted. It distinguishes the task from a forgotten one with the same ID.
-	Incarnation string            `json:"incarnation"`
-	Run         int               `json:"run"`
-	Workflow    string            `json:"workflow"`
-	Version     int               `json:"version"`
-	Definition  string            `json:"definition"`
-	State       TaskState         `json:"state"`
-	Priority    int               `json:"priority,omitzero"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Input       json.RawMessage   `json:"input,omitempty"`
-	Output      json.RawMessage   `json:"output,omitempty"`
-	Content     string            `json:"content"`
+	Incarnation string    `json:"incarnation"`
+	Run         int       `json:"run"`
+	Workflow    string    `json:"workflow"`
+	Version     int       `json:"version"`
+	Definition  string    `json:"definition"`
+	State       TaskState `json:"state"`
+	Priority    int       `json:"priority,omitzero"`
+	// FairBy is the key of the task in the queues of agents: of equal priority, keys take turns. Tasks without one share a turn.
+	FairBy  string            `json:"fair_by,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Input   json.RawMessage   `json:"input,omitempty"`
+	Output  json.RawMessage   `json:"output,omitempty"`
+	Content string            `json:"content"`
 
 	SubmittedAt Instant `json:"submitted_at"`
 	UpdatedAt   Instant `json:"updated_at"`
 	EndedAt     Instant `json:"ended_at,omitzero"`
 	Deadline    Instant `json:"deadline,omitzero"`
+	// DeadlineWithin is how long the task had until its deadline when it was accepted, or when it could begin, at most MaxDelay. Each run
+	// has as long.
+	DeadlineWithin Duration `json:"deadline_within,omitzero"`
 	// NotBefore is set while nothing of the task may start, because that instant has not come. Delay is the duration that the submission
 	// gives for it; zero if it gives an instant.
 	NotBefore Instant  `json:"not_before,omitzero"`
@@ -92,6 +97,9 @@ type Task struct {
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 
+	// Rerun is set while steps are undone because they are to run once more.
+	Rerun *Rerun `json:"rerun,omitempty"`
+
 	// Reminders is how often the alert was repeated since the task was parked, and RemindAt when it is to be repeated; zero unless the
 	// task is parked.
 	Reminders int     `json:"reminders,omitzero"`
@@ -116,8 +124,9 @@ type Task struct {
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
-	// Schedule is the schedule that the task belongs to, and that learns its end.
-	Schedule string `json:"schedule,omitempty"`
+	// Schedule is the schedule that the task belongs to, and that learns its end. It began with the record at ScheduleBegan of the definitions.
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// ReplyTo and ReplyKey are those of the submission. ReplyBegan is the position of the fact by which the first step began, if ReplyTo is set.
@@ -193,6 +202,11 @@ type Step struct {
 	// Progress is the last progress of any attempt, and ProgressedAt the time of the last fact about progress.
 	Progress     json.RawMessage `json:"progress,omitempty"`
 	ProgressedAt Instant         `json:"progressed_at,omitzero"`
+	// Run is the run to which the step belongs; zero in the first. Its attempts, and those to undo it, count on from the earlier runs, so
+	// that no number occurs twice: EarlierAttempts and EarlierUndos are how many those had.
+	Run             int `json:"run,omitzero"`
+	EarlierAttempts int `json:"earlier_attempts,omitzero"`
+	EarlierUndos    int `json:"earlier_undos,omitzero"`
 	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.
 	Left bool `json:"left,omitzero"`
 	// Continued says that the step timed out and the task went on without it.
@@ -312,6 +326,11 @@ func (t *Task) RunningStep() (*Step, Operation) {
 		}
 	}
 	return nil, ""
+}
+
+// ToUndo says whether the step must be undone if the task is: it has an undo, and at least one attempt may have had an effect.
+func (s *Step) ToUndo() bool {
+	return s.Undoable && s.Touched && (s.Undo == nil || s.Undo.State != StepStateUndone)
 }
 
 // NotUndone returns the steps that may have had an effect and are not undone, in the order in which they started. A step whose undo an

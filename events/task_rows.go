@@ -63,6 +63,8 @@ type rowState struct {
 type valueRows struct {
 	input, output *rowState
 	requests      map[string]*rowState
+	// replaced says that the input or the output may have changed since the last Flush.
+	replaced bool
 	// changed are the IDs of the requests that changed since the last Flush; an ID may occur twice.
 	changed []string
 }
@@ -79,6 +81,14 @@ func (t *Task) changeRequest(id string) {
 		t.rows = new(valueRows)
 	}
 	t.rows.changed = append(t.rows.changed, id)
+}
+
+// replace gives the task another input or output: only a rerun does.
+func (t *Task) replace(old *json.RawMessage, value json.RawMessage) {
+	*old = value
+	if t.rows != nil {
+		t.rows.replaced = true
+	}
 }
 
 // rowID returns the ID of a row's entity; part is empty for the input and the output.
@@ -197,11 +207,21 @@ func (w *taskWriter) values(t *Task) (err error) {
 	if known == nil {
 		known = &none
 	}
-	if w.rows.Input, err = w.value(KindInput, t.ID, t.Input, known.input); err != nil {
+	input, output := known.input, known.output
+	if known.replaced {
+		input, output = nil, nil
+	}
+	if w.rows.Input, err = w.value(KindInput, t.ID, t.Input, input); err != nil {
 		return err
 	}
-	if w.rows.Output, err = w.value(KindOutput, t.ID, t.Output, known.output); err != nil {
+	if w.rows.Output, err = w.value(KindOutput, t.ID, t.Output, output); err != nil {
 		return err
+	}
+	if known.input != nil && !w.rows.Input {
+		w.changed = append(w.changed, changedRow{kind: KindInput})
+	}
+	if known.output != nil && !w.rows.Output {
+		w.changed = append(w.changed, changedRow{kind: KindOutput})
 	}
 	w.rows.Requests = len(t.Held) + len(t.Requests)
 	if w.rows.Requests == 0 {
@@ -222,7 +242,7 @@ func (w *taskWriter) values(t *Task) (err error) {
 	return nil
 }
 
-// value writes the row of an input or an output, which never change. is says whether the task has such a row.
+// value writes the row of an input or an output, unless it is known and was not replaced. is says whether the task has such a row.
 func (w *taskWriter) value(kind Kind, task string, raw json.RawMessage, known *rowState) (is bool, err error) {
 	if known != nil {
 		w.know(known)
@@ -356,7 +376,7 @@ func (w *taskWriter) flushed(t *Task, rows []PartRow, kept *keeper) []PartRow {
 		t.rows.flushed(c, now)
 	}
 	if t.rows != nil {
-		t.rows.changed = nil
+		t.rows.changed, t.rows.replaced = nil, false
 	}
 	return rows
 }

@@ -47,7 +47,7 @@ func (s *Step) Waits() bool { return s.State == StepStateWaiting && s.Wait != ni
 
 // begins begins an attempt or a wait.
 func begins(t *Task, f *Fact) error {
-	if t.State == TaskStatePending && t.ReplyTo != "" {
+	if t.ReplyTo != "" && t.ReplyBegan == (Position{}) {
 		t.ReplyBegan = f.Position()
 	}
 	b, waits := f.Body.(*WaitStarted)
@@ -61,7 +61,7 @@ func begins(t *Task, f *Fact) error {
 	if err != nil {
 		return err
 	}
-	if s.Waits() || s.Attempt > 0 || b.Until == 0 && len(b.Signals) == 0 {
+	if s.Waits() || s.Attempted() || b.Until == 0 && len(b.Signals) == 0 {
 		return fmt.Errorf("%w: step %q begins to wait until %q, after attempt %d", ErrImpossible, b.Step, b.Until, s.Attempt)
 	}
 	s.State, s.Wait, s.Output = StepStateWaiting, &Wait{Until: b.Until, Within: b.Within, Signals: b.Signals}, nil

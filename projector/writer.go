@@ -98,12 +98,8 @@ func (w *writer) parts(c *change, d *events.Delta) error {
 
 func isForgotten(row *events.TaskRow) bool { return row.Encoding == nil }
 
-// isAnother reports whether the row replaces that of a swept task. An ended task never changes (INV9), so a live task in
-// its place, or one accepted at another time, was submitted again.
-func isAnother(row *events.TaskRow) bool {
-	return row.Encoding != nil && row.Was != nil && row.Was.State.Ended() &&
-		(row.Keys.SubmittedAt != row.Was.SubmittedAt || !row.Keys.State.Ended())
-}
+// isAnother reports whether the row replaces that of a swept task, whose ID was submitted again.
+func isAnother(row *events.TaskRow) bool { return row.Encoding != nil && row.Another }
 
 func (w *writer) dropHistories(d *events.Delta, which func(*events.TaskRow) bool) error {
 	for i := range d.Tasks {
@@ -232,7 +228,7 @@ func moveOf(row *events.TaskRow) (m move) {
 	if was.Unplanned != now.Unplanned {
 		m |= moveUnplanned
 	}
-	if !slices.Equal(was.Ready, now.Ready) {
+	if !slices.Equal(was.Ready, now.Ready) || was.FairBy != now.FairBy {
 		m |= moveReady
 	}
 	if isForgotten(row) || row.Was == nil || was.SubmittedAt != now.SubmittedAt {

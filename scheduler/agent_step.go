@@ -32,7 +32,7 @@ func compileAgentStep(s *Step) (_ *agentStep, err error) {
 // begin returns the attempt, and before the first one of a step that must start in time the fact from which that time counts.
 func (a *agentStep) begin(env *Env) (opening, error) {
 	if a.step.StartWithin > 0 {
-		if s := env.task.Step(a.step.ID); s == nil || s.Attempt == 0 && s.StartBy == 0 {
+		if s := env.task.Step(a.step.ID); s == nil || !s.Attempted() && s.StartBy == 0 {
 			return opening{fact: &events.StepQueued{Step: a.step.ID, StartWithin: a.step.StartWithin}}, nil
 		}
 	}

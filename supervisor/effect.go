@@ -70,7 +70,7 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	if !ok {
 		return nil
 	}
-	w.Task, w.Ticket, w.Run, w.Workflow, w.Version = t.ID, t.Incarnation, t.Run, t.Workflow, t.Version
+	w.Task, w.Ticket, w.Workflow, w.Version = t.ID, t.Incarnation, t.Workflow, t.Version
 	w.IdempotencyKey = w.Key(x.cfg.NamespaceID, w.Operation)
 	if w.Operation == events.Undo {
 		w.Undoes = w.Key(x.cfg.NamespaceID, events.Do)

@@ -34,7 +34,7 @@ func (i *inbox) judgeReport(item *input) error {
 		return judgeProgress(i, item, t, &p)
 	}
 	//mutant:result-counts-once
-	if (p.Run != 0 && p.Run != t.Run) || !t.Running(p.Step, p.Operation, p.Attempt) {
+	if p.Run != 0 && p.Run != events.RunOf(t.RunOf(p.Step)) || !t.Running(p.Step, p.Operation, p.Attempt) {
 		return nil // unknown, finished or already decided: the first in the log won (INV7)
 	}
 	i.judging.task = id
@@ -48,7 +48,7 @@ var results = []events.Result{events.ResultCompleted, events.ResultFailed, event
 // progress is young enough.
 func judgeProgress(i *inbox, item *input, t *events.Task, p *events.Report) error {
 	//mutant:late-progress-changes-nothing
-	if (p.Run != 0 && p.Run != t.Run) || p.Operation != events.Do || !t.Running(p.Step, p.Operation, p.Attempt) {
+	if p.Run != 0 && p.Run != events.RunOf(t.RunOf(p.Step)) || p.Operation != events.Do || !t.Running(p.Step, p.Operation, p.Attempt) {
 		return nil
 	}
 	s := t.Step(p.Step)

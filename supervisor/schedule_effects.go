@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -35,6 +36,16 @@ func (s *schedules) endOf(f *events.Fact) []*effect {
 	return s.end(f, end)
 }
 
+// cancel is the effect of a fact that asks a task of a schedule to cancel. It follows from the fact alone, so that a repeat is the same request.
+func (s *schedules) cancel(f *events.Fact, b *events.ScheduleCancelRequested) []*effect {
+	r, err := events.EncodeRequest(events.ScheduleCancel(b), events.Subject{ID: events.FactID(f, s.cfg.Partition), Source: s.outbox.source, Time: f.Time, Traceparent: f.Traceparent})
+	if err != nil {
+		return nil
+	}
+	r.Partition = events.Home(b.Task, s.cfg.Partitions)
+	return []*effect{{kind: events.EffectCancel, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
+}
+
 // passed is the effect of a SchedulePassed: an alert if somebody should look.
 func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
 	a := Alert{Schedule: b.Schedule}
@@ -51,13 +62,18 @@ func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
 	return s.outbox.alert(nil, f, a)
 }
 
-// unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it.
+// unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it. A later schedule of its name
+// may wait for the same task by a submission that it sent itself.
 func (s *schedules) unstarted(f *events.Fact, why string) *events.ScheduleTaskEnded {
 	b, ok := f.Body.(*events.ScheduleFired)
 	if !ok {
 		return nil
 	}
-	if x := s.state.Schedules[b.Schedule]; x == nil || !x.Runs(b.Task) {
+	var sub struct {
+		Began int64 `json:"schedule_began"`
+	}
+	x := s.state.Schedules[b.Schedule]
+	if x == nil || json.Unmarshal(b.Submission, &sub) != nil || !x.Awaits(&events.TaskEnd{Task: b.Task, Began: sub.Began}) {
 		return nil
 	}
 	return &events.ScheduleTaskEnded{Schedule: b.Schedule, Task: b.Task, State: events.EndRejected, Reason: events.Clip(why, maxDetail)}

@@ -35,13 +35,13 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
 	startBy := p.startBy(t, r, s.Within)
 	if r.Operation == events.Undo {
-		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output}, nil
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil
 	}
 	b := &events.StepStarted{
 		Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
-		Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
+		Input: s.Input, Run: t.RunOf(r.Path), Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
 	}
-	if number == 1 {
+	if !attempted(t, r.Path, r.Operation) {
 		b.RemindAfter = s.RemindAfter
 	}
 	if s.Heartbeat > 0 {
@@ -53,13 +53,13 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	return b, nil
 }
 
-// startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt, or the first
-// one since an operator's retry.
+// startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt of the
+// run, or the first one since an operator's retry.
 func (p *planner) startBy(t *events.Task, r events.Ready, within events.Duration) events.Instant {
 	if within == 0 {
 		return 0
 	}
-	if by := events.StartBy(t, r.Path, r.Operation); by != 0 && attemptAfter(t, r.Path, r.Operation) > 1 {
+	if by := events.StartBy(t, r.Path, r.Operation); by != 0 && attempted(t, r.Path, r.Operation) {
 		return by
 	}
 	return p.stamp().Add(within.Std())
@@ -75,8 +75,10 @@ func (p *planner) late(t *events.Task, r events.Ready) bool {
 // attemptAfter returns the number of the next attempt.
 func attemptAfter(t *events.Task, path string, op events.Operation) int {
 	switch s := t.Step(path); {
-	case s == nil || op == events.Undo && s.Undo == nil:
+	case s == nil:
 		return 1
+	case op == events.Undo && s.Undo == nil:
+		return s.EarlierUndos + 1
 	case op == events.Undo:
 		return s.Undo.Attempt + 1
 	default:
@@ -84,16 +86,28 @@ func attemptAfter(t *events.Task, path string, op events.Operation) int {
 	}
 }
 
+// attempted says whether an attempt of the operation has begun in the step's run.
+func attempted(t *events.Task, path string, op events.Operation) bool {
+	s := t.Step(path)
+	if s == nil || op == events.Undo {
+		return s != nil && s.Undo != nil && s.Undo.Attempt > s.EarlierUndos
+	}
+	return s.Attempted()
+}
+
 // workOf returns the work request that a fact has as its effect; false if it has none.
 func workOf(f *events.Fact) (events.Work, bool) {
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		return events.Work{
-			Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
+			//mutant:work-has-the-run-of-its-fact
+			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
 			Heartbeat: b.Heartbeat, CapBy: b.CapBy, Progress: b.Progress,
 		}, true
 	case *events.CompensationStarted:
-		return events.Work{Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}, true
+		return events.Work{
+			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output,
+		}, true
 	}
 	return events.Work{}, false
 }

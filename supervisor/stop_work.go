@@ -90,7 +90,7 @@ func sendStop(x *outbox, t *events.Task, f *events.Fact, a attempt, reason strin
 		return
 	}
 	call := s.Call(a.op)
-	stop := events.Stop{Task: t.ID, Run: t.Run, Step: a.path, Operation: a.op, Attempt: a.number, Ticket: t.Incarnation, Reason: reason}
+	stop := events.Stop{Task: t.ID, Run: events.RunOf(s.Run), Step: a.path, Operation: a.op, Attempt: a.number, Ticket: t.Incarnation, Reason: reason}
 	r, err := events.EncodeStop(stop, events.Subject{ID: events.FactID(f, x.cfg.Partition) + "/stop/" + a.path, Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return

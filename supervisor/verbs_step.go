@@ -97,7 +97,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("%s", why)
 	case op == events.Undo:
 		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
-	case s == nil || s.Attempt == 0 && !s.Waits():
+	case s == nil || !s.Attempted() && !s.Waits():
 		return refused("no attempt of step %q has begun, so there is nothing to complete: if it is not the pivot, skip it, with the output that later steps are to see", q.Step)
 	}
 	return &events.StepCompleted{Step: q.Step, Attempt: s.Attempt, Output: q.Output, Operator: operatorOf(q)}, Refusal{}
@@ -190,6 +190,8 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		if b.With, why = given(b.With, "with", limit); why == "" && len(b.With) > 0 {
 			why = withoutInput(i, t, b.Steps[0])
 		}
+	case *events.TaskRerun:
+		why = redone(i, t, b)
 	case *events.StepFailed:
 		s := t.Step(b.Step)
 		//mutant:failed-by-hand-is-in-doubt
@@ -207,7 +209,7 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 
 // skippable says why a step that has not begun cannot be skipped: only its definition knows it.
 func (i *inbox) skippable(t *events.Task, b *events.StepSkipped) string {
-	if s := t.Step(b.Step); s != nil && s.Attempt > 0 {
+	if s := t.Step(b.Step); s != nil && s.Attempted() {
 		return ""
 	}
 	if err := i.planner.prepare(t); err != nil {

@@ -33,6 +33,9 @@ const (
 	runs          = "attempt 1 of the do of step"
 	hasEnded      = "the task has ended"
 	pivotPassed   = "the task is past its point of no return"
+	runsDo        = "an attempt to do step"
+	notEnded      = "the task is processing: rerun is for"
+	isPaused      = "the task is paused: resume it"
 	noSignal      = "/signal: no step of workflow"
 )
 
@@ -128,31 +131,31 @@ var (
 		a.o.SetOffers(b.now, map[string]supervisor.Offer{"beta": {Window: 8, Do: true}})
 		running(b, a)
 	}
-	ended        = with(map[events.Verb]string{"signal": hasEnded, "cancel": hasEnded, "pause": hasEnded, "resume": hasEnded, "retry": hasEnded, "terminate": hasEnded}, about{hasEnded, hasEnded, hasEnded})
+	ended        = with(map[events.Verb]string{"rerun": granted, "signal": hasEnded, "cancel": hasEnded, "pause": hasEnded, "resume": hasEnded, "retry": hasEnded, "terminate": hasEnded}, about{hasEnded, hasEnded, hasEnded})
 	operatedList = []operated{
-		{"pending", unoffered, "only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, unbegun)},
-		{"running", running, "only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
+		{"pending", unoffered, "only", with(map[events.Verb]string{"rerun": "the task is pending", "signal": noSignal, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, unbegun)},
+		{"running", running, "only", with(map[events.Verb]string{"rerun": runsDo, "signal": noSignal, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
 		{"waiting", after(running, fails(events.ClassRetryable)),
-			"only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": granted, "resume": notPaused, "retry": granted, "terminate": granted}, waits)},
+			"only", with(map[events.Verb]string{"rerun": notEnded, "signal": noSignal, "cancel": granted, "pause": granted, "resume": notPaused, "retry": granted, "terminate": granted}, waits)},
 		{"paused while it runs", after(running, asks(events.RequestPause)),
-			"only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": runs}, doRuns)},
+			"only", with(map[events.Verb]string{"rerun": runsDo, "signal": noSignal, "cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": runs}, doRuns)},
 		{"paused before it starts", after(unoffered, asks(events.RequestPause)),
-			"only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": granted}, unbegun)},
-		{"parked", parkedTask, "only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, failedDo)},
+			"only", with(map[events.Verb]string{"rerun": isPaused, "signal": noSignal, "cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": granted}, unbegun)},
+		{"parked", parkedTask, "only", with(map[events.Verb]string{"rerun": granted, "signal": noSignal, "cancel": granted, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, failedDo)},
 		{"parked and paused", after(parkedTask, asks(events.RequestPause)),
-			"only", with(map[events.Verb]string{"signal": noSignal, "cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": granted, "terminate": granted}, failedDo)},
-		{"undoing", undoingTask, "only", with(map[events.Verb]string{"signal": events.RefusedUndoing, "cancel": events.RefusedUndoing, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}, undoRuns)},
+			"only", with(map[events.Verb]string{"rerun": isPaused, "signal": noSignal, "cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": granted, "terminate": granted}, failedDo)},
+		{"undoing", undoingTask, "only", with(map[events.Verb]string{"rerun": "an attempt to undo step", "signal": events.RefusedUndoing, "cancel": events.RefusedUndoing, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}, undoRuns)},
 		{"undoing and paused", after(undoingTask, asks(events.RequestPause)),
-			"only", with(map[events.Verb]string{"signal": events.RefusedUndoing, "cancel": events.RefusedUndoing + ", and is paused", "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}, undoRuns)},
+			"only", with(map[events.Verb]string{"rerun": "an attempt to undo step", "signal": events.RefusedUndoing, "cancel": events.RefusedUndoing + ", and is paused", "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}, undoRuns)},
 		{"parked in its undo", after(undoingTask, undoFails),
-			"only", with(map[events.Verb]string{"signal": events.RefusedUndoing, "cancel": events.RefusedUndoParked, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, failedUndo)},
+			"only", with(map[events.Verb]string{"rerun": granted, "signal": events.RefusedUndoing, "cancel": events.RefusedUndoParked, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, failedUndo)},
 		{"past the pivot", after(submitted("through"), completes("first")),
-			"second", with(map[events.Verb]string{"signal": noSignal, "cancel": pivotPassed, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
+			"second", with(map[events.Verb]string{"rerun": runsDo, "signal": noSignal, "cancel": pivotPassed, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
 		{"in the pivot", submitted("through"),
-			"first", with(map[events.Verb]string{"signal": noSignal, "cancel": "the pivot is under way", "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
-		{"waiting for a signal", submitted("waits"), "approve", with(map[events.Verb]string{"signal": granted, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, waits)},
-		{"sleeping", submitted("waits"), "nap", with(map[events.Verb]string{"signal": granted, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, waits)},
-		{"parked after a wait", after(submitted("waits"), func(_ *bench, a *candidate) { a.pass(time.Hour) }), "approve", with(map[events.Verb]string{"signal": granted, "cancel": granted, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, about{granted, "no attempt of step", "no attempt to do step"})},
+			"first", with(map[events.Verb]string{"rerun": runsDo, "signal": noSignal, "cancel": "the pivot is under way", "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
+		{"waiting for a signal", submitted("waits"), "approve", with(map[events.Verb]string{"rerun": notEnded, "signal": granted, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, waits)},
+		{"sleeping", submitted("waits"), "nap", with(map[events.Verb]string{"rerun": notEnded, "signal": granted, "cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, waits)},
+		{"parked after a wait", after(submitted("waits"), func(_ *bench, a *candidate) { a.pass(time.Hour) }), "approve", with(map[events.Verb]string{"rerun": granted, "signal": granted, "cancel": granted, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, about{granted, "no attempt of step", "no attempt to do step"})},
 		{"processed", processed, "only", ended},
 		{"undone", after(undoingTask, func(b *bench, _ *candidate) { b.undone("t1", "only", 1) }), "only", ended},
 		{"terminated", after(unoffered, asks(events.RequestTerminate)), "only", ended},
@@ -182,7 +185,7 @@ func TestEachVerbIsAnsweredInEachState(t *testing.T) {
 				want, task := state.answers[verb], b.task("t1")
 				require.NotEmpty(t, want)
 				answer, known := task.Request("q")
-				if before.State.Ended() {
+				if before.State.Ended() && verb != events.RequestRerun {
 					require.False(t, known, "INV9")
 					require.True(t, no.Lasting)
 					require.True(t, strings.HasPrefix(last[*events.InputRejected](b).Detail, want))

@@ -81,10 +81,10 @@ const goneAfterDo = "The step had completed, so the undo may look in the wrong p
 
 // mayBeGone reports whether "not found" makes an undo a success: the do may never have happened, or an earlier request
 // of this undo may have removed the thing. After a do that reported completion, the first request of the undo must find
-// it, unless the binding says otherwise.
+// it, unless the binding says otherwise. Attempts are numbered through all runs, so in a later run the number says nothing.
 func (x *exchange) mayBeGone() bool {
 	a, _ := agent.FromContext(x.ctx)
-	return x.call.gone || len(x.work.Output) == 0 || x.work.Attempt > 1 || a.Try > 1 || a.Repeated || x.connections.count() > 1
+	return x.call.gone || len(x.work.Output) == 0 || x.work.Attempt > 1 && x.work.Run <= 1 || a.Try > 1 || a.Repeated || x.connections.count() > 1
 }
 
 // body reads at most one byte more than the limit, into a buffer of the announced length. (Less may come: the answer to a

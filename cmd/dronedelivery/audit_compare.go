@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -93,7 +94,7 @@ func newComparison(book *logBook, entries []*entry, alerts []alert, verified *ve
 	}
 	for _, s := range book.stories {
 		for _, d := range s.doings {
-			c.byKey[s.key(c.book.namespace, d.step, d.op)] = known{s, d}
+			c.byKey[s.key(c.book.namespace, d.operation)] = known{s, d}
 		}
 	}
 	return c
@@ -192,10 +193,10 @@ func (c *comparison) line(e *entry, seen map[string]bool) {
 		wrong("the identifier is that of step %s of task %q", k.doing.step, k.story.id)
 		return
 	}
-	if k.doing.agent != e.service || k.doing.op != e.operation() || e.Run != 1 {
+	if k.doing.agent != e.service || k.doing.op != e.operation() || e.Run != k.doing.run {
 		wrong("%s in run %d with the identifier of the %s of step %s (agent %s)", e.Method, e.Run, k.doing.op, k.doing.step, k.doing.agent)
 	}
-	if e.Attempt < 1 || e.Attempt > len(k.doing.attempts) {
+	if k.doing.attempt(e.Attempt) == nil {
 		wrong("attempt %d of the %s of step %s is not in the log, which holds %d", e.Attempt, k.doing.op, k.doing.step, len(k.doing.attempts))
 	}
 	if id, err := url.PathUnescape(e.Path[strings.LastIndexByte(e.Path, '/')+1:]); err != nil || id != e.task {
@@ -218,7 +219,7 @@ func (c *comparison) story(s *story) {
 // sorted makes the order of disagreements the same each time.
 func sorted(doings map[operation]*doing) []*doing {
 	return slices.SortedFunc(maps.Values(doings), func(a, b *doing) int {
-		return strings.Compare(a.step+string(a.op), b.step+string(b.op))
+		return cmp.Or(strings.Compare(a.step+string(a.op), b.step+string(b.op)), a.run-b.run)
 	})
 }
 
@@ -229,7 +230,7 @@ func (c *comparison) attempt(s *story, d *doing, a *attempt) {
 			What: fmt.Sprintf("%s, attempt %d: ", d.op, a.number) + fmt.Sprintf(format, args...)})
 	}
 	var calls []*entry
-	for _, e := range c.calls[s.key(c.book.namespace, d.step, d.op)] {
+	for _, e := range c.calls[s.key(c.book.namespace, d.operation)] {
 		if e.Attempt == a.number && e.task == s.id {
 			calls = append(calls, e)
 		}
@@ -273,7 +274,7 @@ func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(
 			undo = max(undo, e.number)
 		}
 	}
-	for _, e := range c.calls[s.key(c.book.namespace, d.step, events.Do)] {
+	for _, e := range c.calls[s.key(c.book.namespace, operation{d.step, events.Do, d.run})] {
 		if e.service == d.agent && e.Applied && undo > 0 && e.number > undo {
 			wrong(e.number, "the do took effect after its undo in line %d", undo)
 		}
@@ -282,10 +283,10 @@ func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(
 
 // effect checks the effect that remains at the service when the delivery has ended.
 func (c *comparison) effect(s *story, d *doing) {
-	if !s.ended() {
+	if !s.ended() && !d.past {
 		return
 	}
-	key := s.key(c.book.namespace, d.step, events.Do)
+	key := s.key(c.book.namespace, d.operation)
 	var last *entry
 	there := false
 	for _, e := range c.calls[key] {
@@ -301,10 +302,15 @@ func (c *comparison) effect(s *story, d *doing) {
 	wrong := func(what string) {
 		c.add(disagreement{Task: s.id, Service: d.agent, Line: line, Step: d.step, What: what})
 	}
-	switch {
-	case s.end == events.NameTaskUndone && there && (d.undoable || d.pivot):
+	switch undone := s.end == events.NameTaskUndone && !d.past; {
+	case d.past && there && d.undoable:
+		wrong(fmt.Sprintf("the step was done once more, but an effect of run %d remains", d.run))
+	case d.past && d.touched && d.undoable && !s.undone(d.operation):
+		wrong(fmt.Sprintf("the step was done once more, but run %d of it, which may have had an effect, was not undone", d.run))
+	case d.past:
+	case undone && there && (d.undoable || d.pivot):
 		wrong("the delivery is undone, but an effect of it remains")
-	case s.end == events.NameTaskUndone && d.touched && d.undoable && !s.undone(d.step):
+	case undone && d.touched && d.undoable && !s.undone(d.operation):
 		wrong("the delivery is undone, but a step that may have had an effect was not")
 	case s.end == events.NameTaskProcessed && d.completion == 0:
 		wrong("the delivery is processed, but this step did not complete")

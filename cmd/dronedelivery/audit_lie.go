@@ -51,7 +51,7 @@ func (c *comparison) lie(seed uint64) *lieReport {
 			return report
 		case "attempt":
 			// The smallest attempt that the log does not hold, as if a worker had run ahead of the log.
-			changed.Attempt = len(k.doing.attempts) + 1
+			changed.Attempt = k.doing.attempts[len(k.doing.attempts)-1].number + 1
 			report.Was, report.Is = e.Attempt, changed.Attempt
 		case "key":
 			changed.IdempotencyKey = c.otherKey(e, r)
@@ -72,10 +72,11 @@ func (c *comparison) lie(seed uint64) *lieReport {
 // needed says whether the log holds an outcome for which this line is the only evidence. A repeat of a call, or a call
 // whose answer nobody received, can vanish without a contradiction.
 func (c *comparison) needed(e *entry, d *doing) bool {
-	if e.Attempt < 1 || e.Attempt > len(d.attempts) || !e.ok() {
+	a := d.attempt(e.Attempt)
+	if a == nil || !e.ok() {
 		return false
 	}
-	outcome := d.attempts[e.Attempt-1].outcome
+	outcome := a.outcome
 	if outcome != events.NameStepCompleted && outcome != events.NameCompensated {
 		return false
 	}

@@ -85,7 +85,7 @@ func (b *logBook) fact(f *events.Fact, r *events.Record, accepted bool) {
 func (b *logBook) story(task string, partition int32) *story {
 	s := b.stories[task]
 	if s == nil {
-		s = &story{id: task, partition: partition, doings: map[operation]*doing{}}
+		s = &story{id: task, partition: partition, doings: map[operation]*doing{}, runs: map[string]int{}}
 		b.stories[task] = s
 	}
 	return s

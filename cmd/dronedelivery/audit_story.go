@@ -8,10 +8,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// operation is a step's do or its undo.
+// operation is a step's do or its undo, in one run.
 type operation struct {
 	step string
 	op   events.Operation
+	run  int
 }
 
 // attempt is one attempt in the log.
@@ -35,6 +36,8 @@ type doing struct {
 	completion int
 	// touched says that some attempt may have had an effect.
 	touched bool
+	// past says that the step was done in a later run, so this was undone.
+	past bool
 }
 
 // story is one task in the log.
@@ -49,12 +52,20 @@ type story struct {
 	doings      map[operation]*doing
 	completions int
 	pulse       pulse
+	// runs holds the runs of the steps, and redone the steps that run once more.
+	runs   map[string]int
+	redone []string
 }
 
-// key is the idempotency key of an operation of a step.
-func (s *story) key(namespace uuid.UUID, step string, op events.Operation) string {
-	w := events.Work{Task: s.id, Ticket: s.incarnation, Run: 1, Step: step}
-	return w.Key(namespace, op)
+// now is an operation of a step in its latest run.
+func (s *story) now(step string, op events.Operation) operation {
+	return operation{step, op, events.RunOf(s.runs[step])}
+}
+
+// key is the idempotency key of an operation.
+func (s *story) key(namespace uuid.UUID, o operation) string {
+	w := events.Work{Task: s.id, Ticket: s.incarnation, Run: o.run, Step: o.step}
+	return w.Key(namespace, o.op)
 }
 
 // ended says whether no further fact may follow.
@@ -68,15 +79,24 @@ func (s *story) fold(f *events.Fact, c *logCounts) {
 		s.submitted++
 		s.incarnation = f.Position().String()
 	case *events.StepStarted:
-		d := s.started(operation{b.Step, events.Do}, b.Attempt, b.Agent, c)
+		s.runs[b.Step] = b.Run
+		d := s.started(s.now(b.Step, events.Do), b.Attempt, b.Agent, c)
 		d.pivot, d.undoable = b.Pivot, b.Undoable
 	case *events.CompensationStarted:
 		c.Undos++
-		s.started(operation{b.Step, events.Undo}, b.Attempt, b.Agent, c)
+		s.started(s.now(b.Step, events.Undo), b.Attempt, b.Agent, c)
 	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated, *events.TaskParked:
 		s.end = f.Body.Name()
 	case *events.TaskReopened:
 		s.end = ""
+	case *events.TaskRerun:
+		s.end, s.redone = "", b.Steps
+	case *events.RunBegun:
+		for _, step := range s.redone {
+			if d := s.doings[s.now(step, events.Do)]; d != nil {
+				d.past = true
+			}
+		}
 	case *events.EffectFailed:
 		if b.Failed != nil {
 			s.outcome(b.Failed, c)
@@ -95,7 +115,7 @@ func (s *story) started(o operation, number int, agent string, c *logCounts) *do
 		d = &doing{operation: o, agent: agent}
 		s.doings[o] = d
 	}
-	if number > 1 {
+	if len(d.attempts) > 0 {
 		c.Retries++
 	}
 	d.attempts = append(d.attempts, &attempt{number: number})
@@ -106,24 +126,24 @@ func (s *story) started(o operation, number int, agent string, c *logCounts) *do
 func (s *story) outcome(body events.Body, c *logCounts) {
 	switch b := body.(type) {
 	case *events.StepCompleted:
-		if d, a := s.endAttempt(operation{b.Step, events.Do}, b.Attempt, body); a != nil {
+		if d, a := s.endAttempt(s.now(b.Step, events.Do), b.Attempt, body); a != nil {
 			s.completions++
 			d.completion, d.touched = s.completions, true
 		}
 	case *events.StepFailed:
-		if d, a := s.endAttempt(operation{b.Step, events.Do}, b.Attempt, body); a != nil {
+		if d, a := s.endAttempt(s.now(b.Step, events.Do), b.Attempt, body); a != nil {
 			a.code, a.none = b.Error.Code, b.Effect == events.EffectNone
 			d.touched = d.touched || !a.none
 		}
 	case *events.Timeout:
 		c.Timeouts++
-		if d, a := s.endAttempt(operation{b.Step, b.Operation}, b.Attempt, body); a != nil {
+		if d, a := s.endAttempt(s.now(b.Step, b.Operation), b.Attempt, body); a != nil {
 			d.touched = true
 		}
 	case *events.Compensated:
-		s.endAttempt(operation{b.Step, events.Undo}, b.Attempt, body)
+		s.endAttempt(s.now(b.Step, events.Undo), b.Attempt, body)
 	case *events.CompensationFailed:
-		if _, a := s.endAttempt(operation{b.Step, events.Undo}, b.Attempt, body); a != nil {
+		if _, a := s.endAttempt(s.now(b.Step, events.Undo), b.Attempt, body); a != nil {
 			a.code = b.Error.Code
 		}
 	}
@@ -133,15 +153,28 @@ func (s *story) outcome(body events.Body, c *logCounts) {
 // its start.
 func (s *story) endAttempt(o operation, number int, body events.Body) (*doing, *attempt) {
 	d := s.doings[o]
-	if d == nil || number < 1 || number > len(d.attempts) {
+	a := d.attempt(number)
+	if a == nil {
 		return nil, nil
 	}
-	a := d.attempts[number-1]
 	a.outcome = body.Name()
 	return d, a
 }
 
-func (s *story) undone(step string) bool {
-	d := s.doings[operation{step, events.Undo}]
+// attempt returns the attempt with the number, or nil. Attempts are numbered through all runs.
+func (d *doing) attempt(number int) *attempt {
+	if d == nil {
+		return nil
+	}
+	i := slices.IndexFunc(d.attempts, func(a *attempt) bool { return a.number == number })
+	if i < 0 {
+		return nil
+	}
+	return d.attempts[i]
+}
+
+// undone says whether what was done was undone.
+func (s *story) undone(do operation) bool {
+	d := s.doings[operation{do.step, events.Undo, do.run}]
 	return d != nil && slices.ContainsFunc(d.attempts, func(a *attempt) bool { return a.outcome == events.NameCompensated })
 }

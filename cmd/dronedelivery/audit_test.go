@@ -124,6 +124,50 @@ func (s *scribe) retried(task string) {
 	s.fact(task, &events.TaskProcessed{})
 }
 
+// rerun is a delivery that is processed, and then runs once more from its beginning.
+func (s *scribe) rerun(task string) {
+	second := func(l *dronedelivery.Line) {
+		w := events.Work{Task: task, Ticket: s.incarnations[task], Run: 2, Step: "package"}
+		l.Run, l.IdempotencyKey = 2, w.Key(uuid.Nil, events.Do)
+	}
+	s.fact(task, &events.Submitted{Workflow: "w", Version: 1, Hash: "h", Content: "c"})
+	s.step(task, "package", false)
+	s.fact(task, &events.TaskProcessed{})
+	s.fact(task, &events.TaskRerun{Request: "q", Steps: []string{"package"}})
+	s.fact(task, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1})
+	s.call(task, "package", http.MethodDelete, 1, 204)
+	s.fact(task, &events.Compensated{Step: "package", Attempt: 1})
+	s.fact(task, &events.RunBegun{Run: 2})
+	s.fact(task, &events.StepStarted{Step: "package", Agent: "package", Attempt: 2, Run: 2, Undoable: true})
+	s.call(task, "package", http.MethodPut, 2, 201, second)
+	s.fact(task, &events.StepCompleted{Step: "package", Attempt: 2})
+	s.fact(task, &events.TaskProcessed{})
+}
+
+func TestAuditJudgesEachRunByItsOwnCalls(t *testing.T) {
+	t.Parallel()
+	for says, harm := range map[string]func(l []dronedelivery.Line) []dronedelivery.Line{
+		"":                                  func(l []dronedelivery.Line) []dronedelivery.Line { return l },
+		"an effect of run 1 remains":        func(l []dronedelivery.Line) []dronedelivery.Line { return l[:1] },
+		"the do took effect after its undo": func(l []dronedelivery.Line) []dronedelivery.Line { return []dronedelivery.Line{l[1], l[0], l[2]} },
+		"its effect is missing":             func(l []dronedelivery.Line) []dronedelivery.Line { return l[:2] },
+		"in run 3 with the identifier":      func(l []dronedelivery.Line) []dronedelivery.Line { l[2].Run = 3; return l },
+		"attempt 1 of the do of step package is not in the log": func(l []dronedelivery.Line) []dronedelivery.Line { l[2].Attempt = 1; return l },
+	} {
+		s := newScribe(t)
+		s.claim("a", "")
+		s.rerun("d1")
+		s.ledgers["package"] = harm(s.ledgers["package"])
+		sum, err := s.audit(auditFlags{}, "d1")
+		if says == "" {
+			require.NoError(t, err, "%+v", sum.First)
+			continue
+		}
+		require.Error(t, err, says)
+		require.Contains(t, fmt.Sprint(sum.First), says)
+	}
+}
+
 // unkindly is a delivery at unkind services: a connection breaks after the effect, the repeat is refused, and the undo is repeated
 // too.
 func (s *scribe) unkindly(task string) {

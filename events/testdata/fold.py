@@ -47,6 +47,21 @@ def span(text):
     return int(sum(float(n) * UNITS[unit] for n, unit in parts)) // 10**6
 
 
+def duration(milliseconds):
+    """A duration as text, without trailing zero units."""
+    if milliseconds < 1000:
+        return quote(f"{milliseconds}ms")
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")
+    parts = [(hours, "h"), (minutes, "m"), (seconds, "s")]
+    while parts[-1][0] in (0, "0"):
+        parts.pop()
+    while parts[0][0] == 0:
+        parts.pop(0)
+    return quote("".join(f"{n}{unit}" for n, unit in parts))
+
+
 LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999000, datetime.timezone.utc)
 
 
@@ -165,7 +180,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt operation output with error effect signal payload by"
+    order = "id! kind! task! step reason attempt operation output with error effect signal payload by schedule_began"
 
 
 class Paused(Entity):
@@ -205,7 +220,7 @@ class Held(Entity):
 
 
 class Schedule(Entity):
-    order = "name! offset! body! next next_at previous paused queued running fires fired skipped missed failed in_row"
+    order = "name! offset! body! began! next next_at previous paused queued cancels running fires fired skipped missed failed in_row"
 
     def remembers(self, due):
         return any(f["due"] == due for f in self["running"] + self["fires"])
@@ -218,21 +233,28 @@ class Schedule(Entity):
         for name in "running", "fires":
             self[name].append(Fire(due=body["due"], task=body["task"], at=time, request=body.get("request", "0")))
         self["fires"] = self["fires"][-100:]
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         self["previous"] = max(self.get("previous", '"'), body["due"])
         self.advance(body, time)
         self.add("fired")
 
     def passes(self, body, time):
         self.advance(body, time)
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         count, why = int(body["count"]), json.loads(body["why"])
         if why == "queued":
-            self["queued"] = body["due"]
+            self.update(queued=body["due"], cancels=body.get("cancels", "false"))
         elif why in ("overlap", "missed", "failed"):
             self.add({"overlap": "skipped"}.get(why, why), count)
+
+    def dequeue(self, due):
+        if self["queued"] == due:
+            self.clear_of("queued", "cancels")
+
+    def cancel(self, body):
+        asked = [f for f in self["running"] if f["task"] == body["task"] and "cancelled_for" not in f]
+        assert asked and self["queued"] == body["due"] and self["cancels"] == "true"
+        asked[0]["cancelled_for"] = body["due"]
 
     def end(self, body):
         assert any(f["task"] == body["task"] for f in self["running"])
@@ -243,19 +265,21 @@ class Schedule(Entity):
 
 
 class Fire(Entity):
-    order = "due! task! at! request state reason"
+    order = "due! task! at! request cancelled_for state reason"
 
 
 class Task(Entity):
-    order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
-        completions schedule traceparent reply_to reply_key reply_began last steps rows"""
+    order = """id! incarnation! run! workflow! version! definition! state! priority fair_by labels input output content! submitted_at! updated_at!
+        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
+        completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
             if s["path"] == path:
                 return s
         s = Step(path=path, state='"not_started"')
+        if int(self["run"]) > 1:
+            s["run"] = self["run"]
         self["steps"].append(s)
         return s
 
@@ -325,10 +349,17 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at left continued start_by timed_from soft_at soft_from"""
+        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from"""
+
+    def attempted(self):
+        return int(self.get("attempt", "0")) > int(self.get("earlier_attempts", "0"))
 
     def failed(self):
         return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
+
+
+class Rerun(Entity):
+    order = "steps! input"
 
 
 class Wait(Entity):
@@ -457,10 +488,13 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
+            t.take(body, "workflow", "version", "priority", "fair_by", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
-            self.soft(t, body, max(time, body.get("not_before", "")))
+            begins = max(time, body.get("not_before", ""))
+            if body.get("deadline", "") > begins:
+                t["deadline_within"] = duration(min(apart(body["deadline"], begins), 87600 * 3_600_000))
+            self.soft(t, body, begins)
             t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
@@ -547,7 +581,7 @@ class State:
         t["permit"].clear_of("state", "at")
 
     def ends(self, t, body, time):
-        assert body.get("schedule", "0") == t["schedule"]
+        assert (body.get("schedule", "0"), body.get("schedule_began", "0")) == (t["schedule"], t["schedule_began"])
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -561,7 +595,7 @@ class State:
             if "body" not in body:
                 del self.schedules[name]
                 return
-            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], running=[], fires=[]))
+            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], began=body["offset"], running=[], fires=[]))
             s.update(offset=body["offset"], body=body["body"], next=body.get("next", "0"), next_at=time)
         elif kind == "ScheduleFired":
             s.fire(body, time)
@@ -569,6 +603,8 @@ class State:
             s.passes(body, time)
         elif kind == "ScheduleTaskEnded":
             s.end(body)
+        elif kind == "ScheduleCancelRequested":
+            s.cancel(body)
         elif kind == "SchedulePaused":
             assert "paused" not in s
             s["paused"] = Paused(by=body.get("by", "0"), since=time, reason=body.get("reason", "0"))
@@ -585,7 +621,6 @@ class State:
     def StepQueued(self, t, body, time):
         s = t.step(body["step"])
         s["state"] = '"waiting"'
-        s.clear_of("retry_at")
         self.limit(s, body, time)
 
     def limit(self, w, body, time):
@@ -606,7 +641,7 @@ class State:
 
     @staticmethod
     def begin(t):
-        if t["state"] == '"pending"' and "reply_to" in t:
+        if "reply_to" in t and "reply_began" not in t:
             t["reply_began"] = t["last"]
         t["state"] = '"processing"'
 
@@ -643,7 +678,7 @@ class State:
         self.taken(t, body)
         t.add("completions")
         s.take(body, "output")
-        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s["attempt"] != "0" else "false")
+        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s.attempted() else "false")
         s.clear_of("error", "reason", "with")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
@@ -716,13 +751,14 @@ class State:
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
                 s.clear_of("retry_at", "with", "wait")
             return self.by_hand(t, '"skip"', body, failed, time)
+        kept = {k: s[k] for k in ("attempt", "run", "earlier_attempts", "earlier_undos") if k in s}
         s.clear()
-        s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
+        s.update(kept, path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
 
     def CompensationStarted(self, t, body, time):
         s = t.step(body["step"])
         s["state"] = '"undoing"'
-        u = s.setdefault("undo", UndoState())
+        u = s.setdefault("undo", UndoState(attempt=s.get("earlier_undos", "0")))
         u.take(body, "agent", "function", "attempt", "complete_by")
         u.update(state='"running"', started_at=time)
         u.clear_of("ended_at", "retry_at")
@@ -822,7 +858,43 @@ class State:
         self.ends(t, body, time)
         t.judge('"terminate"', body["request"])
         t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
-        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay")
+        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "not_before", "delay", "rerun")
+
+    def TaskRerun(self, t, body, time):
+        t.judge('"rerun"', body["request"])
+        for path in elements(body["steps"]):
+            s = t.step(path)
+            if s["state"] == '"waiting"':
+                s["state"] = '"failed"'
+                s.clear_of("retry_at", "wait")
+            if "undo" in s and s["undo"]["state"] in ('"failed"', '"waiting"'):
+                s["state"] = '"undoing"'
+                s["undo"].update(state='"waiting"', retry_at=time)
+                s["undo"].clear_of("tries", "start_by", "timed_from")
+        if "ended_at" in t:
+            t["updated_at"] = time
+        lasting(t, "quiet_at", "ended_at", time)
+        t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
+        t["rerun"].keep(body, "steps", "input")
+        t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at", "soft_at", "soft_from")
+
+    def RunBegun(self, t, body, time):
+        for path in elements(t["rerun"]["steps"]):
+            s = t.step(path)
+            attempt = s.get("attempt", "0")
+            undos = s["undo"].get("attempt", "0") if "undo" in s else s.get("earlier_undos", "0")
+            s.clear()
+            s.update(path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
+        t.keep(t["rerun"], "input")
+        if "deadline" in t:
+            within = datetime.timedelta(milliseconds=span(t.get("deadline_within", '"0"')))
+            t["deadline"] = instant_text(min(instant(time), LAST - within) + within)
+            t["reopened_at"] = time
+            t.clear_of("deadline_passed")
+        self.soft(t, body, time)
+        t["run"] = body["run"]
+        t["state"] = '"processing"'
+        t.clear_of("rerun", "reason")
 
     def TaskReminded(self, t, body, time):
         assert t["state"] == '"error"' and int(body["reminder"]) == int(t.get("reminders", 0)) + 1

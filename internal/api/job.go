@@ -94,7 +94,7 @@ func jobDocument(j *Job) JobDocument {
 // JobBody is the body of the call that opens a job.
 type JobBody struct {
 	ID     string           `json:"id,omitempty" doc:"The same ID again, with the same content, does nothing twice. Generated if absent"`
-	Verb   events.Verb      `json:"verb" enum:"cancel,pause,resume,retry,skip,complete,fail,terminate,signal"`
+	Verb   events.Verb      `json:"verb" enum:"cancel,pause,resume,retry,skip,complete,fail,terminate,signal,rerun"`
 	Args   map[string]any   `json:"args,omitempty" doc:"The members of the call for the verb, such as step"`
 	Filter events.JobFilter `json:"filter" doc:"As the parameters of GET /v1/tasks. An empty one must say all"`
 	Reason string           `json:"reason,omitempty" doc:"For the history of each task"`

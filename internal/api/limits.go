@@ -48,8 +48,8 @@ func documentLimits(doc *huma.OpenAPI) {
 	limitSubmission(schemas["Submission"].Properties)
 	limitID(schemas["PreviewBody"].Properties["id"])
 	for _, r := range requestRoutes {
-		for _, member := range schemas[r.body.Name()].Properties {
-			if member.Type == huma.TypeString {
+		for name, member := range schemas[r.body.Name()].Properties {
+			if member.Type == huma.TypeString && name != "from" { // which must be the name of a step
 				limitText(member, maxReason)
 			}
 		}

@@ -162,6 +162,8 @@ var places = map[string]limited{
 	"pause-task id": ofTask("POST", "/v1/tasks/%s/pause"), "pause-task Idempotency-Key": key("pause"), "pause-task /reason": inMember("pause", "reason"),
 	"resume-task id": ofTask("POST", "/v1/tasks/%s/resume"), "resume-task Idempotency-Key": key("resume"), "resume-task /reason": inMember("resume", "reason"),
 	"terminate-task id": ofTask("POST", "/v1/tasks/%s/terminate"), "terminate-task Idempotency-Key": key("terminate"), "terminate-task /reason": inMember("terminate", "reason"),
+	"rerun-task id": ofTask("POST", "/v1/tasks/%s/rerun"), "rerun-task Idempotency-Key": key("rerun"),
+	"rerun-task /reason": inMember("rerun", "reason"),
 	"signal-task id": func(w *world, v string) reply {
 		w.do("PUT", "/v1/tasks/"+url.PathEscape(v), good)
 		return inPath("POST", "/v1/tasks/%s/signal", `{"signal":"go"}`)(w, v)
@@ -348,7 +350,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
 		"skip-task": `{"step":"charge"}`, "complete-task": `{"step":"charge"}`, "fail-task": `{"step":"charge"}`,
 		"pause-task": `{"reason":"why"}`, "resume-task": `{"reason":"why"}`, "terminate-task": `{"reason":"why"}`,
-		"signal-task":  `{"signal":"go"}`,
+		"signal-task": `{"signal":"go"}`, "rerun-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,

@@ -92,6 +92,14 @@ var requestRoutes = []requestRoute{
 		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "undone by hand"},
 	},
 	{
+		events.RequestRerun, "Run a task once more",
+		"A task that has ended or is parked runs once more, from its beginning or from a step: that step, the steps that need it, and those that are not over. What these did is undone first. " +
+			"Then a new run begins with other idempotency keys, so services see new calls. The new input has to fit the workflow, and must not change how a step that is kept would be undone; labels, " +
+			"priority, fair_by and concurrency key stay. It is refused while an attempt " +
+			"of the task runs, and if it would repeat a point of no return that may have had its effect.",
+		reflect.TypeFor[RerunBody](), map[string]any{"from": "drone", "reason": "the address was wrong"},
+	},
+	{
 		events.RequestSignal, "Send a signal to a task",
 		"The first step that waits for a signal of this name takes it, now or later; each signal is taken once. It may come before the task, and is then held for 24 h. It is refused if no " +
 			"step of the workflow waits for it, if the payload does not fit the schema, or if the task is being undone.",
@@ -228,9 +236,9 @@ func (x exchange) requestMembers(verb events.Verb, known []string, data []byte) 
 		case len(q.Signal) > events.MaxTaskID:
 			faults = append(faults, ProblemPlace{Pointer: "/signal", Message: fmt.Sprintf("is not a text of at most %d bytes", events.MaxTaskID)})
 			q.Signal = ""
-		case max(len(q.Step), len(q.Reason)) > maxReason:
+		case max(len(q.Step), len(q.From), len(q.Reason)) > maxReason:
 			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", maxReason)})
-			q.Step, q.Reason = "", ""
+			q.Step, q.From, q.Reason = "", "", ""
 		case name == "attempt" && q.Attempt < 1:
 			faults = append(faults, ProblemPlace{Pointer: "/attempt", Message: "is less than 1; attempts count from 1"})
 		case name == "operation" && q.Operation != events.Do && q.Operation != events.Undo:
@@ -329,7 +337,12 @@ func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*even
 // how old the projection is.
 func (s *requests) possible(ctx context.Context, q events.Request, t *events.Task) error {
 	if q.Step != "" && !t.State.Ended() {
-		if err := s.knownStep(ctx, q.Step, t); err != nil {
+		if err := s.knownStep(ctx, "step", q.Step, t); err != nil {
+			return err
+		}
+	}
+	if q.From != "" {
+		if err := s.knownStep(ctx, "from", q.From, t); err != nil {
 			return err
 		}
 	}
@@ -349,7 +362,7 @@ func (s *requests) possible(ctx context.Context, q events.Request, t *events.Tas
 	return nil
 }
 
-func (s *requests) knownStep(ctx context.Context, step string, t *events.Task) error {
+func (s *requests) knownStep(ctx context.Context, member, step string, t *events.Task) error {
 	if t.Step(step) != nil {
 		return nil
 	}
@@ -365,5 +378,5 @@ func (s *requests) knownStep(ctx context.Context, step string, t *events.Task) e
 		return nil
 	}
 	return problem(http.StatusUnprocessableEntity, codeInvalid, "The task has no such step.",
-		ProblemPlace{Pointer: "/step", Message: "is not a step of the task; " + events.Suggest(step, names)})
+		ProblemPlace{Pointer: "/" + member, Message: "is not a step of the task; " + events.Suggest(step, names)})
 }

@@ -15,6 +15,13 @@ type RetryBody struct {
 	Reason  string          `json:"reason,omitempty" doc:"For the history"`
 }
 
+// RerunBody is the body of a rerun.
+type RerunBody struct {
+	From   string          `json:"from,omitempty" doc:"The step from which it runs once more; absent: all steps"`
+	Input  json.RawMessage `json:"input,omitempty" doc:"The task's input from then on; absent: the one that it has"`
+	Reason string          `json:"reason,omitempty" doc:"For the history"`
+}
+
 // SignalBody is the body of a signal.
 type SignalBody struct {
 	Signal  string          `json:"signal" doc:"The name for which a step waits"`

@@ -66,6 +66,8 @@ func operatorsAct(f api.HistoryEvent) string {
 		Attempt int             `json:"attempt"`
 		With    json.RawMessage `json:"with"`
 		Steps   []string        `json:"steps"`
+		From    string          `json:"from"`
+		Input   json.RawMessage `json:"input"`
 		Verb    string          `json:"verb"`
 	}
 	if json.Unmarshal(f.Data, &data) != nil || data.Request == "" {
@@ -104,6 +106,13 @@ func operatorsAct(f api.HistoryEvent) string {
 		act = "resumed the task"
 	case events.NameTaskTerminated:
 		act = "terminated the task"
+	case events.NameTaskRerun:
+		if act = "reran the task"; data.From != "" {
+			act += " from " + data.From
+		}
+		if len(data.Input) > 0 {
+			act += " with another input"
+		}
 	case events.NameRequestRefused:
 		return fmt.Sprintf("%s's request to %s was refused", cmp.Or(data.By, "an operator"), data.Verb)
 	default:
@@ -145,6 +154,7 @@ func wait(f api.HistoryEvent) string {
 		Since     events.Instant `json:"since"`
 		Limit     string         `json:"limit"`
 		Repeat    bool           `json:"repeat"`
+		Run       int            `json:"run"`
 		Output    struct {
 			Signal string `json:"signal"`
 		} `json:"output"`
@@ -163,6 +173,8 @@ func wait(f api.HistoryEvent) string {
 			text += ", until " + data.Until.String()
 		}
 		return text
+	case name == events.NameRunBegun:
+		return fmt.Sprintf("run %d begins", data.Run)
 	case name == events.NameWaitStarted:
 		return "it sleeps until " + data.Until.String()
 	case name == events.NameStepQueued:

@@ -41,11 +41,15 @@ var (
 	singleNames = []string{"request-id", "wait", "wait-for"}
 )
 
-func matchingFlags(c *cobra.Command) {
+func matchingFlags(c *cobra.Command, u requestUse) {
+	yes := "with a filter: do not ask"
+	if u.warning != "" {
+		yes = "do not ask"
+	}
 	filterFlags(c)
 	f := c.Flags()
 	f.Bool("all", false, "every task")
-	f.BoolP("yes", "y", false, "with a filter: do not ask first")
+	f.BoolP("yes", "y", false, yes)
 	f.Bool("dry-run", false, "with a filter: only show how many tasks match")
 	f.String("rate", "", "with a filter: how many requests may be made in a given time, such as 100/s, 30/m or 5/h")
 	f.Int("limit", 0, "with a filter: refuse if more tasks match")
@@ -77,7 +81,11 @@ func (u requestUse) arguments(c *cobra.Command, args []string) error {
 		}
 		return ""
 	}
-	switch one, job := given(singleNames), given(jobNames); {
+	jobs := jobNames
+	if u.warning != "" {
+		jobs = slices.DeleteFunc(slices.Clone(jobNames), func(name string) bool { return name == "yes" })
+	}
+	switch one, job := given(singleNames), given(jobs); {
 	case filtered(c) && len(ids) > 0:
 		return fmt.Errorf("give IDs or a filter, not both: --%s is a filter", given(slices.Concat(filterNames, []string{"all"})))
 	case filtered(c) && one != "":
@@ -121,6 +129,9 @@ func (s jobCaller) askMatching(u requestUse, args []string) error {
 	}
 	if err := showCount(s.err, count); err != nil {
 		return err
+	}
+	if u.warning != "" {
+		s.note("%s", u.warning)
 	}
 	if !yes && !agreed(s.cmd.InOrStdin(), s.err, fmt.Sprintf("%s %s?", u.kind, Counted(count.Matched, "task"))) {
 		return exit(ExitError, "nothing was done")

@@ -24,7 +24,11 @@ type requestUse struct {
 	named string
 	// members are the further members of the request that the command has a flag for.
 	members []member
+	// warning is what somebody has to agree to before any task is asked, "" for nothing.
+	warning string
 }
+
+const newCalls = "What runs once more is undone first, and is done again with new idempotency keys: services will see new calls."
 
 // member is a member of a request.
 type member struct {
@@ -39,6 +43,8 @@ var (
 	memberOperation = member{name: "operation", use: "do or undo (default: the undo if the task is being undone, else the do)"}
 	memberOutput    = member{name: "output", flag: "result", use: "the output that later steps see, as JSON or @FILE (default: null)", value: true}
 	memberWith      = member{name: "with", use: "the input of all further attempts, as JSON or @FILE", value: true}
+	memberFrom      = member{name: "from", use: "the step from which it runs once more (default: all steps)"}
+	memberInput     = member{name: "input", use: "the task's input from then on, as JSON or @FILE (default: the one that it has)", value: true}
 	memberError     = member{name: "error", use: `the error, as JSON or @FILE: {"class", "code", "message"} (default: permanent, with the reason)`, value: true}
 	memberPayload   = member{name: "payload", use: "what the step gets, as JSON, @FILE or - for the standard input (default: null)", value: true}
 	memberEffect    = member{name: "effect", use: "none, done_unknown or in_doubt (default: in_doubt)"}
@@ -52,16 +58,20 @@ func requestCommand(u requestUse) *cobra.Command {
 	c := output(&cobra.Command{
 		Use: use, Short: u.short, Long: u.long + matchingHelp, Args: u.arguments, Example: "  sagalog task " + u.kind + example + matchingExample(u),
 		RunE: client(func(s *session, args []string) error {
-			switch {
-			case s.filtered():
+			if s.filtered() {
 				return jobCaller{s}.askMatching(u, args)
+			}
+			if err := s.agree(u, args); err != nil {
+				return err
+			}
+			switch {
 			case len(args) > 1 && u.named == "":
 				return several{session: s}.askEach(u, args)
 			}
 			return s.ask(u, args)
 		}),
 	})
-	matchingFlags(c)
+	matchingFlags(c, u)
 	c.Flags().String("reason", "", "the reason, for the history")
 	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
 	c.Flags().Bool("no-wait", false, "do not wait until the request is judged")
@@ -105,6 +115,19 @@ func (s *session) asking(u requestUse, name string) (a asking, err error) {
 		a.body, err = json.Marshal(members)
 	}
 	return a, err
+}
+
+// agree asks whether to do what the command warns of, unless --yes is given.
+func (s *session) agree(u requestUse, ids []string) error {
+	switch what := u.kind + " " + Counted(len(ids), "task"); {
+	case u.warning == "" || s.isSet("yes"):
+		return nil
+	case !isTerminal(s.cmd.InOrStdin()):
+		return Usage("%s There is no terminal to ask you first: give --yes", u.warning)
+	case !agreed(s.cmd.InOrStdin(), s.err, u.warning+"\n"+what+"?"):
+		return exit(ExitError, "nothing is done")
+	}
+	return nil
 }
 
 // send asks a task.

@@ -37,3 +37,21 @@ func TestCancellingAndRetryingATask(t *testing.T) {
 	require.Equal(t, 5, r.code)
 	require.Contains(t, r.err, "--request-id slow")
 }
+
+func TestARerunAsksBecauseServicesSeeNewCalls(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "x")
+	e.Finish("x")
+	r := e.run("task", "rerun", "x", "--from", "ship")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, "services will see new calls")
+	require.Contains(t, r.err, "--yes")
+	require.Empty(t, e.Inputs(events.Reports))
+	r = e.run("task", "rerun", "x", "--from", "ship", "--input", `{"n":2}`, "--reason", "the address was wrong", "--request-id", "k", "--yes")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "undoing")
+	require.JSONEq(t, `{"id":"k","kind":"rerun","task":"x","from":"ship","input":{"n":2},"reason":"the address was wrong"}`, string(e.Inputs(events.Reports)[0].Value))
+	require.Equal(t, 2, e.run("task", "rerun", "x", "--from", "shop", "--yes").code, "it has no such step")
+	require.Equal(t, 2, e.run("task", "cancel", "x", "--yes").code, "nothing is asked about one task")
+}

@@ -68,6 +68,12 @@ func taskCommand(d Deps) *cobra.Command {
 			long: "End a task where it stands. Nothing is undone; the history names the steps that may have had an effect. A task with a running\n" +
 				"attempt cannot be terminated (exit 4): pause it and wait for the attempt.",
 		}),
+		requestCommand(requestUse{
+			kind: "rerun", short: "Run a task once more", members: []member{memberFrom, memberInput}, warning: newCalls,
+			long: "Run a task that has ended or is parked once more, from its beginning or from the step that --from names: that step, the steps that need\n" +
+				"it, and those that are not over. What these did is undone first. The new run has other idempotency keys, so services see new calls:\n" +
+				"the command asks first, unless you give --yes. It is refused (exit 4) while an attempt runs, and if it would repeat a point of no return.",
+		}),
 	)
 	g.Aliases = []string{"tasks"}
 	return g
@@ -188,7 +194,7 @@ func notYet(err error, wait time.Duration) error {
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
 		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
-		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
+		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"FAIR BY", t.FairBy}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
 	}

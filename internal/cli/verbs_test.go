@@ -68,6 +68,8 @@ func TestEachVerbIsAnsweredByCommandAndCall(t *testing.T) {
 				case slices.Contains(aboutStep, verb):
 					q.Step = "ship"
 					args, body = append(args, "--step", "ship"), `{"step":"ship"}`
+				case verb == events.RequestRerun:
+					args = append(args, "--yes")
 				case verb == events.RequestSignal:
 					q.Signal = "go"
 					args, body = append(args, "go"), `{"signal":"go"}`

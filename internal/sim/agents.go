@@ -270,7 +270,7 @@ func (a *agents) odd(p events.Report, work *events.Work) {
 	case kind == 3:
 		p.Step = "nowhere"
 	case kind == 4:
-		p.Run = 2
+		p.Run++
 	case kind == 5:
 		p.Task = fmt.Sprintf("t%d", w.rng.IntN(w.opt.Tasks+2))
 		home = events.Home(p.Task, w.opt.Partitions)

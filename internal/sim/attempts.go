@@ -86,7 +86,7 @@ func (e *effects) resends(s *slot, f *events.Fact, id Attempt) {
 	began, claimed := e.p.log.landedAt[x.from], e.p.log.landedAt[claim]
 	for o := e.p.inputs.reports.end() - 1; o >= 0 && e.p.inputs.reports.landedAt[o] > began; o-- {
 		m := e.p.inputs.reports.meta[o]
-		if e.p.inputs.reports.landedAt[o] < claimed && m.Outcome(id, e.p.ticket(id.Task)) && !e.p.inputs.givenUp(events.Reports, o) { // nothing will be concluded from that report
+		if e.p.inputs.reports.landedAt[o] < claimed && m.Outcome(id, e.p.ticket(id.Task), runOf(e.p, id)) && !e.p.inputs.givenUp(events.Reports, o) { // nothing will be concluded from that report
 			e.w.fail("%s/%d sends work again for %s, whose report at %d was durable before its epoch", s.node.name, e.p.id, id, o)
 		}
 	}

@@ -69,7 +69,7 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 
 // undoOpen says why an operator cannot decide about the undo of a step.
 func (g *saga) undoOpen(s *sagaStep) string {
-	if !g.undoing || s.undoRuns || s.undone || s.undo == 0 && !s.undoFailed && s.back.askedAt == 0 {
+	if !g.undoing || s.undoRuns || s.undone || s.undo == s.earlierUndos && !s.undoFailed && s.back.askedAt == 0 {
 		return "an operator decides about an undo that runs, is over, or has not begun"
 	}
 	return ""
@@ -77,11 +77,11 @@ func (g *saga) undoOpen(s *sagaStep) string {
 
 func (g *saga) completedByHand(f *events.Fact, b *events.StepCompleted) string {
 	s := g.steps[b.Step]
-	if s == nil || g.undoing || s.running || s.over() || s.attempt == 0 && s.wait == nil || s.attempt != b.Attempt || b.QuietAt != 0 {
+	if s == nil || g.undoing || s.running || s.over() || !s.attempted() && s.wait == nil || s.attempt != b.Attempt || b.QuietAt != 0 {
 		return "an operator completes a step that runs, is over, or was not attempted"
 	}
 	failed := s.failed
-	s.failed, s.done, s.touched, s.output, s.doneByHand, s.wait = false, true, s.attempt > 0, b.Output, true, nil
+	s.failed, s.done, s.touched, s.output, s.doneByHand, s.wait = false, true, s.attempted(), b.Output, true, nil
 	g.completed = append(g.completed, b.Step)
 	g.pivotPassed = g.pivotPassed || s.def.Pivot
 	return g.decided(f, b.Request, b.Step, failed)

@@ -118,6 +118,7 @@ func (c *clients) plan() {
 			w.after(at+w.rng.IntN(10_000), func() { c.ask(i, events.RequestRetry) })
 			w.after(when(), c.operate)
 			w.after(when(), c.decide)
+			w.after(when(), c.again)
 		}
 		for w.chance(w.faults.Retry) {
 			verb := []events.Verb{events.RequestPause, events.RequestPause, events.RequestResume, events.RequestTerminate}[w.rng.IntN(4)]

@@ -1,10 +1,5 @@
 package sim
 
-import (
-	"fmt"
-	"strings"
-)
-
 // situation is something that may happen in a run. A kind of fault that never occurs at the critical moment proves
 // nothing, so the situations are counted, and a test fails if one never occurred.
 type situation int
@@ -92,6 +87,10 @@ const (
 	sawPausedUndoing
 	sawResumed
 	sawTerminated
+	sawRerunEnded
+	sawRerunParked
+	sawRerunUndoes
+	sawRunBegun
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -215,6 +214,10 @@ const (
 	sawScheduleEnded
 	sawScheduleRejected
 	sawScheduleRepeat
+	sawScheduleCancels
+	sawScheduleReplaced
+	sawScheduleAgain
+	sawScheduleStranger
 	sawStartRefused
 	sawSchedulePaused
 	sawScheduleChanged
@@ -319,6 +322,10 @@ var named = [situations]struct {
 	sawPaused:             {name: "a task is paused"},
 	sawPausedUndoing:      {name: "a task is paused while it is undone", rare: true},
 	sawResumed:            {name: "a paused task is resumed"},
+	sawRerunEnded:         {name: "a task that has ended is rerun"},
+	sawRerunParked:        {name: "a parked task is rerun"},
+	sawRerunUndoes:        {name: "steps are undone because they are to run once more"},
+	sawRunBegun:           {name: "another run of a task begins"},
 	sawTerminated:         {name: "a task is terminated", rare: true},
 	sawRequestTwice:       {name: "a request comes twice"},
 	sawRetryParked:        {name: "a parked task is retried"},
@@ -374,6 +381,10 @@ var named = [situations]struct {
 	sawScheduleEnded:      {name: "a schedule hears the end of its task"},
 	sawScheduleRejected:   {name: "the submission of a schedule is rejected"},
 	sawScheduleRepeat:     {name: "an input about a schedule is passed"},
+	sawScheduleCancels:    {name: "a schedule asks its task to cancel"},
+	sawScheduleReplaced:   {name: "a later due time takes the place of the one that waits"},
+	sawScheduleAgain:      {name: "a schedule starts a task that a deleted one of its name has started"},
+	sawScheduleStranger:   {name: "the cancel of a schedule finds the task of a deleted one of its name", rare: true},
 	sawStartRefused:       {name: "the broker refuses the submission of a schedule"},
 	sawSchedulePaused:     {name: "a schedule is paused"},
 	sawScheduleChanged:    {name: "a schedule is changed"},
@@ -464,34 +475,3 @@ var named = [situations]struct {
 	sawCorrectedAgain:     {name: "another epoch continues a correction of the time", rare: true},
 	sawCorrectedBusy:      {name: "an attempt that started at a wrong time is corrected", rare: true},
 }
-
-// Coverage counts situations.
-type Coverage [situations]int
-
-// Add adds the situations of another run.
-func (c *Coverage) Add(o *Coverage) {
-	for i := range c {
-		c[i] += o[i]
-	}
-}
-
-// Missing returns the situations that never occurred. Rare ones count only in long runs.
-func (c *Coverage) Missing(long bool) (names []string) {
-	for i, n := range c {
-		if n == 0 && (long || !named[i].rare) {
-			names = append(names, named[i].name)
-		}
-	}
-	return names
-}
-
-// String returns a table for people.
-func (c *Coverage) String() string {
-	var b strings.Builder
-	for i, n := range c {
-		fmt.Fprintf(&b, "%9d  %s\n", n, named[i].name)
-	}
-	return b.String()
-}
-
-func (w *World) saw(s situation) { w.report.Saw[s]++ }

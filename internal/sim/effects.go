@@ -31,6 +31,14 @@ func (p *partition) ticket(task string) string {
 	return ""
 }
 
+// runOf returns the run of the step of an attempt, as facts name it.
+func runOf(p *partition, a Attempt) int {
+	if t, _ := p.state.Task(a.Task); t != nil {
+		return t.RunOf(a.Step)
+	}
+	return 0
+}
+
 // debt is one effect of an accepted fact.
 type debt struct {
 	at   events.Position
@@ -162,7 +170,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		switch b.Kind {
 		case events.EffectForward:
 			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd:
+		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd, events.EffectCancel:
 			return []string{events.EffectAlert}
 		}
 	}
@@ -207,7 +215,7 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if _, answered := e.p.answers.owed[id]; answered {
 		owed = append(owed, events.EffectReply)
 	}
-	if a.Kind == events.EffectStart || a.Kind == events.EffectEnd {
+	if a.Kind == events.EffectStart || a.Kind == events.EffectEnd || a.Kind == events.EffectCancel {
 		if why := e.p.schedules.leaves(f, &a); why != "" {
 			e.w.fail("INV8: the %s of %s %s: %s", a.Kind, f.Body.Name(), id, why)
 		}
@@ -232,9 +240,9 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 	want, began := events.Work{Task: f.Task}, f.Time
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
-		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input}
+		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Run: events.RunOf(b.Run)}
 	case *events.CompensationStarted:
-		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}
+		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output, Run: events.RunOf(b.Run)}
 	}
 	if t, _ := e.p.state.Task(f.Task); t != nil && t.Incarnation == e.p.ticket(f.Task) { // the time may have been corrected since
 		started, by := t.Times(want.Step, want.Operation, want.Attempt)
@@ -245,12 +253,12 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 			want.CompleteBy, began = by, started
 		}
 	}
-	want.Ticket, want.Run = e.p.ticket(f.Task), 1
+	want.Ticket = e.p.ticket(f.Task)
 	key, undoes := want.Key(e.w.cfg.NamespaceID, want.Operation), ""
 	if want.Operation == events.Undo {
 		undoes = e.w.doKey(&want)
 	}
-	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Call() != want.Call() || x.Attempt != want.Attempt || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(began) ||
+	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Call() != want.Call() || x.Attempt != want.Attempt || x.Run != want.Run || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(began) ||
 		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Undoes != undoes || x.Ticket != want.Ticket || x.Home != e.p.id || a.Topic != "work."+want.Agent {
 		e.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, e.p.id), x, err)
 	}
@@ -291,8 +299,14 @@ func StillOwed(s *events.State, f *events.Fact, to string) bool {
 	case *events.CompensationStarted:
 		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
 	case *events.ScheduleFired:
-		x := s.Schedules[b.Schedule]
-		return x == nil || !slices.ContainsFunc(x.Fires, func(f events.ScheduleFire) bool { return f.Task == b.Task && f.State != "" })
+		return !scheduleKnowsEnd(s, b.Schedule, b.Task)
+	case *events.ScheduleCancelRequested:
+		return !scheduleKnowsEnd(s, b.Schedule, b.Task)
 	}
 	return true
+}
+
+func scheduleKnowsEnd(s *events.State, name, task string) bool {
+	x := s.Schedules[name]
+	return x != nil && slices.ContainsFunc(x.Fires, func(f events.ScheduleFire) bool { return f.Task == task && f.State != "" })
 }

@@ -99,7 +99,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 		want = events.ActionUndo
 	case x.over || s.startBy != 0 && v.At == 0 && strings.Contains(v.Reason, "could not start before"):
 		want = g.timesOut(s)
-	case x.uncounted(s.tries, s.attempt):
+	case x.uncounted(s.tries, s.attempt-s.earlier):
 		want = events.ActionRetry
 	case hopeless(x.class):
 		want = g.lastly(s)
@@ -119,7 +119,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	if s.startBy != 0 && v.At >= s.startBy {
 		return "an attempt is scheduled for when its time is over"
 	}
-	if v.Uncounted != x.uncounted(s.tries, s.attempt) && v.Action == events.ActionRetry {
+	if v.Uncounted != x.uncounted(s.tries, s.attempt-s.earlier) && v.Action == events.ActionRetry {
 		return "an attempt that was made is not counted, or one that was not made is counted"
 	}
 	s.notBefore, s.askedAt = v.At, f.Time
@@ -210,7 +210,7 @@ func (a *sagas) undoJudged(g *saga, f *events.Fact, x failure) string {
 	s := g.steps[x.step]
 	want := events.ActionPark
 	late := s.back.startBy != 0 && strings.Contains(x.verdict.Reason, "could not start before")
-	if !x.over && !late && x.uncounted(s.undoTries, s.undo) || !x.over && !late && !hopeless(x.class) && s.undoTries < s.def.Undo.Retry.Attempts {
+	if !x.over && !late && x.uncounted(s.undoTries, s.undo-s.earlierUndos) || !x.over && !late && !hopeless(x.class) && s.undoTries < s.def.Undo.Retry.Attempts {
 		want = events.ActionRetry
 	}
 	if a.w.clients.toxic[f.Task] == "" && x.verdict.Action != want {

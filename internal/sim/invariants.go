@@ -34,7 +34,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.Submitted:
 		delete(p.sagas.cancelled, f.Task)
 		for _, h := range p.state.HeldFor(f.Task) {
-			p.sagas.cancelled[f.Task] = p.sagas.cancelled[f.Task] || h.Request.Kind == events.RequestCancel
+			p.sagas.cancelled[f.Task] = p.sagas.cancelled[f.Task] || h.Request.Kind == events.RequestCancel && (h.Request.ScheduleBegan == 0 || h.Request.ScheduleBegan == b.ScheduleBegan)
 		}
 	case *events.StepFailed:
 		if b.Attempt > 0 {
@@ -81,7 +81,7 @@ func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
 		return
 	}
 	for _, x := range p.rules.Pending(events.Reports) {
-		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task)) {
+		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task), runOf(p, Attempt{f.Task, b.Step, b.Operation, b.Attempt})) {
 			p.w.saw(sawTimeoutRace)
 		}
 	}

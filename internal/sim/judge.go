@@ -72,15 +72,15 @@ const (
 	InputLimit      InputKind = 8 // Task is the name of the limit, and Request says what it asks for
 )
 
-// Outcome says whether the input is a report about the attempt, in the first run of the task with this ticket.
-func (x *Input) Outcome(a Attempt, ticket string) bool {
-	return x.about(a, ticket) && x.Report.Result != events.ResultProgress
+// Outcome says whether the input is a report about the attempt, in that run of the task with this ticket.
+func (x *Input) Outcome(a Attempt, ticket string, run int) bool {
+	return x.about(a, ticket, run) && x.Report.Result != events.ResultProgress
 }
 
 // about says whether the input reports the outcome or the progress of an attempt.
-func (x *Input) about(a Attempt, ticket string) bool {
+func (x *Input) about(a Attempt, ticket string, run int) bool {
 	r := &x.Report
-	return x.Kind == InputReport && Attempt{x.Task, r.Step, r.Operation, r.Attempt} == a && r.Ticket == ticket && r.Run <= 1
+	return x.Kind == InputReport && Attempt{x.Task, r.Step, r.Operation, r.Attempt} == a && r.Ticket == ticket && (r.Run == 0 || r.Run == events.RunOf(run))
 }
 
 // bothInputs are the inputs in a fixed order.
@@ -174,7 +174,7 @@ func (j *Judge) Follows(f *events.Fact) {
 		}
 		return
 	}
-	if x, ok := j.Input(in, offset); ok && t != nil && !x.Outcome(id, t.Incarnation) {
+	if x, ok := j.Input(in, offset); ok && t != nil && !x.Outcome(id, t.Incarnation, t.RunOf(id.Step)) {
 		j.Fail("INV7: %s of %s does not follow from %s, which is about another attempt or an earlier task with the same ID", f.Body.Name(), id, f.Cause)
 	}
 }
@@ -199,7 +199,7 @@ func (j *Judge) needsFact(x *Input) string {
 			return "it is not a duplicate"
 		}
 	case InputReport:
-		if r := &x.Report; t != nil && r.Result != events.ResultProgress && r.Ticket == t.Incarnation && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
+		if r := &x.Report; t != nil && r.Result != events.ResultProgress && r.Ticket == t.Incarnation && (r.Run == 0 || r.Run == events.RunOf(t.RunOf(r.Step))) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
 			return "its attempt is running"
 		}
 	case InputPermit:
@@ -237,7 +237,7 @@ func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
 		j.givesUp(t, b, s.Wait.Signals)
 	}
 	for o, x := range j.Pending(events.Reports) {
-		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, t.Incarnation) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
+		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, t.Incarnation, t.RunOf(b.Step)) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
 			j.Fail("a Timeout beat a report that was durable before the timer fell due: reports %d of task %q, step %q", o, f.Task, b.Step)
 		}
 	}
@@ -276,7 +276,7 @@ func (j *Judge) Progresses(f *events.Fact, b *events.StepProgressed) {
 		return // the fold refuses the fact
 	}
 	in, _, offset, _ := f.Cause.Input()
-	if x, ok := j.Input(in, offset); !ok || x.Report.Result != events.ResultProgress || !x.about(Attempt{f.Task, b.Step, events.Do, b.Attempt}, t.Incarnation) {
+	if x, ok := j.Input(in, offset); !ok || x.Report.Result != events.ResultProgress || !x.about(Attempt{f.Task, b.Step, events.Do, b.Attempt}, t.Incarnation, t.RunOf(b.Step)) {
 		j.Fail("INV7: the progress of attempt %d of step %q of task %q does not follow from %s", b.Attempt, b.Step, f.Task, f.Cause)
 	}
 	if s := t.Step(b.Step); s.ProgressedAt > s.StartedAt && f.Time < s.ProgressedAt.Add(s.Heartbeat.Std()) {
@@ -295,7 +295,7 @@ func (j *Judge) PassesDeadline(f *events.Fact, b *events.DeadlinePassed) {
 	}
 	for o, x := range j.Pending(events.Reports) {
 		r := &x.Report
-		if t.Running(r.Step, r.Operation, r.Attempt) && x.Outcome(Attempt{f.Task, r.Step, r.Operation, r.Attempt}, t.Incarnation) && j.DurableBefore(events.Reports, o, b.Deadline) {
+		if t.Running(r.Step, r.Operation, r.Attempt) && x.Outcome(Attempt{f.Task, r.Step, r.Operation, r.Attempt}, t.Incarnation, t.RunOf(r.Step)) && j.DurableBefore(events.Reports, o, b.Deadline) {
 			j.Fail("a deadline beat a report that was durable before it passed: reports %d of task %q, step %q", o, f.Task, r.Step)
 		}
 	}

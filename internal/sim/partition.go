@@ -33,8 +33,8 @@ type partition struct {
 	startedAt map[string]*events.Fact
 	// undone describes the dos whose effects must all be gone, by their idempotency keys.
 	undone map[string]string
-	// done describes the dos whose effects must all be there.
-	done   map[string]string
+	// done describes the dos whose effects must all be there, for each life of a task.
+	done   map[string]map[string]string
 	digest uint64
 
 	// barrier is the latest barrier, and reader the level that the current claim names.
@@ -52,11 +52,11 @@ type partition struct {
 func newPartition(w *World, id int32) *partition {
 	p := &partition{
 		w: w, id: id, state: events.NewState(id, nil), facts: map[string]*events.Fact{}, claims: map[string]int64{},
-		undone: map[string]string{}, done: map[string]string{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
+		undone: map[string]string{}, done: map[string]map[string]string{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
 	}
 	p.inputs = inputs{w: w, p: p, facts: map[events.Cause]*events.Fact{}, content: map[string]map[string]bool{}, held: map[string]bool{}}
 	p.answers = answers{p: p, tasks: map[string]*Answers{}, owed: map[string]string{}, landed: map[string]events.Record{}}
-	p.schedules = scheduleEffects{p: p, of: map[string]string{}, owed: map[string]string{}, born: map[string]int64{}}
+	p.schedules = scheduleEffects{p: p, of: map[string]string{}, owed: map[string]string{}, born: map[string]int64{}, began: map[string]int64{}}
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
 	p.sagas = sagas{w: w, p: p, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())

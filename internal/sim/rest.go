@@ -184,29 +184,45 @@ func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
 
 // mustBeGone records which effects of an undone task must be gone.
 func (p *partition) mustBeGone(t *events.Task) {
-	for _, s := range definitionOf(t.Definition).Steps {
-		if g := p.sagas.byTask[t.ID]; s.Undo != nil && (g == nil || !g.steps[s.ID].undoneByHand) {
-			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.ID}
-			p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.ID, t.ID)
+	g := p.sagas.byTask[t.ID]
+	if g == nil {
+		return // it is accepted nowhere, which is reported
+	}
+	for _, s := range g.steps {
+		if s.def.Undo != nil && !s.undoneByHand {
+			mustBeUndone(p, t.ID, s)
 		}
 	}
 }
 
-// mustBeThere records which effects of a processed task must be there.
+// mustBeUndone records that the effect of a step, in its run, must be gone.
+func mustBeUndone(p *partition, task string, s *sagaStep) {
+	do := events.Work{Task: task, Ticket: p.ticket(task), Run: s.run, Step: s.def.ID}
+	p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of run %d of task %q", s.def.ID, s.run, task)
+}
+
+// lifeOf names a task and its ticket.
+func lifeOf(p *partition, task string) string { return task + " " + p.ticket(task) }
+
+// mustBeThere records which effects of a processed task must be there, as long as it is not rerun.
 func (p *partition) mustBeThere(t *events.Task) {
+	done := map[string]string{}
+	p.done[lifeOf(p, t.ID)] = done
 	for _, s := range t.Steps {
-		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && s.Attempt > 0 && (g == nil || !g.steps[s.Path].doneByHand) {
-			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.Path}
-			p.done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
+		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && s.Attempted() && (g == nil || !g.steps[s.Path].doneByHand) {
+			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: events.RunOf(s.Run), Step: s.Path}
+			done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
 		}
 	}
 }
 
 // doneForGood checks that the effects of a processed task are there.
 func (p *partition) doneForGood() {
-	for key, step := range p.done {
-		if l := p.w.agents.entry(key); !l.applied && !l.lied {
-			p.w.fail("the task is processed, but an effect is not there: %s", step)
+	for _, effects := range p.done {
+		for key, step := range effects {
+			if l := p.w.agents.entry(key); !l.applied && !l.lied {
+				p.w.fail("the task is processed, but an effect is not there: %s", step)
+			}
 		}
 	}
 }

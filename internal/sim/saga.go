@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
@@ -18,7 +19,10 @@ type saga struct {
 	def                    *scheduler.Definition
 	input                  json.RawMessage
 	ended, undoing, parked bool
-	pivotPassed            bool
+	// run is the latest run, and rerun what is to run once more when it is undone.
+	run         int
+	rerun       *events.TaskRerun
+	pivotPassed bool
 	// accepted is the offset of the fact that accepted it.
 	accepted int64
 	// requests are the judged requests.
@@ -30,9 +34,11 @@ type saga struct {
 	haltedAt events.Instant
 	// datedAt is when its deadline was set: when it was accepted, or reopened with a later one. toldAt is the time of its latest fact.
 	datedAt, toldAt events.Instant
-	reminders       int
-	early           early
-	soft            sagaSoft
+	// within is how long it had until its deadline when it could begin.
+	within    time.Duration
+	reminders int
+	early     early
+	soft      sagaSoft
 	// parkDue says that a verdict asks for an operator, for the step parkStep.
 	parkDue  bool
 	parkStep string
@@ -60,12 +66,15 @@ type sagas struct {
 }
 
 type sagaStep struct {
-	def     *scheduler.Step
-	agent   string
-	attempt int
-	running bool
-	done    bool
-	skipped bool
+	def   *scheduler.Step
+	agent string
+	// known says that it has left not_started. run is its run; earlier and earlierUndos count the attempts before that.
+	known                      bool
+	run, earlier, earlierUndos int
+	attempt                    int
+	running                    bool
+	done                       bool
+	skipped                    bool
 	// queued says that it must start in time and has not started, and continued that the task went on without it.
 	queued, continued bool
 	touched           bool // some attempt may have had an effect
@@ -95,11 +104,12 @@ type sagaStep struct {
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
+	g := &saga{run: 1, def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
+	g.within = max(0, b.Deadline.Sub(max(f.Time, b.NotBefore)))
 	g.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
 	if g.def != nil {
 		for i := range g.def.Steps {
-			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
+			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i], run: 1}
 		}
 	}
 	return g
@@ -141,7 +151,7 @@ func (a *sagas) judge(f *events.Fact) {
 	switch {
 	case g == nil:
 		a.w.fail("INV1: %s of task %q, which this partition does not have", body.Name(), f.Task)
-	case g.ended:
+	case g.ended && body.Name() != events.NameTaskRerun:
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
 		if why := a.tells(g, f, body); why != "" {
@@ -153,6 +163,7 @@ func (a *sagas) judge(f *events.Fact) {
 
 // tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
+	g.meets(body)
 	if why, so := g.tellsByHand(f); so {
 		return why
 	}
@@ -207,11 +218,7 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		g.reminders = 0
 		a.remindsLater(g, f)
 	case *events.TaskReminded:
-		if !g.parked || b.Since != g.parkedAt || b.Reminder != g.reminders+1 || g.remindAt == 0 || f.Time < g.remindAt {
-			return fmt.Sprintf("a reminder of %+v", *g)
-		}
-		g.reminders = b.Reminder
-		a.remindsLater(g, f)
+		return a.reminds(g, f, b)
 	case *events.TaskReopened:
 		if !g.once(b.Request) {
 			return "a request is judged twice"
@@ -219,7 +226,18 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		g.reopens(f, b)
 	case *events.TimeCorrected:
 		a.corrects(g, b.To)
+	case *events.TaskRerun, *events.RunBegun:
+		return rerunning(a, g, f)
 	}
+	return ""
+}
+
+func (a *sagas) reminds(g *saga, f *events.Fact, b *events.TaskReminded) string {
+	if !g.parked || b.Since != g.parkedAt || b.Reminder != g.reminders+1 || g.remindAt == 0 || f.Time < g.remindAt {
+		return fmt.Sprintf("a reminder of %+v", *g)
+	}
+	g.reminders = b.Reminder
+	a.remindsLater(g, f)
 	return ""
 }
 
@@ -236,13 +254,13 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "a step starts without the permit that its task needs"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
-	case b.Attempt != s.attempt+1:
+	case b.Attempt != s.attempt+1 || events.RunOf(b.Run) != s.run:
 		return "INV7: an attempt is numbered wrong"
 	case f.Time < s.notBefore:
 		return "a step starts again before its time"
 	case s.startBy != 0 && f.Time >= s.startBy:
 		return "a step starts although its time is over"
-	case s.def.StartWithin > 0 && s.attempt == 0 && !s.queued:
+	case s.def.StartWithin > 0 && !s.attempted() && !s.queued:
 		return "a step that must start in time starts without being queued"
 	case a.cancelled[f.Task]:
 		return "a step starts although a cancel was held before the task was accepted"
@@ -255,7 +273,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Call() != callOf(s.def, events.Do) || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt), s.beginsSoft(f, b.RemindAfter)); why != "" {
+	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier), s.beginsSoft(f, b.RemindAfter)); why != "" {
 		return why
 	}
 	if b.Heartbeat > 0 && !bytes.Equal(b.Progress, s.progress) {
@@ -369,7 +387,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	switch {
 	case g.paused:
 		return "a step is skipped in a paused task"
-	case s == nil || s.running || s.done || s.continued || s.attempt > 0 || s.wait != nil:
+	case s == nil || s.running || s.done || s.continued || s.attempted() || s.wait != nil:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
@@ -396,7 +414,9 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
 		return "an undo that is not needed starts"
-	case b.Attempt != own.undo+1:
+	case g.rerun != nil && !slices.Contains(g.rerun.Steps, b.Step):
+		return "a step is undone that is not to run once more"
+	case b.Attempt != own.undo+1 || events.RunOf(b.Run) != own.run:
 		return "INV7: an attempt is numbered wrong"
 	case b.Call() != callOf(own.def, events.Undo) || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
 		return "the start of an undo differs from its workflow"
@@ -410,12 +430,15 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts while an attempt of the task may still act"
 	}
 	turn := slices.Index(g.completed, b.Step)
+	if own.undo > own.earlierUndos || own.back.askedAt != 0 { // it has begun, maybe for an earlier rerun that kept other steps
+		turn = -1
+	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
 		s := g.steps[id]
 		switch {
 		case s.running || s.undoRuns:
 			return "an undo starts while another attempt of the task runs"
-		case s == own || s.def.Undo == nil || !s.touched || s.undone:
+		case s == own || s.def.Undo == nil || !s.touched || s.undone || g.rerun != nil && !slices.Contains(g.rerun.Steps, id):
 		case turn >= 0 && (!s.done || slices.Index(g.completed, id) > turn):
 			return "an undo starts before its turn"
 		}
@@ -423,7 +446,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	if own.back.startBy != 0 && f.Time >= own.back.startBy {
 		return "an undo starts although its time is over"
 	}
-	if why := own.back.begins(f, b.StartBy, own.def.Undo.Retry.Within, own.undo); why != "" {
+	if why := own.back.begins(f, b.StartBy, own.def.Undo.Retry.Within, own.undo-own.earlierUndos); why != "" {
 		return why
 	}
 	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy = b.Attempt, true, b.Agent, f.Time, b.CompleteBy
@@ -448,7 +471,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 }
 
 func (g *saga) endsUndone() string {
-	if !g.undoing || g.parked || g.paused {
+	if !g.undoing || g.parked || g.paused || g.rerun != nil {
 		return "a task that was not being undone ends undone"
 	}
 	for _, s := range g.steps {

@@ -20,16 +20,16 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.early.until != t.NotBefore || g.soft.at != t.SoftAt || !g.permit.agrees(t) {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.run != t.Run || (g.rerun != nil) != (t.Rerun != nil) || g.early.until != t.NotBefore || g.soft.at != t.SoftAt || !g.permit.agrees(t) {
 		plain := *g
-		plain.def, plain.steps, plain.kept, plain.permit = nil, nil, nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept, plain.permit, plain.rerun = nil, nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
 		s := g.steps[id]
 		x := t.Step(id)
 		if x == nil {
-			if s.attempt > 0 {
+			if s.known {
 				a.w.fail("INV2: step %q of task %q is lost", id, t.ID)
 			}
 			continue
@@ -37,7 +37,7 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || s.run != events.RunOf(x.Run) || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
 			plain.def, plain.wait = nil, nil

@@ -22,7 +22,7 @@ func (x *sagaSoft) corrects(to events.Instant) {
 // beginsSoft begins the soft limit of a step with its first attempt, or its wait.
 func (s *sagaStep) beginsSoft(f *events.Fact, after events.Duration) string {
 	var want events.Duration
-	if s.attempt == 0 {
+	if !s.attempted() {
 		want = s.def.RemindAfter
 	}
 	if after != want {

@@ -14,7 +14,7 @@ func (s *sagaStep) over() bool { return s.done || s.skipped || s.continued }
 func (a *sagas) queues(g *saga, f *events.Fact, b *events.StepQueued) string {
 	s := g.steps[b.Step]
 	switch {
-	case s == nil || g.undoing || g.parked || g.parkDue || g.paused || s.running || s.over() || s.queued || s.attempt > 0 || s.failed:
+	case s == nil || g.undoing || g.parked || g.parkDue || g.paused || s.running || s.over() || s.queued || s.attempted() || s.failed:
 		return "a step is queued that has begun or is over, or whose task does not go on"
 	case b.StartWithin == 0 || b.StartWithin != s.def.StartWithin || b.StartBy != f.Time.Add(b.StartWithin.Std()):
 		return "a step is queued for another time than its workflow says"

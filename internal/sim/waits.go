@@ -29,7 +29,7 @@ func (a *sagas) waits(g *saga, f *events.Fact, b *events.WaitStarted) string {
 		return "INV6: the workflow has no such step"
 	case g.undoing || g.parked || g.parkDue || g.paused || g.early.until != 0:
 		return "a step begins to wait in a task that is undone, is parked or paused, must be parked, or waits for its time"
-	case s.running || s.over() || s.attempt > 0 || s.wait != nil:
+	case s.running || s.over() || s.attempted() || s.wait != nil:
 		return "INV7: a step that waits, runs or has ended begins to wait"
 	case !g.permit.has():
 		return "a step begins to wait without the permit that its task needs"

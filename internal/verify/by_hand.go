@@ -51,13 +51,13 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 
 func (t *telling) completedByHand(b *events.StepCompleted) {
 	st := t.open(b.Step)
-	if t.back || st.do.running || st.over() || st.do.attempts == 0 && st.wait == nil || st.do.attempts != b.Attempt {
+	if t.back || st.do.running || st.over() || st.do.made() == 0 && st.wait == nil || st.do.attempts != b.Attempt {
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator completes attempt %d although it runs or is over, was never made, or the task is being undone", b.Attempt)
 		return
 	}
 	failed := st.failed
 	t.story.completed++
-	st.completion, st.done, st.touched = t.story.completed, true, st.do.attempts > 0
+	st.completion, st.done, st.touched = t.story.completed, true, st.do.made() > 0
 	st.failed, st.do.waiting, st.wait = false, false, nil
 	t.decided(b.Request, failed)
 }
@@ -126,5 +126,14 @@ func (st *step) give(with []byte) {
 func startsWithGiven(t *telling, st *step, op events.Operation, input []byte) {
 	if given := st.given[op]; given != nil && !bytes.Equal(given, input) {
 		t.wrong(CheckAttempts, "not_the_given_input", st.id, "an attempt to %s it starts with another input than the operator gave with a retry", op)
+	}
+}
+
+// compensated takes the end of an undo.
+func compensated(t *telling, b *events.Compensated) {
+	if b.Request != "" {
+		t.compensatedByHand(b)
+	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
+		st.undone, st.undoneAt = true, t.fact.Time
 	}
 }

@@ -33,7 +33,9 @@ func isDeadOf(f found) func(found) bool {
 
 var inputCorruptions = []corruption{
 	{"an acceptance is missing", verify.CheckInputs, "lost", false, func(h *harmed) string {
-		f := h.fact(events.NameSubmitted, "")
+		f := h.fact(events.NameSubmitted, "", func(f found) bool { // a later one says that it was judged
+			return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool { return nameOf(r) == events.NameSubmitted })
+		})
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at

@@ -9,9 +9,9 @@
 //	dead letters, copies, work requests ──▶ each is the effect of an accepted fact, and none below the watermark is missing
 //	ledgers, acknowledgements ──▶ each call is of an attempt, each acknowledged submission is judged
 //
-// It reads each topic once, in the order of its offsets, up to an end that it asks for before it begins. The facts about an
-// input topic are in the order of the inputs, so both are read in step and neither is kept in memory. It keeps live tasks;
-// 32 bytes for each task ID that is not forgotten yet; 8 bytes for each fact; the forwarded inputs; the dead letters of one
+// It reads each topic once, in the order of its offsets, up to an end that it asks for before it begins; before that it looks through events
+// for the tasks that are rerun. The facts about an input topic are in the order of the inputs, so both are read in step and neither is
+// kept in memory. It keeps live tasks, and those that are rerun; 32 bytes for each task ID that is not forgotten yet; 8 bytes for each fact; the forwarded inputs; the dead letters of one
 // partition; and, if there are ledgers, a line for each identifier.
 //
 // It refuses to guess: if it cannot read something (a topic that was trimmed or is missing), it names it, and the verdict is

@@ -37,7 +37,7 @@ func (p *partition) excuse(at events.Position) {
 
 // expectWork notes the work request that a start fact has as its effect.
 func (p *partition) expectWork(f *events.Fact, s *story) {
-	w := events.Work{Task: f.Task, Ticket: s.incarnation, Run: 1, Workflow: s.workflow, Home: p.number}
+	w := events.Work{Task: f.Task, Ticket: s.incarnation, Workflow: s.workflow, Home: p.number}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		w.Step, w.Agent, w.Function, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, b.Function, events.Do, b.Attempt, b.CompleteBy, b.Input
@@ -47,6 +47,7 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 	default:
 		return
 	}
+	w.Run = s.step(w.Step).run
 	if w.IdempotencyKey = w.Key(p.id, w.Operation); w.Operation == events.Undo {
 		w.Undoes = w.Key(p.id, events.Do)
 	}

@@ -305,7 +305,7 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		if st == nil {
 			return
 		}
-		if w := st.work(q.Operation); w.needs(q.Result) && w.running && w.attempts == q.Attempt && w.started < j.since && q.Ticket == s.incarnation && (q.Run == 0 || q.Run == 1) {
+		if w := st.work(q.Operation); w.needs(q.Result) && w.running && w.attempts == q.Attempt && w.started < j.since && q.Ticket == s.incarnation && (q.Run == 0 || q.Run == st.run) {
 			wrong(id, "the result of attempt %d of the %s of step %s, which was running, was not recorded", q.Attempt, q.Operation, q.Step)
 		}
 	}

@@ -212,7 +212,7 @@ func (p *partition) ledgerTask(s *story, at Place) {
 	}
 	steps := make([]ledgerStep, 0, len(s.steps))
 	for _, st := range s.steps {
-		w := events.Work{Task: s.id, Ticket: s.incarnation, Run: 1, Step: st.id}
+		w := events.Work{Task: s.id, Ticket: s.incarnation, Run: st.run, Step: st.id}
 		steps = append(steps, ledgerStep{s, st, l.of(w.Key(p.id, events.Do)), l.of(w.Key(p.id, events.Undo)), at})
 		p.ledgerStep(steps[len(steps)-1])
 	}
@@ -247,21 +247,21 @@ func (p *partition) ledgerStep(x ledgerStep) {
 	if x.do != nil && x.do.op != events.Do || x.undo != nil && x.undo.op != events.Undo {
 		wrong("other_operation", "the ledgers hold its do under the identifier of its undo, or its undo under that of its do")
 	}
-	if x.do != nil && st.do.attempts == 0 {
+	if x.do != nil && st.do.made() == 0 {
 		wrong("no_attempt", "line %d of the ledger %s is a call of it, but no attempt of it was started", x.do.first, l.names[x.do.ledger])
 	}
-	if x.undo != nil && st.undo.attempts == 0 {
+	if x.undo != nil && st.undo.made() == 0 {
 		wrong("no_attempt", "line %d of the ledger %s is a call to undo it, but no attempt to undo it was started", x.undo.first, l.names[x.undo.ledger])
 	}
 	if l.covers[st.id] == nil && l.covers[st.do.agent] == nil {
-		if st.done && st.do.attempts > 0 {
+		if st.done && st.do.made() > 0 {
 			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", st.id, st.do.agent)
 		}
 		return
 	}
 	missing := func(at events.Instant, what string) {
 		// A ledger that was copied earlier, or that a service is still writing, may end before the log.
-		if !p.cfg.AtRest && (!l.tells(st, at) || x.s.end == "" && !x.s.parked) {
+		if !p.cfg.AtRest && (!l.tells(st, at) || x.s.end == "" && !x.s.parked && x.s.again == nil) {
 			p.count.Ledgers.NotYet++
 			return
 		}

@@ -19,7 +19,8 @@ func (p *partition) ledgerEffects(x ledgerStep, wrong func(kind, format string, 
 		return
 	}
 	do := x.do.last
-	switch ended := x.s.end == events.NameTaskUndone && st.undoable; {
+	// A step that runs once more was undone, as those of a task that ended undone.
+	switch ended := (x.s.end == events.NameTaskUndone || x.s.again != nil) && st.undoable; {
 	case st.undone && x.undo != nil && x.undo.done > 0 && do.behind(x.undo.last):
 		wrong("do_after_undo", "line %d of the ledger %s is a do of it that took effect after its undo in line %d of %s", do.line, l.names[do.ledger], x.undo.last.line, l.names[x.undo.last.ledger])
 	case ended && !st.undone:

@@ -85,7 +85,7 @@ func (s *story) nextUndo() mover {
 		}
 	}
 	for _, st := range s.steps {
-		if st.mustUndo() {
+		if st.mustUndo() && s.again.has(st.id) {
 			return mover{kind: "ready", step: st.id, since: max(s.time, s.quiet)}
 		}
 	}

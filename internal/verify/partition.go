@@ -47,6 +47,9 @@ type partition struct {
 	dead   map[events.Input]*deadLetters
 	known  map[digest]accepted
 	live   map[string]*story
+	// reruns are the tasks that are rerun somewhere in the log. ended are those of them that have ended for now.
+	reruns map[string]bool
+	ended  map[string]*story
 	swept  map[digest]uint64                // forgotten after a submission was judged
 	held   map[string]map[string]inputPrint // by task and request
 	defs   map[string]*definition
@@ -68,7 +71,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	b := c.bounds[c.topics.Events][number]
 	p := &partition{
 		check: c, number: number, owners: newOwnership(), inputs: map[events.Input]*join{}, dead: map[events.Input]*deadLetters{},
-		known: map[digest]accepted{}, live: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
+		known: map[digest]accepted{}, live: map[string]*story{}, reruns: map[string]bool{}, ended: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
 		defs: map[string]*definition{}, limits: map[string]*limit{}, timetables: timetables{}, next: b.Start,
 	}
 	if b.Start > 0 {
@@ -80,6 +83,9 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	}
 	c.owners[number] = p.owners
 	p.fold = newFolding(p)
+	if err := findReruns(ctx, p, b); err != nil {
+		return err
+	}
 	if err := p.readDead(ctx); err != nil {
 		return err
 	}
@@ -223,10 +229,15 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.PermitBlocked:
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 		p.tell(f, at)
-	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:
+	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.ScheduleCancelRequested, *events.SchedulePaused, *events.ScheduleResumed:
 		timetabled(p, f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
+		p.tell(f, at)
+	case *events.RequestRefused:
+		if s := p.live[f.Task]; s != nil {
+			s.stranger = asksStranger(s, input)
+		}
 		p.tell(f, at)
 	default:
 		p.tell(f, at)
@@ -264,6 +275,8 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 		wrong("which cannot be read: %v", err)
 	case (r.Result == events.ResultProgress) != (f.Body.Name() == events.NameStepProgressed):
 		wrong("which has the result %q", r.Result)
+	case s.step(r.Step) != nil && r.Run != 0 && r.Run != s.step(r.Step).run:
+		wrong("which is of run %d, but step %s is of run %d", r.Run, r.Step, s.step(r.Step).run)
 	case r.Ticket != s.incarnation:
 		wrong("which has the ticket %q, but the task has the incarnation %q", r.Ticket, s.incarnation)
 	}
@@ -276,6 +289,11 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 
 func (p *partition) tell(f *events.Fact, at Place) {
 	s := p.live[f.Task]
+	if _, again := f.Body.(*events.TaskRerun); again && s == nil && p.ended[f.Task] != nil {
+		s = p.ended[f.Task]
+		p.live[f.Task] = s
+		delete(p.ended, f.Task)
+	}
 	if s == nil {
 		what := fmt.Sprintf("%s is for a task that was never accepted", f.Body.Name())
 		kind := "no_task"
@@ -291,8 +309,12 @@ func (p *partition) tell(f *events.Fact, at Place) {
 		return
 	}
 	p.count.Ended[strings.ToLower(strings.TrimPrefix(string(s.end), "Task"))]++
-	p.ledgerTask(s, at)
 	delete(p.live, f.Task)
+	if p.reruns[f.Task] {
+		p.ended[f.Task] = s // its calls are judged when it is forgotten, or at the end of the log
+	} else {
+		p.ledgerTask(s, at)
+	}
 	k := p.known[digestOf(f.Task)]
 	k.ended = f.Time
 	p.known[digestOf(f.Task)] = k
@@ -313,7 +335,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
 		def = &definition{}
 	}
-	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}}
+	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}, began: b.ScheduleBegan}
+	begins := max(f.Time, b.NotBefore)
+	s.deadlineWithin = max(0, min(b.Deadline, begins.Add(events.MaxDelay.Std())).Sub(begins))
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	s.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
@@ -321,6 +345,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	s.permit = newPermit(b)
 	if c := def.Concurrency; s.permit != nil && (c == nil || c.Max != s.permit.Max || c.Parked != string(s.permit.Parked)) {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the limit %s of %d, which differs from its definition", s.permit.Limit, s.permit.Max)
+	}
+	if !def.gives(b.FairBy) {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the key %q for turns, which does not follow from the fair_by of its definition", b.FairBy)
 	}
 	if b.RemindAfter != def.RemindAfter {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the soft limit %s, and its definition says %s", b.RemindAfter, def.RemindAfter)
@@ -372,6 +399,7 @@ func (p *partition) sweep(b *events.TasksSwept, at Place) {
 		if !ok {
 			continue
 		}
+		forget(p, id)
 		p.count.Swept++
 		delete(p.known, digestOf(id))
 		p.swept[digestOf(id)] = k.content
@@ -396,6 +424,9 @@ func (p *partition) finish(b Bounds) error {
 	for _, s := range p.live {
 		p.rest(s)
 		p.ledgerTask(s, p.place(s.at))
+	}
+	for id := range p.ended {
+		forget(p, id)
 	}
 	for why, n := range p.owners.void {
 		p.count.Void[why] += n

@@ -51,6 +51,14 @@ steps:
   charge: {agent: bank, with: {id: "${ task.id }"}}
 `
 
+// twice has tasks that run once more.
+const twice = `
+workflow: twice
+steps:
+  reserve: {agent: bank, with: {id: "${ task.id }"}, undo: {}}
+  pack: {needs: [reserve], agent: stock, with: {id: "${ task.id }"}, undo: {}}
+`
+
 // approval has two steps that wait for signals, of which the second may time out.
 const approval = `
 workflow: approval
@@ -89,7 +97,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(r.producer.Close)
 	r.start("node-a")
-	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed} {
+	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed, "twice.yaml": twice} {
 		_, faults, err := r.node.ApplyFile(context.Background(), name, []byte(text), nil)
 		require.NoError(t, err)
 		require.Empty(t, faults)
@@ -198,6 +206,8 @@ func submission(id string, n int) events.Record {
 	switch {
 	case strings.HasPrefix(id, "sig-"):
 		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "again-"):
+		body["workflow"] = "twice"
 	case strings.HasPrefix(id, "key-"):
 		body["workflow"] = "keyed"
 	case (strings.HasPrefix(id, "ok-") || strings.HasPrefix(id, "park-")) && n%2 == 0:
@@ -208,7 +218,11 @@ func submission(id string, n int) events.Record {
 }
 
 func (r *rig) request(kind events.Verb, task, id string) {
-	rec, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
+	r.ask(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"})
+}
+
+func (r *rig) ask(q events.Request) {
+	rec, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/test", Time: events.At(time.Now())})
 	require.NoError(r.t, err)
 	r.produce(r.topics.Reports(), -1, rec)
 }
@@ -336,6 +350,28 @@ func (w *recorded) verify(t testing.TB, change ...func(*verify.Config)) *verify.
 	return r
 }
 
+// strays sends conflicts, submissions of other partitions, and garbage.
+func (r *rig) strays() {
+	for i := 1; i <= 3; i++ {
+		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
+		id := fmt.Sprintf("stray-%d", i)
+		r.produce(r.topics.Submissions(), (events.Home(id, rigPartitions)+1)%rigPartitions, submission(id, i))
+		r.produce(r.topics.Submissions(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage"), Headers: []events.Header{{Key: "h", Value: []byte{byte(i)}}}})
+		r.produce(r.topics.Reports(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage")})
+	}
+}
+
+// again runs tasks once more.
+func (r *rig) again() {
+	for i := 1; i <= 4; i++ { // half of them keep their first step
+		q := events.Request{ID: fmt.Sprintf("qa-%d", i), Kind: events.RequestRerun, Task: fmt.Sprintf("again-%d", i)}
+		if i > 2 {
+			q.From = "pack"
+		}
+		r.ask(q)
+	}
+}
+
 // play makes the engine do everything that it can do, with two take-overs, and returns the recording.
 func play(t *testing.T) *recorded {
 	r := newRig(t)
@@ -375,20 +411,17 @@ func play(t *testing.T) *recorded {
 	submit("sig", 1, 4)
 	r.holdLimit(events.TypeLimitPause, "p1", "p2") // the second one changes nothing
 	submit("key", 1, 4)
+	submit("again", 1, 4)
 	submit("ok", 1, 3) // duplicates
-	for i := 1; i <= 3; i++ {
-		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
-		id := fmt.Sprintf("stray-%d", i)
-		r.produce(r.topics.Submissions(), (events.Home(id, rigPartitions)+1)%rigPartitions, submission(id, i))
-		r.produce(r.topics.Submissions(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage"), Headers: []events.Header{{Key: "h", Value: []byte{byte(i)}}}})
-		r.produce(r.topics.Reports(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage")})
-	}
+	r.strays()
 	r.until("parked tasks", func(w *recorded) bool { return w.has(events.NameTaskParked, "reopen-") == 4 })
+	r.until("tasks that run once more", func(w *recorded) bool { return w.has(events.NameTaskProcessed, "again-") == 4 })
+	r.again()
 	r.goOn()
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

@@ -17,7 +17,7 @@ func (l *soft) begin(after events.Duration, from events.Instant) {
 // beginSoft begins the soft limit of a step. Only its first attempt, or its wait, begins it.
 func beginSoft(t *telling, st *step, after events.Duration) {
 	var want events.Duration
-	if r := t.def.step(st.id); r != nil && st.do.attempts <= 1 {
+	if r := t.def.step(st.id); r != nil && st.do.made() <= 1 {
 		want = r.RemindAfter
 	}
 	if after != want {

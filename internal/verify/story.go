@@ -2,13 +2,17 @@ package verify
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
 
 // story is a live task according to the log.
 type story struct {
-	id string
+	// began is where the schedule began that started the task, and stranger says that a later one of its name asks in vain.
+	began    int64
+	stranger bool
+	id       string
 	// incarnation is the position of its Submitted: the ticket of all its work.
 	incarnation string
 	workflow    string
@@ -19,32 +23,38 @@ type story struct {
 	number      int // how many facts the partition had accepted by then
 	submittedAt events.Instant
 	deadline    events.Instant
-	early       early
-	soft        soft
-	expired     bool
-	back        bool // it turned back: undoing
-	parked      bool
-	parkDue     bool
-	parkedAt    events.Instant
-	paused      bool
-	haltedAt    events.Instant // since when it is parked or paused: the deadline counts on from there
-	reopenedAt  events.Instant // when the deadline was moved
-	reminders   int
-	remindAt    events.Instant // zero if no reminder is to come
-	quiet       events.Instant
-	completed   int
-	requests    map[string]bool // those that were judged
-	kept        []kept
-	permit      *permit // nil if it needs none
-	cancelHeld  bool
-	steps       []*step
-	end         events.Name
+	// deadlineWithin is how long it had until its deadline when it could begin.
+	deadlineWithin time.Duration
+	early          early
+	soft           soft
+	expired        bool
+	back           bool // it turned back: undoing
+	parked         bool
+	parkDue        bool
+	parkedAt       events.Instant
+	paused         bool
+	haltedAt       events.Instant // since when it is parked or paused: the deadline counts on from there
+	reopenedAt     events.Instant // when the deadline was moved
+	reminders      int
+	remindAt       events.Instant // zero if no reminder is to come
+	quiet          events.Instant
+	completed      int
+	requests       map[string]bool // those that were judged
+	kept           []kept
+	permit         *permit // nil if it needs none
+	cancelHeld     bool
+	steps          []*step
+	end            events.Name
+	// run is the latest run, and again what runs once more when it is undone. earlier counts the attempts of steps in earlier runs.
+	run     int
+	again   *again
+	earlier map[string]earlier
 }
 
 // work is the do or the undo of a step.
 type work struct {
 	agent                 string
-	attempts              int
+	attempts, earlier     int // in all runs, and before this one
 	running               bool
 	waiting               bool
 	waitsFor              events.Waiting // for what it waits until retryAt
@@ -60,6 +70,7 @@ type work struct {
 
 type step struct {
 	id              string
+	run             int
 	do, undo        work
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
@@ -111,7 +122,8 @@ func (s *story) unmet(r *stepRule) string {
 func (s *story) open(id string) *step {
 	st := s.step(id)
 	if st == nil {
-		st = &step{id: id}
+		before := s.earlier[id]
+		st = &step{id: id, run: s.run, do: work{attempts: before.do, earlier: before.do}, undo: work{attempts: before.undo, earlier: before.undo}}
 		s.steps = append(s.steps, st)
 	}
 	return st
@@ -170,15 +182,6 @@ func (s *story) pivot() *step {
 	return nil
 }
 
-// compensated takes the end of an undo.
-func compensated(t *telling, b *events.Compensated) {
-	if b.Request != "" {
-		t.compensatedByHand(b)
-	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
-		st.undone, st.undoneAt = true, t.fact.Time
-	}
-}
-
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
 	last := t.story.time
@@ -232,6 +235,8 @@ func (t *telling) tell() {
 		t.reminded(b)
 	case *events.TaskReopened:
 		t.reopened(b)
+	case *events.TaskRerun, *events.RunBegun:
+		rerunning(t, last)
 	case *events.TaskProcessed:
 		t.processed(b)
 	case *events.TaskUndone:
@@ -239,13 +244,18 @@ func (t *telling) tell() {
 	case *events.TimeCorrected:
 		t.corrected(b.To, last)
 	case *events.EffectFailed:
-		if b.Failed != nil {
-			t.failed(b.Failed)
-		} else if b.CompensationFailed != nil {
-			t.undoFailed(b.CompensationFailed.Step, b.CompensationFailed.Attempt, b.CompensationFailed.Verdict)
-		}
+		unsent(t, b)
 	default:
 		t.wrong(CheckAttempts, "unknown_fact", "", "%s is not a fact of a task", t.fact.Body.Name())
+	}
+}
+
+// unsent ends an attempt whose work request is given up.
+func unsent(t *telling, b *events.EffectFailed) {
+	if b.Failed != nil {
+		t.failed(b.Failed)
+	} else if b.CompensationFailed != nil {
+		t.undoFailed(b.CompensationFailed.Step, b.CompensationFailed.Attempt, b.CompensationFailed.Verdict)
 	}
 }
 
@@ -256,7 +266,7 @@ func (t *telling) begin(w *work, o starting) {
 		t.wrong(CheckAttempts, "two_at_once", o.step, "attempt %d of the %s begins while attempt %d runs", o.attempt, o.op, w.attempts)
 	case o.attempt != w.attempts+1:
 		t.wrong(CheckAttempts, "attempt_numbers", o.step, "attempt %d of the %s begins after attempt %d", o.attempt, o.op, w.attempts)
-	case w.attempts > 0 && !w.waiting:
+	case w.made() > 0 && !w.waiting:
 		t.wrong(CheckAttempts, "not_asked_for", o.step, "attempt %d of the %s begins although no verdict and no operator asked for another", o.attempt, o.op)
 	case w.retryAt > t.fact.Time:
 		t.wrong(CheckAttempts, "too_early", o.step, "attempt %d of the %s begins at %s, before the %s that the verdict gave", o.attempt, o.op, t.fact.Time, w.retryAt)
@@ -264,8 +274,11 @@ func (t *telling) begin(w *work, o starting) {
 	if o.completeBy == 0 {
 		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
 	}
+	if o.run = events.RunOf(o.run); o.run != t.step(o.step).run {
+		t.wrong(CheckAttempts, "wrong_run", o.step, "attempt %d of the %s begins in run %d, but the step is of run %d", o.attempt, o.op, o.run, t.step(o.step).run)
+	}
 	t.limits(w, o)
-	*w = work{agent: o.agent, startBy: o.startBy, timedFrom: w.timedFrom, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
+	*w = work{agent: o.agent, startBy: o.startBy, timedFrom: w.timedFrom, attempts: o.attempt, earlier: w.earlier, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
 	t.expectWork(t.fact, t.story)
 	t.partition.count.Attempts++
 }
@@ -275,6 +288,7 @@ type starting struct {
 	op         events.Operation
 	agent      string
 	attempt    int
+	run        int
 	completeBy events.Instant
 	startBy    events.Instant
 }
@@ -302,7 +316,7 @@ func (t *telling) started(b *events.StepStarted) {
 	needsPermit(t, b.Step)
 	startsWithGiven(t, st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
-	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
+	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})
 	mustBeat(t, st, r, b)
 	beginSoft(t, st, b.RemindAfter)
 }
@@ -350,7 +364,7 @@ func (t *telling) outcome(id string, op events.Operation, attempt int) *step {
 	}
 	w := st.work(op)
 	switch {
-	case attempt < 1 || attempt > w.attempts:
+	case attempt <= w.earlier || attempt > w.attempts:
 		t.wrong(CheckAttempts, "outcome_of_nothing", id, "%s of attempt %d of the %s, which was never started (INV7)", t.fact.Body.Name(), attempt, op)
 		return nil
 	case attempt < w.attempts || !w.running:
@@ -423,7 +437,7 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	switch {
 	case t.paused:
 		t.wrong(CheckAttempts, "skipped_paused", b.Step, "it is skipped while the task is paused")
-	case st.do.attempts > 0 || st.done || st.wait != nil:
+	case st.do.made() > 0 || st.done || st.wait != nil:
 		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped after attempt %d", st.do.attempts)
 	case r == nil:
 		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
@@ -442,6 +456,9 @@ func (t *telling) reopened(b *events.TaskReopened) {
 	t.requested(b.Request)
 	for _, id := range b.Steps {
 		st := t.step(id)
+		if _, before := t.story.earlier[id]; before && st == nil {
+			continue // it runs once more, and has not begun yet
+		}
 		st.give(b.With)
 		switch {
 		case st == nil:

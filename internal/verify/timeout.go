@@ -54,7 +54,7 @@ func (t *telling) queued(b *events.StepQueued) {
 	switch {
 	case r == nil || r.StartWithin != b.StartWithin || b.StartBy != t.fact.Time.Add(b.StartWithin.Std()):
 		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it must start within %s, by %s, which differs from its definition", b.StartWithin, b.StartBy)
-	case t.stands() || st.over() || st.queued || st.do.attempts > 0 || st.failed:
+	case t.stands() || st.over() || st.queued || st.do.made() > 0 || st.failed:
 		t.wrong(CheckAttempts, "queued", b.Step, "it is queued although it has begun or is over, or the task is %s", t.state())
 	case t.unmet(r) != "":
 		t.wrong(CheckAttempts, "needs", b.Step, "it is queued before step %s, which it needs, is over", t.unmet(r))
@@ -71,7 +71,7 @@ func (t *telling) limits(w *work, o starting) {
 	want, within := events.Instant(0), t.def.step(o.step).within(o.op)
 	if within > 0 {
 		want = t.fact.Time.Add(within.Std())
-		if w.startBy != 0 && w.attempts > 0 {
+		if w.startBy != 0 && w.made() > 0 {
 			want = w.startBy
 		}
 	}

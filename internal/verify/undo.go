@@ -15,7 +15,7 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo is the %s, but its definition asks for the %s", b.Call(), want)
 		}
 	}
-	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
+	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})
 	t.partition.count.Undos++
 }
 
@@ -23,6 +23,9 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 func (t *telling) mayUndo(st *step) {
 	if !t.back || t.parked || t.paused {
 		t.wrong(CheckUndo, "not_undoing", st.id, "its undo begins although the task is %s", t.state())
+	}
+	if !t.again.has(st.id) {
+		t.wrong(CheckUndo, "kept_by_rerun", st.id, "its undo begins although the task is rerun and keeps this step")
 	}
 	switch {
 	case !st.undoable:
@@ -35,15 +38,17 @@ func (t *telling) mayUndo(st *step) {
 	if t.fact.Time < t.quiet {
 		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, but a request of an attempt may land until %s", t.fact.Time, t.quiet)
 	}
+	begun := st.undo.waiting || st.undo.made() > 0 // maybe for an earlier rerun that kept other steps
 	for _, other := range t.steps {
 		switch {
 		case other.do.running:
 			t.wrong(CheckUndo, "while_running", st.id, "its undo begins while attempt %d of step %s runs", other.do.attempts, other.id)
 		case other != st && (other.undo.running || other.undo.waiting || other.undoFailed):
 			t.wrong(CheckUndo, "not_one_by_one", st.id, "its undo begins before that of step %s has ended", other.id)
+		case !t.again.has(other.id):
 		case other.pivot && other.touched:
 			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its undo begins although the pivot %s completed or is of unknown outcome", other.id)
-		case other == st || !other.mustUndo():
+		case other == st || !other.mustUndo() || begun:
 		case other.completion == 0 && st.completion > 0:
 			t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, whose outcome is unknown and goes first", other.id)
 		case other.completion > st.completion && st.completion > 0:
@@ -82,7 +87,7 @@ func (t *telling) wasUndone(b *events.TaskUndone) {
 	t.leaves(b)
 	released(t, b.Release)
 	t.end = t.fact.Body.Name()
-	if !t.back || t.parked || t.paused {
+	if !t.back || t.parked || t.paused || t.again != nil {
 		t.wrong(CheckUndo, "ended_wrongly", "", "it ends undone although it is %s", t.state())
 	}
 	for _, st := range t.steps {

@@ -43,7 +43,7 @@ func beginWait(t *telling, b *events.WaitStarted) {
 	switch {
 	case t.stands():
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it begins to wait although the task is %s", t.state())
-	case st.over() || st.wait != nil || st.do.attempts > 0 || st.do.waiting && st.do.retryAt > t.fact.Time:
+	case st.over() || st.wait != nil || st.do.made() > 0 || st.do.waiting && st.do.retryAt > t.fact.Time:
 		t.wrong(CheckAttempts, "start_again", b.Step, "it begins to wait although it waits already, has completed, was skipped, or had an attempt")
 	case r != nil && (len(r.Sleep) == 0 && len(r.Wait) == 0 || !slices.Equal(r.signals(), b.Signals)), fixed && b.Within != within:
 		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it waits for %q, for %s, which differs from its definition", b.Signals, b.Within)

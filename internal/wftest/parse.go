@@ -361,8 +361,10 @@ func (p *parser) request(n node, number int) request {
 		p.fault(n, "%s", err)
 	}
 	q.request.Kind, q.request.ID = verb, requestID(number)
-	if q.request.Step != "" {
-		p.step(n, q.request.Step)
+	for _, step := range []string{q.request.Step, q.request.From} {
+		if step != "" {
+			p.step(n, step)
+		}
 	}
 	return q
 }

@@ -121,7 +121,7 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 		e.held[id+"\x00"+q.ID] = &q
 		return
 	}
-	if t == nil || t.State.Ended() {
+	if t == nil || t.State.Ended() && q.Kind != events.RequestRerun {
 		e.reject(events.Reports, cause, r, events.RejectRefused)
 		return
 	}
@@ -139,6 +139,8 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 		t.Kept = append(t.Kept, events.KeptSignal{Request: b.Request, Signal: b.Signal, Payload: b.Payload})
 	case *events.TaskTerminated:
 		t.State = events.TaskStateTerminated
+	case *events.TaskRerun:
+		t.State, t.ParkedFrom, t.EndedAt, t.Rerun = events.TaskStateUndoing, "", 0, &events.Rerun{Input: b.Input}
 	case *events.StepSkipped, *events.StepCompleted, *events.Compensated, *events.StepFailed, *events.CompensationFailed:
 	case nil:
 		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: no.Reason}

@@ -99,6 +99,8 @@ const (
 	// PauseLimit and ResumeLimit are about the limit that Task names.
 	PauseLimit  Kind = 14
 	ResumeLimit Kind = 15
+	// Rerun asks to rerun the task.
+	Rerun Kind = 16
 )
 
 // Client describes an input that clients send.

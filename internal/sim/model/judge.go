@@ -83,6 +83,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.byHand(f)
 	j.waits(f)
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
+	checkReruns(j, f)
 }
 
 // effectFailed checks an effect that is given up.
@@ -213,6 +214,7 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 // deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 	var since, halted, notBefore events.Instant // since when the deadline counts, since when it does not, and before when it does not either
+	var within time.Duration                    // how long it was away when the task could begin
 	parked, paused := false, false
 	goOn := func(now events.Instant) {
 		if parked || paused || halted == 0 {
@@ -230,7 +232,7 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 		switch b := f.Body.(type) {
 		case *events.Submitted:
 			due, passed, since, halted, parked, paused = b.Deadline, false, f.Time, 0, false, false
-			notBefore = b.NotBefore
+			notBefore, within = b.NotBefore, b.Deadline.Sub(max(f.Time, b.NotBefore))
 		case *events.NotBeforePassed:
 			notBefore = 0
 		case *events.DeadlinePassed:
@@ -249,6 +251,12 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 		case *events.TaskResumed:
 			paused = false
 			goOn(f.Time)
+		case *events.TaskRerun:
+			parked, paused, halted = false, false, 0
+		case *events.RunBegun:
+			if due != 0 {
+				due, passed, since = f.Time.Add(max(0, within)), false, f.Time
+			}
 		case *events.TimeCorrected:
 			if notBefore != 0 && since > b.To { // only a time that counts from the acceptance is in this model
 				due, notBefore = due-since+b.To, notBefore-since+b.To
@@ -423,6 +431,8 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	switch {
 	case f == nil:
 		j.w.fail("INV8: phantom: the log does not hold the fact of an effect that was sent: %s", e.name)
+	case e.work != nil && e.work.Run != workRun(f):
+		j.w.fail("%s is sent for run %d, and its fact is of run %d", e.name, e.work.Run, workRun(f))
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
 	case e.kind == events.EffectReply && j.log.answersIn(j.w.sp, f) != "":
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
@@ -438,7 +448,7 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 // after the report was judged.
 func (j *judge) again(e *effect) {
 	for o, x := range j.Pending(events.Reports) {
-		if o < int64(j.part.before) && x.Outcome(sim.Attempt{Task: e.work.Task, Step: e.work.Step, Op: e.work.Operation, N: e.work.Attempt}, e.work.Ticket) {
+		if o < int64(j.part.before) && x.Outcome(sim.Attempt{Task: e.work.Task, Step: e.work.Step, Op: e.work.Operation, N: e.work.Attempt}, e.work.Ticket, e.work.Run) {
 			j.w.fail("work is sent again although its report was durable before the epoch and is not judged: %s", e.name)
 		}
 	}

@@ -16,6 +16,10 @@ func (j *judge) requests(f *events.Fact) {
 		j.once(f, b.Request)
 	case *events.TaskResumed:
 		j.once(f, b.Request)
+	case *events.TaskRerun:
+		if j.once(f, b.Request); j.runs(f.Task) {
+			j.w.fail("a task is rerun while an attempt of it runs")
+		}
 	case *events.TaskTerminated:
 		if j.once(f, b.Request); j.runs(f.Task) {
 			j.w.fail("a task is terminated while an attempt of it runs")
@@ -53,6 +57,8 @@ func requestOf(f *events.Fact) string {
 	case *events.TaskReopened:
 		return b.Request
 	case *events.CancelRequested:
+		return b.Request
+	case *events.TaskRerun:
 		return b.Request
 	}
 	return sim.ByHand(f).Request

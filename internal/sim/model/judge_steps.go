@@ -13,6 +13,8 @@ import (
 type account struct {
 	runs, failed, touched, undoable bool
 	undoRuns, undoFailed, undone    bool
+	// pivot says that it is the point of no return.
+	pivot bool
 	// left says that an operator skipped the undo.
 	left bool
 	// given and undoGiven are the inputs that an operator gave.
@@ -21,17 +23,17 @@ type account struct {
 
 // accounts returns the accounts of the steps of a task, by their paths.
 func (j *judge) accounts(task string) map[string]*account {
-	all := map[string]*account{}
+	all, redone := map[string]*account{}, []string(nil)
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task == task {
-			tell(all, f)
+			tell(all, f, &redone)
 		}
 		return true
 	})
 	return all
 }
 
-func tell(all map[string]*account, f *events.Fact) {
+func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 	of := func(path string) *account {
 		if all[path] == nil {
 			all[path] = &account{}
@@ -43,7 +45,7 @@ func tell(all map[string]*account, f *events.Fact) {
 		clear(all)
 	case *events.StepStarted:
 		s := of(b.Step)
-		s.runs, s.failed, s.undoable = true, false, b.Undoable
+		s.runs, s.failed, s.undoable, s.pivot = true, false, b.Undoable, b.Pivot
 	case *events.StepCompleted:
 		s := of(b.Step)
 		s.runs, s.failed, s.touched = false, false, true
@@ -74,6 +76,15 @@ func tell(all map[string]*account, f *events.Fact) {
 		s.undoRuns, s.undoFailed, s.undone = false, false, true
 	case *events.CompensationFailed:
 		of(b.Step).undoFails(b.Verdict)
+	case *events.TaskRerun:
+		*redone = b.Steps
+		for _, path := range b.Steps { // a failed undo is tried again
+			of(path).undoFailed = false
+		}
+	case *events.RunBegun:
+		for _, path := range *redone {
+			delete(all, path)
+		}
 	case *events.TaskReopened:
 		for _, path := range b.Steps {
 			of(path).reopens(b.With)

@@ -104,6 +104,12 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
   s: {agent: x}
 `, `
+workflow: beside
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x}
+  t: {agent: y}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:

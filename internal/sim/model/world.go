@@ -154,7 +154,7 @@ func (w *World) client(i int) {
 			v, _ := definitions().Current(c.Workflow)
 			x.record.Headers = []events.Header{{Key: events.HeaderDefinition, Value: []byte(v.Hash)}}
 		}
-	case Cancel, Retry, Pause, Resume, Terminate, Skip, Complete, Fail, Signal:
+	case Cancel, Retry, Pause, Resume, Terminate, Skip, Complete, Fail, Signal, Rerun:
 		x.in = events.Reports
 		q := c.Asks
 		q.ID, q.Kind, q.Task, q.By = fmt.Sprintf("q%d", i), verbs[c.Kind], c.Task, "operator"
@@ -185,7 +185,7 @@ func (c *Client) name() string {
 	what := []string{"a client submits " + c.Task, "a client submits other content as " + c.Task, "an operator cancels " + c.Task,
 		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task,
 		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task, "an operator skips " + c.Task, "an operator completes " + c.Task, "an operator fails " + c.Task, "a client signals " + c.Task,
-		"an operator pauses the limit " + c.Task, "an operator resumes the limit " + c.Task}[c.Kind]
+		"an operator pauses the limit " + c.Task, "an operator resumes the limit " + c.Task, "an operator reruns " + c.Task}[c.Kind]
 	if c.Asks.Step != "" {
 		what += "." + c.Asks.Step
 	}
@@ -262,4 +262,5 @@ var verbs = map[Kind]events.Verb{
 	Cancel: events.RequestCancel, Retry: events.RequestRetry, Pause: events.RequestPause, Resume: events.RequestResume, Terminate: events.RequestTerminate,
 	Skip: events.RequestSkip, Complete: events.RequestComplete, Fail: events.RequestFail, Signal: events.RequestSignal,
 	PauseLimit: events.RequestPause, ResumeLimit: events.RequestResume,
+	Rerun: events.RequestRerun,
 }

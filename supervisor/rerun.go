@@ -1,0 +1,100 @@
+package supervisor
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// rerun lets steps of a task run once more that has ended or is parked. Nothing is redone that runs: its outcome would be that of the new run.
+func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	//mutant:rerun-refuses-while-running
+	if s, op := t.RunningStep(); s != nil {
+		return refused("an attempt to %s step %q is running: fail it, or wait for it, then rerun the task", op, s.Path)
+	}
+	switch {
+	case t.Paused != nil:
+		return refused("the task is paused: resume it, and rerun it when it is parked or has ended")
+	case !t.State.Ended() && t.State != events.TaskStateError:
+		return refused("the task is %s: rerun is for a task that has ended or is parked", t.State)
+	case t.NotBefore != 0:
+		return refused("the task has not begun, and may not before %s: retry it", t.NotBefore)
+	case t.ParkDue != "":
+		return refused("the task is about to be parked: ask again when it is")
+	}
+	return &events.TaskRerun{Request: q.ID, From: q.From, Input: q.Input, Reason: q.Reason, By: q.By}, Refusal{}
+}
+
+// redone says which steps a rerun concerns, and checks the new input; or says why it is refused: only the definition knows.
+func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
+	if err := i.planner.prepare(t); err != nil {
+		return err.Error()
+	}
+	if b.From != "" && !i.sched.Defined(t, b.From).Known {
+		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.From)
+	}
+	b.Steps = i.sched.Redone(t, b.From)
+	for _, path := range b.Steps {
+		s := t.Step(path)
+		//mutant:rerun-stops-at-pivot
+		if s.Pivot && s.Touched {
+			return fmt.Sprintf("step %q is the pivot, and may have had its effect, which nothing undoes: %s", path, insteadOf(s))
+		}
+	}
+	if b.Input, why = given(b.Input, "input", i.settings().SubmissionBytes); why != "" || len(b.Input) == 0 {
+		return why
+	}
+	a, faults := i.sched.Accept(t.Definition, &events.Submission{ID: t.ID, Workflow: t.Workflow, Labels: t.Labels, Priority: t.Priority, Input: b.Input}, t.Version)
+	if faults == "" && limitOf(a.Concurrency) != permitLimit(t) {
+		return "with the new input the task would have another concurrency key: submit another task"
+	}
+	if kept := undoneOtherwise(i, t, b); faults == "" && kept != "" {
+		return fmt.Sprintf("step %q is kept, and with the new input it would be undone with another input than now, which may be that of something else: rerun the task from step %[1]q, or leave the input as it is", kept)
+	}
+	return faults
+}
+
+// insteadOf says what to do about a pivot that must not run once more. As long as it is not over, each rerun concerns it.
+func insteadOf(pivot *events.Step) string {
+	if pivot.Over() {
+		return "rerun the task from a step behind it"
+	}
+	return "retry it, or complete it if it is done, and rerun the task from a step behind it"
+}
+
+// undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, empty if no step is: its do had the old
+// one, and what an undo reads from the new one need not be what was done.
+func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) string {
+	next := *t
+	next.Input = b.Input
+	for _, s := range t.Steps {
+		if !s.ToUndo() || slices.Contains(b.Steps, s.Path) {
+			continue
+		}
+		was, err := i.sched.Start(t, s.Path, events.Undo)
+		is, errNext := i.sched.Start(&next, s.Path, events.Undo)
+		i.planner.batch.cost += was.Cost + is.Cost
+		if err == nil && (errNext != nil || !bytes.Equal(was.Input, is.Input)) {
+			return s.Path
+		}
+	}
+	return ""
+}
+
+// limitOf returns the name of the limit, "" without one.
+func limitOf(c *events.Concurrency) string {
+	if c == nil {
+		return ""
+	}
+	return c.Limit
+}
+
+// permitLimit returns the limit of which the task needs a permit, "" if it needs none.
+func permitLimit(t *events.Task) string {
+	if t.Permit == nil {
+		return ""
+	}
+	return t.Permit.Limit
+}
