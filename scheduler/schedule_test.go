@@ -146,4 +146,10 @@ func TestSchedulesInTheDefinitions(t *testing.T) {
 	require.Zero(t, c.ScheduleCount())
 	require.EqualValues(t, 9, c.ScheduledUpTo())
 	require.Len(t, c.SchedulesOf(home, 2), 1, "owners learn of the deletion")
+	require.NoError(t, apply(record(dailyReport)))
+	require.NoError(t, apply(record(dailyReport)))
+	list := c.SchedulesOf(home, 2)
+	require.Len(t, list, 2)
+	require.Equal(t, scheduler.ScheduleRecord{Schedule: "daily-report", Offset: 9}, list[0], "an owner that reads both at once does not go on with the deleted schedule")
+	require.EqualValues(t, 11, list[1].Offset)
 }

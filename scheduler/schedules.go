@@ -21,6 +21,9 @@ type ScheduleRecord struct {
 	At events.Instant
 	// Body is the object of the schedule with every default filled in; nil if the schedule was deleted.
 	Body []byte
+	// Deleted is the offset of the latest deletion before this record, 0 without one: what begins with this record is another schedule
+	// than the deleted one, even for an owner that reads both records at once.
+	Deleted int64
 }
 
 // Schedules returns the schedules of the namespace by name, and those that were deleted. The map is read-only.
@@ -41,6 +44,9 @@ func (c *Catalog) applySchedule(rec *events.Record, e events.Envelope, data []by
 	r := ScheduleRecord{Schedule: name, Offset: rec.Offset, Body: data}
 	s := *c.now.Load()
 	known, has := s.schedules[name]
+	if r.Deleted = known.Deleted; has && known.Body == nil {
+		r.Deleted = known.Offset
+	}
 	if data == nil {
 		if !has || known.Body == nil {
 			return nil
@@ -80,11 +86,15 @@ func joined(list []Fault) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// SchedulesOf returns the records of the schedules whose home is the partition, in the order of their offsets.
+// SchedulesOf returns the records of the schedules whose home is the partition, in the order of their offsets. Of one that was deleted and
+// applied again these are two, the deletion and the latest.
 func (c *Catalog) SchedulesOf(partition, partitions int32) (list []ScheduleRecord) {
 	for name, r := range c.Schedules() {
 		if events.Home(events.ScheduleKey(name), partitions) == partition {
 			list = append(list, r)
+			if r.Body != nil && r.Deleted > 0 {
+				list = append(list, ScheduleRecord{Schedule: name, Offset: r.Deleted})
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b ScheduleRecord) int { return int(a.Offset - b.Offset) })

@@ -37,7 +37,8 @@ const (
 	firedAtOnce = 50
 )
 
-// SetSchedules tells the owner the latest records of the schedules whose home is its partition, in the order of their offsets.
+// SetSchedules tells the owner the latest records of the schedules whose home is its partition, and their latest deletions, in the order of
+// their offsets.
 func (o *Owner) SetSchedules(now events.Instant, list []ScheduleRecord) {
 	o.enter(now)
 	o.schedules.known = list

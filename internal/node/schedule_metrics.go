@@ -42,9 +42,12 @@ func (m *scheduleMetrics) Collect(ch chan<- prometheus.Metric) {
 	named, other := 0, map[string]int64{}
 	for _, p := range m.owners.owned() {
 		for _, r := range m.ns.catalog.SchedulesOf(p, m.ns.partitions) {
+			if r.Body == nil {
+				continue
+			}
 			x, err := m.store.Partition(p).Schedule(r.Schedule)
 			if err != nil || x == nil {
-				continue // it is not adopted yet, or deleted
+				continue // it is not adopted yet
 			}
 			counts := map[string]int64{"fired": x.Fired, "skipped": x.Skipped, "missed": x.Missed, "failed": x.Failed}
 			if named++; named > maxScheduleSeries {

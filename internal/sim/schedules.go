@@ -115,10 +115,12 @@ func (s *schedules) boot(slot *slot) {
 	}
 }
 
-// of returns the latest records of the schedules whose home is the partition, of the first known records.
+// of returns the latest records of the schedules whose home is the partition, of the first known records, and their latest deletions.
 func (s *schedules) of(partition int32, known int) (list []supervisor.ScheduleRecord) {
 	for i, r := range s.records[:known] {
-		replaced := slices.ContainsFunc(s.records[i+1:known], func(later supervisor.ScheduleRecord) bool { return later.Schedule == r.Schedule })
+		replaced := slices.ContainsFunc(s.records[i+1:known], func(later supervisor.ScheduleRecord) bool {
+			return later.Schedule == r.Schedule && (len(r.Body) > 0 || len(later.Body) == 0)
+		})
 		if !replaced && events.Home(events.ScheduleKey(r.Schedule), s.w.opt.Partitions) == partition {
 			list = append(list, r)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // judge checks a fact about a schedule against the state before it, and counts what happens to schedules.
@@ -62,6 +63,8 @@ func (e *scheduleEffects) adopts(b *events.ScheduleAdopted) string {
 		e.born[b.Schedule], e.began[b.Schedule] = e.p.log.end()-1, b.Offset
 	case x.Offset == b.Offset:
 		w.saw(sawScheduleCorrected)
+	case slices.ContainsFunc(w.schedules.records[x.Offset:b.Offset], func(r supervisor.ScheduleRecord) bool { return r.Schedule == b.Schedule && len(r.Body) == 0 }):
+		return "it goes on with a schedule that was deleted before this record"
 	default:
 		w.saw(sawScheduleChanged)
 	}
@@ -283,7 +286,7 @@ func (e *scheduleEffects) unrest() (left []string) {
 	w := e.p.w
 	for _, r := range w.schedules.of(e.p.id, len(w.schedules.records)) {
 		x := e.p.state.Schedules[r.Schedule]
-		if x == nil && len(r.Body) > 0 || x != nil && x.Offset != r.Offset {
+		if x == nil && len(r.Body) > 0 || x != nil && x.Offset < r.Offset {
 			left = append(left, "schedule "+r.Schedule+" is not adopted")
 			continue
 		}
