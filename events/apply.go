@@ -307,6 +307,8 @@ func (s *State) fold(f *Fact) error {
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleTaskEnded:
 		return foldSchedule(s, f, b.Schedule)
+	case *ScheduleCancelRequested:
+		return foldSchedule(s, f, b.Schedule)
 	case *SchedulePaused:
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleResumed:
@@ -343,11 +345,15 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 	at := Position{s.Partition.Epoch, f.Sequence}
 	t := &Task{
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
-		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
+		Priority: b.Priority, FairBy: b.FairBy, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
-		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule,
+		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule, ScheduleBegan: b.ScheduleBegan,
 	}
-	t.beginSoft(b.RemindAfter, max(f.Time, b.NotBefore))
+	from := max(f.Time, b.NotBefore)
+	if b.Deadline > from {
+		t.DeadlineWithin = Duration(min(b.Deadline, from.Add(MaxDelay.Std())).Sub(from))
+	}
+	t.beginSoft(b.RemindAfter, from)
 	if b.Concurrency != nil {
 		t.Permit = &TaskPermit{Concurrency: *b.Concurrency}
 	}

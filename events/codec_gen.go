@@ -848,6 +848,9 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	if v.Submission != "" {
 		w.Text(`,"submission":`, v.Submission)
 	}
@@ -879,8 +882,11 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<6)
 			r.Text(&v.Schedule)
-		case "submission":
+		case "schedule_began":
 			r.Once(&seen, 1<<7)
+			v.ScheduleBegan = r.Int64()
+		case "submission":
+			r.Once(&seen, 1<<8)
 			r.Text(&v.Submission)
 		default:
 			r.Doubt()
@@ -910,6 +916,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	if v.Submission != "" {
 		n += 14 + 2 + len(v.Submission)
@@ -2180,6 +2189,9 @@ func (v *Request) write(w *jsontext.Writer) {
 	if v.By != "" {
 		w.Text(`,"by":`, v.By)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2235,6 +2247,9 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 		case "by":
 			r.Once(&seen, 1<<15)
 			r.Text(&v.By)
+		case "schedule_began":
+			r.Once(&seen, 1<<16)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -2286,6 +2301,9 @@ func (v *Request) size() int {
 	}
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -2410,6 +2428,10 @@ func (v *Rerun) read(r *jsontext.Reader) (seen uint64) {
 
 func (v *RunBegun) write(w *jsontext.Writer) {
 	w.Int(`{"run":`, int64(v.Run))
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2419,6 +2441,9 @@ func (v *RunBegun) read(r *jsontext.Reader) (seen uint64) {
 		case "run":
 			r.Once(&seen, 1<<0)
 			v.Run = r.Int()
+		case "remind_after":
+			r.Once(&seen, 1<<1)
+			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
 		}
@@ -2430,6 +2455,9 @@ func (v *RunBegun) read(r *jsontext.Reader) (seen uint64) {
 func (v *RunBegun) size() int {
 	n := 9
 	n += 5
+	if v.RemindAfter != 0 {
+		n += 16 + 26
+	}
 	return n
 }
 
@@ -2437,6 +2465,7 @@ func (v *Schedule) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"offset":`, v.Offset)
 	w.Raw(`,"body":`, v.Body)
+	w.Int(`,"began":`, v.Began)
 	if v.Next != 0 {
 		w.Literal(`,"next":`)
 		v.Next.write(w)
@@ -2456,6 +2485,9 @@ func (v *Schedule) write(w *jsontext.Writer) {
 	if v.Queued != 0 {
 		w.Literal(`,"queued":`)
 		v.Queued.write(w)
+	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
 	}
 	if len(v.Running) > 0 {
 		w.Literal(`,"running":`)
@@ -2511,24 +2543,30 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 		case "body":
 			r.Once(&seen, 1<<2)
 			r.Raw(&v.Body)
-		case "next":
+		case "began":
 			r.Once(&seen, 1<<3)
+			v.Began = r.Int64()
+		case "next":
+			r.Once(&seen, 1<<4)
 			v.Next.read(r)
 		case "next_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.NextAt.read(r)
 		case "previous":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.Previous.read(r)
 		case "paused":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "queued":
-			r.Once(&seen, 1<<7)
-			v.Queued.read(r)
-		case "running":
 			r.Once(&seen, 1<<8)
+			v.Queued.read(r)
+		case "cancels":
+			r.Once(&seen, 1<<9)
+			v.Cancels = r.Bool()
+		case "running":
+			r.Once(&seen, 1<<10)
 			v.Running = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2537,7 +2575,7 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Running = append(v.Running, item)
 			}
 		case "fires":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<11)
 			v.Fires = make([]ScheduleFire, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item ScheduleFire
@@ -2546,19 +2584,19 @@ func (v *Schedule) read(r *jsontext.Reader) (seen uint64) {
 				v.Fires = append(v.Fires, item)
 			}
 		case "fired":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<12)
 			v.Fired = r.Int64()
 		case "skipped":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<13)
 			v.Skipped = r.Int64()
 		case "missed":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<14)
 			v.Missed = r.Int64()
 		case "failed":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<15)
 			v.Failed = r.Int64()
 		case "in_row":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<16)
 			v.InRow = r.Int()
 		default:
 			r.Doubt()
@@ -2616,6 +2654,47 @@ func (v *ScheduleAdopted) size() int {
 	return n
 }
 
+func (v *ScheduleCancelRequested) write(w *jsontext.Writer) {
+	w.Text(`{"schedule":`, v.Schedule)
+	w.Text(`,"task":`, v.Task)
+	w.Literal(`,"due":`)
+	v.Due.write(w)
+	w.Int(`,"began":`, v.Began)
+	w.B = append(w.B, '}')
+}
+
+func (v *ScheduleCancelRequested) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "schedule":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Schedule)
+		case "task":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Task)
+		case "due":
+			r.Once(&seen, 1<<2)
+			v.Due.read(r)
+		case "began":
+			r.Once(&seen, 1<<3)
+			v.Began = r.Int64()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ScheduleCancelRequested) size() int {
+	n := 38
+	n += 2 + len(v.Schedule)
+	n += 2 + len(v.Task)
+	n += 26
+	n += 5
+	return n
+}
+
 func (v *ScheduleFire) write(w *jsontext.Writer) {
 	w.Literal(`{"due":`)
 	v.Due.write(w)
@@ -2624,6 +2703,10 @@ func (v *ScheduleFire) write(w *jsontext.Writer) {
 	v.At.write(w)
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
+	}
+	if v.CancelledFor != 0 {
+		w.Literal(`,"cancelled_for":`)
+		v.CancelledFor.write(w)
 	}
 	if v.State != "" {
 		w.Text(`,"state":`, v.State)
@@ -2649,11 +2732,14 @@ func (v *ScheduleFire) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Request)
-		case "state":
+		case "cancelled_for":
 			r.Once(&seen, 1<<4)
+			v.CancelledFor.read(r)
+		case "state":
+			r.Once(&seen, 1<<5)
 			r.Text(&v.State)
 		case "reason":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Reason)
 		default:
 			r.Doubt()
@@ -2759,6 +2845,9 @@ func (v *SchedulePassed) write(w *jsontext.Writer) {
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
 	}
+	if v.Cancels {
+		w.Bool(`,"cancels":`, v.Cancels)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2789,6 +2878,9 @@ func (v *SchedulePassed) read(r *jsontext.Reader) (seen uint64) {
 		case "request":
 			r.Once(&seen, 1<<7)
 			r.Text(&v.Request)
+		case "cancels":
+			r.Once(&seen, 1<<8)
+			v.Cancels = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -2814,6 +2906,9 @@ func (v *SchedulePassed) size() int {
 	}
 	if v.Request != "" {
 		n += 11 + 2 + len(v.Request)
+	}
+	if v.Cancels {
+		n += 11 + 5
 	}
 	return n
 }
@@ -4171,6 +4266,9 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -4210,6 +4308,9 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.Version != 0 {
 		w.Int(`,"version":`, int64(v.Version))
@@ -4262,6 +4363,9 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<10)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<11)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -4302,6 +4406,9 @@ func (v *Submission) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -4350,8 +4457,14 @@ func (v *Submitted) write(w *jsontext.Writer) {
 		w.Literal(`,"concurrency":`)
 		v.Concurrency.write(w)
 	}
+	if v.FairBy != "" {
+		w.Text(`,"fair_by":`, v.FairBy)
+	}
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
 	if v.RemindAfter != 0 {
 		w.Literal(`,"remind_after":`)
@@ -4411,11 +4524,17 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<12)
 			v.Concurrency = new(Concurrency)
 			v.Concurrency.read(r)
-		case "schedule":
+		case "fair_by":
 			r.Once(&seen, 1<<13)
-			r.Text(&v.Schedule)
-		case "remind_after":
+			r.Text(&v.FairBy)
+		case "schedule":
 			r.Once(&seen, 1<<14)
+			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<15)
+			v.ScheduleBegan = r.Int64()
+		case "remind_after":
+			r.Once(&seen, 1<<16)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -4458,8 +4577,14 @@ func (v *Submitted) size() int {
 	if v.Concurrency != nil {
 		n += 15 + v.Concurrency.size()
 	}
+	if v.FairBy != "" {
+		n += 11 + 2 + len(v.FairBy)
+	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	if v.RemindAfter != 0 {
 		n += 16 + 26
@@ -4477,6 +4602,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	w.Text(`,"state":`, string(v.State))
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if v.FairBy != "" {
+		w.Text(`,"fair_by":`, v.FairBy)
 	}
 	if len(v.Labels) > 0 {
 		w.Literal(`,"labels":`)
@@ -4507,6 +4635,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.Deadline != 0 {
 		w.Literal(`,"deadline":`)
 		v.Deadline.write(w)
+	}
+	if v.DeadlineWithin != 0 {
+		w.Literal(`,"deadline_within":`)
+		v.DeadlineWithin.write(w)
 	}
 	if v.NotBefore != 0 {
 		w.Literal(`,"not_before":`)
@@ -4645,6 +4777,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
 	}
@@ -4713,8 +4848,11 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "priority":
 			r.Once(&seen, 1<<7)
 			v.Priority = r.Int()
-		case "labels":
+		case "fair_by":
 			r.Once(&seen, 1<<8)
+			r.Text(&v.FairBy)
+		case "labels":
+			r.Once(&seen, 1<<9)
 			v.Labels = map[string]string{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -4725,88 +4863,91 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "input":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Raw(&v.Output)
 		case "content":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.Content)
 		case "submitted_at":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.SubmittedAt.read(r)
 		case "updated_at":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.UpdatedAt.read(r)
 		case "ended_at":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.EndedAt.read(r)
 		case "deadline":
-			r.Once(&seen, 1<<15)
-			v.Deadline.read(r)
-		case "not_before":
 			r.Once(&seen, 1<<16)
+			v.Deadline.read(r)
+		case "deadline_within":
+			r.Once(&seen, 1<<17)
+			v.DeadlineWithin.read(r)
+		case "not_before":
+			r.Once(&seen, 1<<18)
 			v.NotBefore.read(r)
 		case "delay":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<19)
 			v.Delay.read(r)
 		case "failure_count":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<20)
 			v.FailureCount = r.Int()
 		case "reason":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<21)
 			r.Text(&v.Reason)
 		case "facts":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<22)
 			v.Facts = r.Int()
 		case "park_due":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<23)
 			r.Text(&v.ParkDue)
 		case "park_reason":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<24)
 			r.Text(&v.ParkReason)
 		case "parked_from":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<25)
 			v.ParkedFrom = TaskState(word(r))
 		case "parked_at":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<26)
 			v.ParkedAt.read(r)
 		case "reopened_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<27)
 			v.ReopenedAt.read(r)
 		case "paused":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<28)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		case "halted_at":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<29)
 			v.HaltedAt.read(r)
 		case "parked_reason":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<30)
 			r.Text(&v.ParkedReason)
 		case "rerun":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<31)
 			v.Rerun = new(Rerun)
 			v.Rerun.read(r)
 		case "reminders":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<32)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<33)
 			v.RemindAt.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<34)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
 		case "permit":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<36)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "step_permits":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<37)
 			v.StepPermits = make([]StepPermit, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item StepPermit
@@ -4815,25 +4956,25 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.StepPermits = append(v.StepPermits, item)
 			}
 		case "step_links":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<38)
 			v.StepLinks = r.Int()
 		case "steps_quiet_at":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<39)
 			v.StepsQuietAt.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<40)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<41)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<42)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<43)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<44)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4842,7 +4983,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<45)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4851,7 +4992,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<46)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4860,25 +5001,28 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<47)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<48)
+			v.ScheduleBegan = r.Int64()
 		case "traceparent":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<49)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<50)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<51)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<49)
+			r.Once(&seen, 1<<52)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<50)
+			r.Once(&seen, 1<<53)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<51)
+			r.Once(&seen, 1<<54)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4887,7 +5031,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<52)
+			r.Once(&seen, 1<<55)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -5039,6 +5183,9 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -5055,6 +5202,9 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<3)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5073,6 +5223,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -5384,6 +5537,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -5414,6 +5570,9 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<5)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<6)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5439,6 +5598,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }
@@ -5466,6 +5628,9 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 	if v.Schedule != "" {
 		w.Text(`,"schedule":`, v.Schedule)
 	}
+	if v.ScheduleBegan != 0 {
+		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
 	w.End(from)
 }
 
@@ -5490,6 +5655,9 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Schedule)
+		case "schedule_began":
+			r.Once(&seen, 1<<4)
+			v.ScheduleBegan = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -5511,6 +5679,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.Schedule != "" {
 		n += 12 + 2 + len(v.Schedule)
+	}
+	if v.ScheduleBegan != 0 {
+		n += 18 + 5
 	}
 	return n
 }

@@ -173,6 +173,9 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	default:
 		p := agenda(t)
 		k.Due, k.Wake, k.Ready, k.Waits = p.Due, p.Wake, p.Ready, p.Waits
+		if len(k.Ready) > 0 {
+			k.FairBy = t.FairBy
+		}
 	}
 	return k
 }

@@ -12,6 +12,8 @@ type TaskProcessed struct {
 	// Release is that of its permit, and Schedule the schedule that started it.
 	Release  *PermitReleased `json:"release,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
+	// ScheduleBegan is where that schedule began: one of the same name may have been deleted before it.
+	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
 // TaskUndone ends a task all of whose effects are undone.
@@ -22,6 +24,8 @@ type TaskUndone struct {
 	// Release is that of its permit, and Schedule the schedule that started it.
 	Release  *PermitReleased `json:"release,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
+	// ScheduleBegan is where that schedule began: one of the same name may have been deleted before it.
+	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
 // TaskTerminated ends a task where it stands.
@@ -35,17 +39,19 @@ type TaskTerminated struct {
 	// Release is that of its permit, and Schedule the schedule that started it.
 	Release  *PermitReleased `json:"release,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
+	// ScheduleBegan is where that schedule began: one of the same name may have been deleted before it.
+	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
 // End completes a fact that ends the task with what others wait for: the release of its permit, and the schedule that started it.
 func End(t *Task, b Body) {
 	switch b := b.(type) {
 	case *TaskProcessed:
-		b.Release, b.Schedule = OpenPermit(t), t.Schedule
+		b.Release, b.Schedule, b.ScheduleBegan = OpenPermit(t), t.Schedule, t.ScheduleBegan
 	case *TaskUndone:
-		b.Release, b.Schedule = OpenPermit(t), t.Schedule
+		b.Release, b.Schedule, b.ScheduleBegan = OpenPermit(t), t.Schedule, t.ScheduleBegan
 	case *TaskTerminated:
-		b.Release, b.Schedule = OpenPermit(t), t.Schedule
+		b.Release, b.Schedule, b.ScheduleBegan = OpenPermit(t), t.Schedule, t.ScheduleBegan
 	}
 }
 
@@ -55,18 +61,18 @@ func TaskEndOf(f *Fact) (end TaskEnd, ok bool) {
 	end.Task = f.Task
 	switch b := f.Body.(type) {
 	case *TaskProcessed:
-		end.Schedule, end.State = b.Schedule, string(TaskStateProcessed)
+		end.Schedule, end.Began, end.State = b.Schedule, b.ScheduleBegan, string(TaskStateProcessed)
 	case *TaskUndone:
-		end.Schedule, end.State, end.Reason = b.Schedule, string(TaskStateUndone), b.Reason
+		end.Schedule, end.Began, end.State, end.Reason = b.Schedule, b.ScheduleBegan, string(TaskStateUndone), b.Reason
 	case *TaskTerminated:
-		end.Schedule, end.State, end.Reason = b.Schedule, string(TaskStateTerminated), reasonOr(b.Reason, "terminated")
+		end.Schedule, end.Began, end.State, end.Reason = b.Schedule, b.ScheduleBegan, string(TaskStateTerminated), reasonOr(b.Reason, "terminated")
 	}
 	return end, end.Schedule != ""
 }
 
 // namesSchedule checks that a fact that ends a task names the schedule that started it.
 func namesSchedule(t *Task, f *Fact) error {
-	if end, _ := TaskEndOf(f); end.State != "" && end.Schedule != t.Schedule {
+	if end, _ := TaskEndOf(f); end.State != "" && (end.Schedule != t.Schedule || end.Began != t.ScheduleBegan) {
 		return fmt.Errorf("%w: %s of task %q names the schedule %q, and %q started it", ErrImpossible, f.Body.Name(), t.ID, end.Schedule, t.Schedule)
 	}
 	return nil

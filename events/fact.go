@@ -12,65 +12,66 @@ type Name string
 // go generate derives its registration, its name and its codec from this table (fact_gen.go). Reserved for later versions:
 // CarryBegun, EntityCarried, CarryEnded, JobOpened.
 const (
-	NameNamespaceCreated    Name = "NamespaceCreated"
-	NamePartitionClaimed    Name = "PartitionClaimed"
-	NameVersionBarrier      Name = "VersionBarrier"
-	NameSettingsAdopted     Name = "SettingsAdopted"
-	NameDefinitionAdopted   Name = "DefinitionAdopted"
-	NameSubmitted           Name = "Submitted"
-	NameNotBeforePassed     Name = "NotBeforePassed"
-	NameStepQueued          Name = "StepQueued"
-	NameStepStarted         Name = "StepStarted"
-	NameStepProgressed      Name = "StepProgressed"
-	NameWaitStarted         Name = "WaitStarted"
-	NameStepCompleted       Name = "StepCompleted"
-	NameStepFailed          Name = "StepFailed"
-	NameTimeout             Name = "Timeout"
-	NameStepSkipped         Name = "StepSkipped"
-	NameCompensationStarted Name = "CompensationStarted"
-	NameCompensated         Name = "Compensated"
-	NameCompensationFailed  Name = "CompensationFailed"
-	NameCancelRequested     Name = "CancelRequested"
-	NameSignalReceived      Name = "SignalReceived"
-	NameRequestHeld         Name = "RequestHeld"
-	NameRequestRefused      Name = "RequestRefused"
-	NameDeadlinePassed      Name = "DeadlinePassed"
-	NameSoftLimitPassed     Name = "SoftLimitPassed"
-	NameTaskProcessed       Name = "TaskProcessed"
-	NameTaskUndone          Name = "TaskUndone"
-	NameTaskParked          Name = "TaskParked"
-	NameTaskReminded        Name = "TaskReminded"
-	NameTaskReopened        Name = "TaskReopened"
-	NameTaskRerun           Name = "TaskRerun"
-	NameRunBegun            Name = "RunBegun"
-	NameTaskPaused          Name = "TaskPaused"
-	NameTaskResumed         Name = "TaskResumed"
-	NameTaskTerminated      Name = "TaskTerminated"
-	NameTasksSwept          Name = "TasksSwept"
-	NamePermitAsked         Name = "PermitAsked"
-	NamePermitGranted       Name = "PermitGranted"
-	NamePermitReleased      Name = "PermitReleased"
-	NamePermitReturned      Name = "PermitReturned"
-	NamePermitBlocked       Name = "PermitBlocked"
-	NamePermitsDecided      Name = "PermitsDecided"
-	NameLimitAdopted        Name = "LimitAdopted"
-	NameLimitPaused         Name = "LimitPaused"
-	NameLimitResumed        Name = "LimitResumed"
-	NameInputRejected       Name = "InputRejected"
-	NameInputForwarded      Name = "InputForwarded"
-	NameInputsPassed        Name = "InputsPassed"
-	NameInputLossAccepted   Name = "InputLossAccepted"
-	NameEffectFailed        Name = "EffectFailed"
-	NameEffectsDelayed      Name = "EffectsDelayed"
-	NameEffectsCaughtUp     Name = "EffectsCaughtUp"
-	NameScheduleAdopted     Name = "ScheduleAdopted"
-	NameScheduleFired       Name = "ScheduleFired"
-	NameSchedulePassed      Name = "SchedulePassed"
-	NameScheduleTaskEnded   Name = "ScheduleTaskEnded"
-	NameSchedulePaused      Name = "SchedulePaused"
-	NameScheduleResumed     Name = "ScheduleResumed"
-	NameTimeCorrected       Name = "TimeCorrected"
-	NameStateHash           Name = "StateHash"
+	NameNamespaceCreated        Name = "NamespaceCreated"
+	NamePartitionClaimed        Name = "PartitionClaimed"
+	NameVersionBarrier          Name = "VersionBarrier"
+	NameSettingsAdopted         Name = "SettingsAdopted"
+	NameDefinitionAdopted       Name = "DefinitionAdopted"
+	NameSubmitted               Name = "Submitted"
+	NameNotBeforePassed         Name = "NotBeforePassed"
+	NameStepQueued              Name = "StepQueued"
+	NameStepStarted             Name = "StepStarted"
+	NameStepProgressed          Name = "StepProgressed"
+	NameWaitStarted             Name = "WaitStarted"
+	NameStepCompleted           Name = "StepCompleted"
+	NameStepFailed              Name = "StepFailed"
+	NameTimeout                 Name = "Timeout"
+	NameStepSkipped             Name = "StepSkipped"
+	NameCompensationStarted     Name = "CompensationStarted"
+	NameCompensated             Name = "Compensated"
+	NameCompensationFailed      Name = "CompensationFailed"
+	NameCancelRequested         Name = "CancelRequested"
+	NameSignalReceived          Name = "SignalReceived"
+	NameRequestHeld             Name = "RequestHeld"
+	NameRequestRefused          Name = "RequestRefused"
+	NameDeadlinePassed          Name = "DeadlinePassed"
+	NameSoftLimitPassed         Name = "SoftLimitPassed"
+	NameTaskProcessed           Name = "TaskProcessed"
+	NameTaskUndone              Name = "TaskUndone"
+	NameTaskParked              Name = "TaskParked"
+	NameTaskReminded            Name = "TaskReminded"
+	NameTaskReopened            Name = "TaskReopened"
+	NameTaskRerun               Name = "TaskRerun"
+	NameRunBegun                Name = "RunBegun"
+	NameTaskPaused              Name = "TaskPaused"
+	NameTaskResumed             Name = "TaskResumed"
+	NameTaskTerminated          Name = "TaskTerminated"
+	NameTasksSwept              Name = "TasksSwept"
+	NamePermitAsked             Name = "PermitAsked"
+	NamePermitGranted           Name = "PermitGranted"
+	NamePermitReleased          Name = "PermitReleased"
+	NamePermitReturned          Name = "PermitReturned"
+	NamePermitBlocked           Name = "PermitBlocked"
+	NamePermitsDecided          Name = "PermitsDecided"
+	NameLimitAdopted            Name = "LimitAdopted"
+	NameLimitPaused             Name = "LimitPaused"
+	NameLimitResumed            Name = "LimitResumed"
+	NameInputRejected           Name = "InputRejected"
+	NameInputForwarded          Name = "InputForwarded"
+	NameInputsPassed            Name = "InputsPassed"
+	NameInputLossAccepted       Name = "InputLossAccepted"
+	NameEffectFailed            Name = "EffectFailed"
+	NameEffectsDelayed          Name = "EffectsDelayed"
+	NameEffectsCaughtUp         Name = "EffectsCaughtUp"
+	NameScheduleAdopted         Name = "ScheduleAdopted"
+	NameScheduleFired           Name = "ScheduleFired"
+	NameSchedulePassed          Name = "SchedulePassed"
+	NameScheduleTaskEnded       Name = "ScheduleTaskEnded"
+	NameScheduleCancelRequested Name = "ScheduleCancelRequested"
+	NameSchedulePaused          Name = "SchedulePaused"
+	NameScheduleResumed         Name = "ScheduleResumed"
+	NameTimeCorrected           Name = "TimeCorrected"
+	NameStateHash               Name = "StateHash"
 
 	// Reserved for later versions; this one neither writes nor reads them.
 	NameStepAccepted Name = "StepAccepted"
@@ -162,8 +163,12 @@ type Submitted struct {
 	ReplyKey string `json:"reply_key,omitempty"`
 	// Concurrency is set if the task runs only with a permit.
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
-	// Schedule is the schedule that the task belongs to. The end of the task is reported to it.
-	Schedule string `json:"schedule,omitempty"`
+	// FairBy is the key by which the queues take turns; empty if its workflow gives none.
+	FairBy string `json:"fair_by,omitempty"`
+	// Schedule is the schedule that the task belongs to. The end of the task is reported to it. It began with the record at ScheduleBegan of the
+	// definitions.
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 	// RemindAfter is the soft limit of the task; zero if its definition gives none.
 	RemindAfter Duration `json:"remind_after,omitzero"`
 }
@@ -401,8 +406,9 @@ type InputRejected struct {
 	// Reply is set if the input is a submission that asks for replies in an allowed topic.
 	Reply *ReplyTo `json:"reply,omitempty"`
 	// Schedule and Submission say which task is rejected, if the input is the submission of a schedule. The rejection is reported to it.
-	Schedule   string `json:"schedule,omitempty"`
-	Submission string `json:"submission,omitempty"`
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
+	Submission    string `json:"submission,omitempty"`
 }
 
 // The reasons of a rejection.
@@ -465,6 +471,8 @@ const (
 	// EffectStart is the submission of a task that another entity starts, and EffectEnd tells that entity how the task ended.
 	EffectStart = "start"
 	EffectEnd   = "end"
+	// EffectCancel asks such a task to cancel.
+	EffectCancel = "cancel"
 )
 
 // StateHash holds the hash of the partition's state before this fact.

@@ -64,71 +64,73 @@ var names = []Name{
 	NameScheduleFired,
 	NameSchedulePassed,
 	NameScheduleTaskEnded,
+	NameScheduleCancelRequested,
 	NameSchedulePaused,
 	NameScheduleResumed,
 	NameTimeCorrected,
 	NameStateHash,
 }
 
-func (*NamespaceCreated) Name() Name    { return NameNamespaceCreated }
-func (*PartitionClaimed) Name() Name    { return NamePartitionClaimed }
-func (*VersionBarrier) Name() Name      { return NameVersionBarrier }
-func (*SettingsAdopted) Name() Name     { return NameSettingsAdopted }
-func (*DefinitionAdopted) Name() Name   { return NameDefinitionAdopted }
-func (*Submitted) Name() Name           { return NameSubmitted }
-func (*NotBeforePassed) Name() Name     { return NameNotBeforePassed }
-func (*StepQueued) Name() Name          { return NameStepQueued }
-func (*StepStarted) Name() Name         { return NameStepStarted }
-func (*StepProgressed) Name() Name      { return NameStepProgressed }
-func (*WaitStarted) Name() Name         { return NameWaitStarted }
-func (*StepCompleted) Name() Name       { return NameStepCompleted }
-func (*StepFailed) Name() Name          { return NameStepFailed }
-func (*Timeout) Name() Name             { return NameTimeout }
-func (*StepSkipped) Name() Name         { return NameStepSkipped }
-func (*CompensationStarted) Name() Name { return NameCompensationStarted }
-func (*Compensated) Name() Name         { return NameCompensated }
-func (*CompensationFailed) Name() Name  { return NameCompensationFailed }
-func (*CancelRequested) Name() Name     { return NameCancelRequested }
-func (*SignalReceived) Name() Name      { return NameSignalReceived }
-func (*RequestHeld) Name() Name         { return NameRequestHeld }
-func (*RequestRefused) Name() Name      { return NameRequestRefused }
-func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
-func (*SoftLimitPassed) Name() Name     { return NameSoftLimitPassed }
-func (*TaskProcessed) Name() Name       { return NameTaskProcessed }
-func (*TaskUndone) Name() Name          { return NameTaskUndone }
-func (*TaskParked) Name() Name          { return NameTaskParked }
-func (*TaskReminded) Name() Name        { return NameTaskReminded }
-func (*TaskReopened) Name() Name        { return NameTaskReopened }
-func (*TaskRerun) Name() Name           { return NameTaskRerun }
-func (*RunBegun) Name() Name            { return NameRunBegun }
-func (*TaskPaused) Name() Name          { return NameTaskPaused }
-func (*TaskResumed) Name() Name         { return NameTaskResumed }
-func (*TaskTerminated) Name() Name      { return NameTaskTerminated }
-func (*TasksSwept) Name() Name          { return NameTasksSwept }
-func (*PermitAsked) Name() Name         { return NamePermitAsked }
-func (*PermitGranted) Name() Name       { return NamePermitGranted }
-func (*PermitReleased) Name() Name      { return NamePermitReleased }
-func (*PermitReturned) Name() Name      { return NamePermitReturned }
-func (*PermitBlocked) Name() Name       { return NamePermitBlocked }
-func (*PermitsDecided) Name() Name      { return NamePermitsDecided }
-func (*LimitAdopted) Name() Name        { return NameLimitAdopted }
-func (*LimitPaused) Name() Name         { return NameLimitPaused }
-func (*LimitResumed) Name() Name        { return NameLimitResumed }
-func (*InputRejected) Name() Name       { return NameInputRejected }
-func (*InputForwarded) Name() Name      { return NameInputForwarded }
-func (*InputsPassed) Name() Name        { return NameInputsPassed }
-func (*InputLossAccepted) Name() Name   { return NameInputLossAccepted }
-func (*EffectFailed) Name() Name        { return NameEffectFailed }
-func (*EffectsDelayed) Name() Name      { return NameEffectsDelayed }
-func (*EffectsCaughtUp) Name() Name     { return NameEffectsCaughtUp }
-func (*ScheduleAdopted) Name() Name     { return NameScheduleAdopted }
-func (*ScheduleFired) Name() Name       { return NameScheduleFired }
-func (*SchedulePassed) Name() Name      { return NameSchedulePassed }
-func (*ScheduleTaskEnded) Name() Name   { return NameScheduleTaskEnded }
-func (*SchedulePaused) Name() Name      { return NameSchedulePaused }
-func (*ScheduleResumed) Name() Name     { return NameScheduleResumed }
-func (*TimeCorrected) Name() Name       { return NameTimeCorrected }
-func (*StateHash) Name() Name           { return NameStateHash }
+func (*NamespaceCreated) Name() Name        { return NameNamespaceCreated }
+func (*PartitionClaimed) Name() Name        { return NamePartitionClaimed }
+func (*VersionBarrier) Name() Name          { return NameVersionBarrier }
+func (*SettingsAdopted) Name() Name         { return NameSettingsAdopted }
+func (*DefinitionAdopted) Name() Name       { return NameDefinitionAdopted }
+func (*Submitted) Name() Name               { return NameSubmitted }
+func (*NotBeforePassed) Name() Name         { return NameNotBeforePassed }
+func (*StepQueued) Name() Name              { return NameStepQueued }
+func (*StepStarted) Name() Name             { return NameStepStarted }
+func (*StepProgressed) Name() Name          { return NameStepProgressed }
+func (*WaitStarted) Name() Name             { return NameWaitStarted }
+func (*StepCompleted) Name() Name           { return NameStepCompleted }
+func (*StepFailed) Name() Name              { return NameStepFailed }
+func (*Timeout) Name() Name                 { return NameTimeout }
+func (*StepSkipped) Name() Name             { return NameStepSkipped }
+func (*CompensationStarted) Name() Name     { return NameCompensationStarted }
+func (*Compensated) Name() Name             { return NameCompensated }
+func (*CompensationFailed) Name() Name      { return NameCompensationFailed }
+func (*CancelRequested) Name() Name         { return NameCancelRequested }
+func (*SignalReceived) Name() Name          { return NameSignalReceived }
+func (*RequestHeld) Name() Name             { return NameRequestHeld }
+func (*RequestRefused) Name() Name          { return NameRequestRefused }
+func (*DeadlinePassed) Name() Name          { return NameDeadlinePassed }
+func (*SoftLimitPassed) Name() Name         { return NameSoftLimitPassed }
+func (*TaskProcessed) Name() Name           { return NameTaskProcessed }
+func (*TaskUndone) Name() Name              { return NameTaskUndone }
+func (*TaskParked) Name() Name              { return NameTaskParked }
+func (*TaskReminded) Name() Name            { return NameTaskReminded }
+func (*TaskReopened) Name() Name            { return NameTaskReopened }
+func (*TaskRerun) Name() Name               { return NameTaskRerun }
+func (*RunBegun) Name() Name                { return NameRunBegun }
+func (*TaskPaused) Name() Name              { return NameTaskPaused }
+func (*TaskResumed) Name() Name             { return NameTaskResumed }
+func (*TaskTerminated) Name() Name          { return NameTaskTerminated }
+func (*TasksSwept) Name() Name              { return NameTasksSwept }
+func (*PermitAsked) Name() Name             { return NamePermitAsked }
+func (*PermitGranted) Name() Name           { return NamePermitGranted }
+func (*PermitReleased) Name() Name          { return NamePermitReleased }
+func (*PermitReturned) Name() Name          { return NamePermitReturned }
+func (*PermitBlocked) Name() Name           { return NamePermitBlocked }
+func (*PermitsDecided) Name() Name          { return NamePermitsDecided }
+func (*LimitAdopted) Name() Name            { return NameLimitAdopted }
+func (*LimitPaused) Name() Name             { return NameLimitPaused }
+func (*LimitResumed) Name() Name            { return NameLimitResumed }
+func (*InputRejected) Name() Name           { return NameInputRejected }
+func (*InputForwarded) Name() Name          { return NameInputForwarded }
+func (*InputsPassed) Name() Name            { return NameInputsPassed }
+func (*InputLossAccepted) Name() Name       { return NameInputLossAccepted }
+func (*EffectFailed) Name() Name            { return NameEffectFailed }
+func (*EffectsDelayed) Name() Name          { return NameEffectsDelayed }
+func (*EffectsCaughtUp) Name() Name         { return NameEffectsCaughtUp }
+func (*ScheduleAdopted) Name() Name         { return NameScheduleAdopted }
+func (*ScheduleFired) Name() Name           { return NameScheduleFired }
+func (*SchedulePassed) Name() Name          { return NameSchedulePassed }
+func (*ScheduleTaskEnded) Name() Name       { return NameScheduleTaskEnded }
+func (*ScheduleCancelRequested) Name() Name { return NameScheduleCancelRequested }
+func (*SchedulePaused) Name() Name          { return NameSchedulePaused }
+func (*ScheduleResumed) Name() Name         { return NameScheduleResumed }
+func (*TimeCorrected) Name() Name           { return NameTimeCorrected }
+func (*StateHash) Name() Name               { return NameStateHash }
 
 // NewBody returns an empty body of that name, to decode into.
 func NewBody(n Name) (Body, error) {
@@ -243,6 +245,8 @@ func NewBody(n Name) (Body, error) {
 		return new(SchedulePassed), nil
 	case NameScheduleTaskEnded:
 		return new(ScheduleTaskEnded), nil
+	case NameScheduleCancelRequested:
+		return new(ScheduleCancelRequested), nil
 	case NameSchedulePaused:
 		return new(SchedulePaused), nil
 	case NameScheduleResumed:
@@ -368,6 +372,8 @@ func nameOf(b []byte) Name {
 		return NameSchedulePassed
 	case NameScheduleTaskEnded:
 		return NameScheduleTaskEnded
+	case NameScheduleCancelRequested:
+		return NameScheduleCancelRequested
 	case NameSchedulePaused:
 		return NameSchedulePaused
 	case NameScheduleResumed:
@@ -491,6 +497,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *SchedulePassed:
 		b.write(w)
 	case *ScheduleTaskEnded:
+		b.write(w)
+	case *ScheduleCancelRequested:
 		b.write(w)
 	case *SchedulePaused:
 		b.write(w)
@@ -617,6 +625,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *ScheduleTaskEnded:
 		b.read(r)
+	case *ScheduleCancelRequested:
+		b.read(r)
 	case *SchedulePaused:
 		b.read(r)
 	case *ScheduleResumed:
@@ -741,6 +751,8 @@ func bodySize(body Body) int {
 	case *SchedulePassed:
 		return b.size()
 	case *ScheduleTaskEnded:
+		return b.size()
+	case *ScheduleCancelRequested:
 		return b.size()
 	case *SchedulePaused:
 		return b.size()

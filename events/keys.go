@@ -33,6 +33,8 @@ type Keys struct {
 	Due   Instant    `json:"due,omitzero"`
 	Wake  Instant    `json:"wake,omitzero"`
 	Ready []ReadyKey `json:"ready,omitempty"`
+	// FairBy is the key of the task if it is in a queue: see Ready.FairBy.
+	FairBy string `json:"fair_by,omitempty"`
 	// Unplanned marks a live task whose row was written without an Agenda, by a fold without an owner: a fact that follows from
 	// its state may be missing, so a new owner plans it.
 	Unplanned bool `json:"unplanned,omitzero"`
@@ -52,7 +54,7 @@ const (
 	keysUnplanned = 16
 	keysWake      = 32
 	keysWaits     = 64
-	keysAll       = 127
+	keysFairBy    = 128
 )
 
 // keyWords are the texts that are encoded in one byte. The byte 0 says that another text follows. The code of a text never
@@ -103,6 +105,9 @@ func AppendKeys(dst []byte, k *Keys) []byte {
 	for _, w := range k.Waits {
 		dst = binary.AppendUvarint(appendWord(dst, string(w.Kind)), uint64(w.N))
 	}
+	if k.FairBy != "" {
+		dst = appendText(dst, k.FairBy)
+	}
 	return dst
 }
 
@@ -127,6 +132,9 @@ func (k *Keys) holds() (bits byte) {
 	}
 	if len(k.Waits) > 0 {
 		bits |= keysWaits
+	}
+	if k.FairBy != "" {
+		bits |= keysFairBy
 	}
 	return bits
 }
@@ -191,9 +199,6 @@ type keyReader struct {
 func (r *keyReader) keys(k *Keys) {
 	k.State, k.Workflow, k.SubmittedAt = TaskState(r.word()), r.text(), Instant(r.signed())
 	holds := r.byte()
-	if holds&^keysAll != 0 {
-		r.fail()
-	}
 	if holds&keysEnded != 0 {
 		k.EndedAt = k.SubmittedAt + Instant(r.signed())
 	}
@@ -224,6 +229,11 @@ func (r *keyReader) keys(k *Keys) {
 		k.Waits = make([]WaitCount, r.count(2)) // a word and a number
 		for i := range k.Waits {
 			k.Waits[i] = WaitCount{Kind: Waiting(r.word()), N: int(r.unsigned())}
+		}
+	}
+	if holds&keysFairBy != 0 {
+		if k.FairBy = r.text(); k.FairBy == "" { // equal keys have the same bytes
+			r.fail()
 		}
 	}
 	k.Unplanned = holds&keysUnplanned != 0

@@ -8,7 +8,7 @@ func (w *scribe) permits() {
 	const limit, first, second, third = "concurrency/drone-delivery/c-1", "keyed-1", "keyed-2", "keyed-3"
 	for i, id := range []string{first, second, third} {
 		w.write(id, &events.Submitted{
-			Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "c" + id, Priority: []int{0, 3, 0}[i],
+			Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "c" + id, Priority: []int{0, 3, 0}[i], FairBy: []string{"", "acme", "north \u2713"}[i],
 			Concurrency: &events.Concurrency{Limit: limit, Max: 1, Parked: events.PermitRelease},
 		})
 	}

@@ -14,6 +14,8 @@ type Ready struct {
 	// Function is the operation of the agent, if it has a name: see Call.
 	Function string
 	Priority int
+	// FairBy is the key of the task: of equal priority, keys take turns. It does not count among attempts with the same key.
+	FairBy string
 	// Since is when the task was accepted: of equal priority, the older task goes first.
 	Since Instant
 	// NotBefore is when it may start; zero means at once.
@@ -32,6 +34,15 @@ func (r Ready) Before(o Ready) bool {
 		cmp.Compare(r.Task, o.Task),
 		cmp.Compare(r.Path, o.Path),
 	) < 0
+}
+
+// Line is a part of a queue: the attempts to do or to undo whose tasks have one key. They start in the order of Ready.Before, and of
+// equal priority the keys take turns.
+type Line struct {
+	// Queue is ReadyKey.Queue.
+	Queue     string
+	Operation Operation
+	FairBy    string
 }
 
 // Plan holds the decisions that follow from a task's state alone, without inputs and timers.
@@ -87,6 +98,8 @@ type Policy struct {
 type Acceptance struct {
 	Labels   map[string]string
 	Priority int
+	// FairBy is the key by which the queues take turns; empty without one.
+	FairBy string
 	// Concurrency is nil if the task needs no permit to run.
 	Concurrency *Concurrency
 	// RemindAfter is the soft limit of the task; zero if it has none.

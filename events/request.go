@@ -34,6 +34,8 @@ type Request struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// By is the sender of the request, as far as the API knows.
 	By string `json:"by,omitempty"`
+	// ScheduleBegan is set if a schedule asks: it means the task that it started, and not one of a deleted schedule of its name.
+	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
 // The reasons for refusing a cancel that would change nothing.

@@ -25,6 +25,8 @@ type TaskRerun struct {
 // RunBegun begins the next run of a task.
 type RunBegun struct {
 	Run int `json:"run"`
+	// RemindAfter is the soft limit of the task, which counts from this fact on; zero if its definition gives none.
+	RemindAfter Duration `json:"remind_after,omitzero"`
 }
 
 // Rerun is what a task that is being undone for a rerun does afterwards.
@@ -63,7 +65,7 @@ func rerunning(t *Task, f *Fact) error {
 }
 
 // rerunTask turns the task to undoing, whether it has ended or is parked. One that ended while the clock was wrong keeps its times, so what
-// was left of its quiet time then counts from now on.
+// was left of its quiet time then counts from now on, and its latest fact is this one.
 func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 	s, _ := t.RunningStep()
 	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil {
@@ -84,11 +86,14 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 			u.limit(0, f.Time)
 		}
 	}
+	if t.State.Ended() {
+		t.UpdatedAt = f.Time
+	}
 	t.QuietAt, t.StepsQuietAt = lasting(t.QuietAt, t.EndedAt, f.Time), lasting(t.StepsQuietAt, t.EndedAt, f.Time)
 	t.State, t.Reason, t.EndedAt, t.Rerun = TaskStateUndoing, reasonOr(b.Reason, "rerun"), 0, &Rerun{b.Steps, b.Input}
 	t.replace(&t.Output, nil)
 	t.ParkedFrom, t.ParkedAt, t.ParkedReason, t.ParkDue, t.ParkReason = "", 0, "", "", ""
-	t.Reminders, t.RemindAt, t.HaltedAt = 0, 0, 0
+	t.Reminders, t.RemindAt, t.HaltedAt, t.softLimit = 0, 0, 0, softLimit{}
 	return nil
 }
 
@@ -114,9 +119,10 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 		t.replace(&t.Input, t.Rerun.Input)
 	}
 	if t.Deadline != 0 {
-		t.Deadline = min(f.Time+max(0, t.Deadline-max(t.SubmittedAt, t.ReopenedAt)), lastInstant)
+		t.Deadline = min(f.Time.Add(t.DeadlineWithin.Std()), lastInstant)
 		t.ReopenedAt, t.DeadlinePassed = f.Time, false
 	}
+	t.beginSoft(b.RemindAfter, f.Time)
 	t.State, t.Run, t.Rerun, t.Reason = TaskStateProcessing, b.Run, nil, ""
 	return nil
 }

@@ -17,12 +17,20 @@ const (
 	OverlapSkip Overlap = "skip"
 	// OverlapQueueOne starts its task when the other has ended. Only one due time waits; more are passed over.
 	OverlapQueueOne Overlap = "queue_one"
+	// OverlapCancel asks the other to cancel, and starts its task when that one has ended. The latest due time waits; those before it are passed
+	// over.
+	OverlapCancel Overlap = "cancel"
 	// OverlapAllow starts its task at once.
 	OverlapAllow Overlap = "allow"
 )
 
 // Overlaps returns the values of Overlap.
-func Overlaps() []Overlap { return []Overlap{OverlapSkip, OverlapQueueOne, OverlapAllow} }
+func Overlaps() []Overlap {
+	return []Overlap{OverlapSkip, OverlapQueueOne, OverlapCancel, OverlapAllow}
+}
+
+// Waits says whether a due time waits until the task has ended.
+func (o Overlap) Waits() bool { return o == OverlapQueueOne || o == OverlapCancel }
 
 // ScheduleDefinition is the object of a schedule as it was applied, with every default filled in. Exactly one of Cron and Every is set.
 type ScheduleDefinition struct {
@@ -83,14 +91,17 @@ type Schedule struct {
 	// Offset is that of the record of the definitions that Body is from.
 	Offset int64           `json:"offset"`
 	Body   json.RawMessage `json:"body"`
+	// Began is the offset of the first such record: it distinguishes the schedule from a deleted one of the same name.
+	Began int64 `json:"began"`
 	// Next is the next due time, zero if none exists; it was found at NextAt.
 	Next   Instant `json:"next,omitzero"`
 	NextAt Instant `json:"next_at,omitzero"`
 	// Previous is the latest due time that led to a task.
 	Previous Instant `json:"previous,omitzero"`
 	Paused   *Paused `json:"paused,omitempty"`
-	// Queued is a due time whose task starts when the running one has ended.
+	// Queued is a due time whose task starts when the running ones have ended. Cancels says that these are asked to cancel.
 	Queued  Instant        `json:"queued,omitzero"`
+	Cancels bool           `json:"cancels,omitzero"`
 	Running []ScheduleFire `json:"running,omitempty"`
 	// Fires are the latest due times that led to a task, the earliest first.
 	Fires []ScheduleFire `json:"fires,omitempty"`
@@ -109,6 +120,8 @@ type ScheduleFire struct {
 	At   Instant `json:"at"`
 	// Request is the request that triggered it.
 	Request string `json:"request,omitempty"`
+	// CancelledFor is the due time for which the task was asked to cancel, of a task that has not ended.
+	CancelledFor Instant `json:"cancelled_for,omitzero"`
 	// State is how the task ended, or EndRejected; empty while it has not.
 	State  string `json:"state,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -139,9 +152,25 @@ func (s *Schedule) Forgets(due Instant) bool {
 	return len(s.Fires) == MaxScheduleFires && !slices.ContainsFunc(s.Fires, func(f ScheduleFire) bool { return f.Due <= due })
 }
 
+// Awaits says whether the schedule waits for that end of a task.
+func (s *Schedule) Awaits(e *TaskEnd) bool { return s.Began == e.Began && s.Runs(e.Task) }
+
 // Runs says whether a task of the schedule has not ended.
 func (s *Schedule) Runs(task string) bool {
 	return slices.ContainsFunc(s.Running, func(f ScheduleFire) bool { return f.Task == task })
+}
+
+// ToCancel returns a task that has not ended and is not yet asked to cancel, although the queued due time wants it to be; "" if none is.
+func (s *Schedule) ToCancel() string {
+	if s.Queued == 0 || !s.Cancels {
+		return ""
+	}
+	for _, f := range s.Running {
+		if f.CancelledFor == 0 {
+			return f.Task
+		}
+	}
+	return ""
 }
 
 // IsOver says whether the schedule remembers that a task has ended, or was never accepted.
@@ -157,6 +186,8 @@ const EndRejected = "rejected"
 type TaskEnd struct {
 	Schedule string `json:"schedule"`
 	Task     string `json:"task"`
+	// Began is where the schedule began that started the task.
+	Began int64 `json:"began,omitzero"`
 	// State is the state of a task that has ended, or EndRejected.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
@@ -230,6 +261,18 @@ type SchedulePassed struct {
 	Reason string `json:"reason,omitempty"`
 	// Request is the request that triggered a due time which is queued.
 	Request string `json:"request,omitempty"`
+	// Cancels, of a due time that is queued, says that the tasks which have not ended are asked to cancel.
+	Cancels bool `json:"cancels,omitzero"`
+}
+
+// ScheduleCancelRequested says that a task of a schedule is asked to cancel, because the due time Due waits until it has ended. Its effect is the
+// request.
+type ScheduleCancelRequested struct {
+	Schedule string  `json:"schedule"`
+	Task     string  `json:"task"`
+	Due      Instant `json:"due"`
+	// Began is where the schedule began.
+	Began int64 `json:"began"`
 }
 
 // ScheduleTaskEnded says how a task of a schedule ended.
@@ -310,7 +353,7 @@ func adoptSchedule(s *State, f *Fact, b *ScheduleAdopted) error {
 		s.touchPart(KindSchedule, b.Schedule)
 		return nil
 	}
-	next := &Schedule{Name: b.Schedule}
+	next := &Schedule{Name: b.Schedule, Began: b.Offset}
 	if known != nil {
 		next = known.clone()
 	}
@@ -327,6 +370,8 @@ func (s *Schedule) fold(f *Fact) error {
 		s.passed(f, b)
 	case *ScheduleTaskEnded:
 		return s.taskEnded(b)
+	case *ScheduleCancelRequested:
+		return s.cancelRequested(b)
 	case *SchedulePaused:
 		if s.Paused != nil {
 			return fmt.Errorf("%w: it is paused twice", ErrImpossible)
@@ -350,9 +395,7 @@ func (s *Schedule) fired(f *Fact, b *ScheduleFired) error {
 	if s.Fires = append(s.Fires, fire); len(s.Fires) > MaxScheduleFires {
 		s.Fires = s.Fires[len(s.Fires)-MaxScheduleFires:]
 	}
-	if s.Queued == b.Due {
-		s.Queued = 0
-	}
+	s.dequeue(b.Due)
 	s.Previous = max(s.Previous, b.Due)
 	s.Next, s.NextAt, s.InRow = b.Next, f.Time, 0
 	s.Fired++
@@ -361,19 +404,33 @@ func (s *Schedule) fired(f *Fact, b *ScheduleFired) error {
 
 func (s *Schedule) passed(f *Fact, b *SchedulePassed) {
 	s.Next, s.NextAt, s.InRow = b.Next, f.Time, b.InRow
-	if s.Queued == b.Due {
-		s.Queued = 0
-	}
+	s.dequeue(b.Due)
 	switch b.Why {
 	case PassedOverlap:
 		s.Skipped += int64(b.Count)
 	case PassedQueued:
-		s.Queued = b.Due
+		s.Queued, s.Cancels = b.Due, b.Cancels
 	case PassedMissed:
 		s.Missed += int64(b.Count)
 	case PassedFailed:
 		s.Failed += int64(b.Count)
 	}
+}
+
+// dequeue notes that a due time does not wait any longer, if it did.
+func (s *Schedule) dequeue(due Instant) {
+	if s.Queued == due {
+		s.Queued, s.Cancels = 0, false
+	}
+}
+
+func (s *Schedule) cancelRequested(b *ScheduleCancelRequested) error {
+	i := slices.IndexFunc(s.Running, func(f ScheduleFire) bool { return f.Task == b.Task && f.CancelledFor == 0 })
+	if i < 0 || s.Queued != b.Due || !s.Cancels {
+		return fmt.Errorf("%w: task %q is asked to cancel for %s, and is not running, was asked before, or nothing waits for it", ErrImpossible, b.Task, b.Due)
+	}
+	s.Running[i].CancelledFor = b.Due
+	return nil
 }
 
 func (s *Schedule) taskEnded(b *ScheduleTaskEnded) error {
@@ -396,6 +453,15 @@ func SubmissionRecord(task string, submission []byte, s Subject) Record {
 	w.Literal(s.ID)
 	w.attributes(s, []byte(TypeSubmission), task)
 	return w.record(task, value)
+}
+
+// ScheduleCancel is the request that a ScheduleCancelRequested leads to. Its ID is the task of the due time that waits, so the request is the same
+// whoever sends it, and however often.
+func ScheduleCancel(b *ScheduleCancelRequested) Request {
+	return Request{
+		Kind: RequestCancel, ID: ScheduleTask(b.Schedule, b.Due), Task: b.Task, By: ScheduleKey(b.Schedule), ScheduleBegan: b.Began,
+		Reason: fmt.Sprintf("the due time %s of the schedule waits for its end", b.Due),
+	}
 }
 
 // EncodeTaskEnd returns the record that tells what started a task how it ended, for the home partition of its key in <ns>.reports.

@@ -1,6 +1,10 @@
 package events_test
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // reruns: a task that ended runs once more from its second step, with another input, and then from its beginning.
 func (w *scribe) reruns() {
@@ -37,7 +41,7 @@ func (w *scribe) reruns() {
 		undo(step, attempt, run)
 		w.write(id, &events.Compensated{Step: step, Attempt: attempt})
 	}
-	w.write(id, &events.RunBegun{Run: 3})
+	w.write(id, &events.RunBegun{Run: 3, RemindAfter: events.Duration(90 * time.Minute)})
 	w.write(id, &events.StepSkipped{Step: "gift", Why: events.SkipCondition})
 	again("package", 2, 3)
 }

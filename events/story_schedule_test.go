@@ -39,8 +39,12 @@ func (w *scribe) schedules() {
 		ScheduleEnded: &events.ScheduleTaskEnded{Schedule: name, Task: manual.Task, State: events.EndRejected, Reason: "refused"},
 	})
 	w.write(events.ScheduleTask(name, first), &events.Submitted{
-		Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "77aa", Schedule: name,
+		Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "77aa", Schedule: name, ScheduleBegan: 11,
 	}, fromInput(events.Submissions, 60))
+	fifth, sixth := due(7), due(8)
+	w.write("", fire(fifth, sixth), timer)
+	w.write("", &events.SchedulePassed{Schedule: name, Due: sixth, Count: 1, Why: events.PassedQueued, Next: due(9), Cancels: true}, timer)
+	w.write("", &events.ScheduleCancelRequested{Schedule: name, Task: events.ScheduleTask(name, fifth), Due: sixth, Began: 11}, timer)
 	w.write("", &events.ScheduleAdopted{Schedule: "gone", Offset: 12, Body: raw(`{"schedule":"gone","workflow":"report","every":"1h0m0s"}`), Next: due(1)}, cause(events.CauseDefinition(12)))
 	w.write("", &events.ScheduleAdopted{Schedule: "gone", Offset: 13}, cause(events.CauseDefinition(13)))
 }

@@ -31,6 +31,9 @@ type Submission struct {
 	// Schedule is set by the engine, for the tasks that a schedule starts. It is part of the content, so a task that somebody else submits
 	// with the ID of a due time is a conflict, of which the schedule learns.
 	Schedule string `json:"schedule,omitempty"`
+	// ScheduleBegan is the offset of the record of the definitions with which that schedule began. A task that a deleted schedule of the same name
+	// started is therefore a conflict too: its end does not concern this schedule.
+	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -102,7 +105,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "") + count(s.Schedule != "")
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "") + count(s.Schedule != "") + count(s.ScheduleBegan != 0)
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -125,6 +128,9 @@ func (s *Submission) check() error {
 	}
 	if s.Schedule != "" && CheckTaskID(s.Schedule) != nil {
 		return memberError("/schedule", "is not the name of a schedule")
+	}
+	if s.ScheduleBegan < 0 {
+		return memberError("/schedule_began", "is not the offset of a schedule")
 	}
 	if err := s.checkTimes(); err != nil {
 		return err
@@ -259,6 +265,10 @@ func (s *Submission) readMember(m member) error {
 	case "schedule":
 		if err := json.Unmarshal(m.value, &s.Schedule); err != nil || CheckTaskID(s.Schedule) != nil {
 			return memberError(at, "is not the name of a schedule")
+		}
+	case "schedule_began":
+		if err := json.Unmarshal(m.value, &s.ScheduleBegan); err != nil || s.ScheduleBegan < 1 {
+			return memberError(at, "is not the offset of a schedule")
 		}
 	case "not_before":
 		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {

@@ -49,22 +49,27 @@ const (
 type Task struct {
 	ID string `json:"id"`
 	// Incarnation is the position of the task's Submitted. It distinguishes the task from a forgotten one with the same ID.
-	Incarnation string            `json:"incarnation"`
-	Run         int               `json:"run"`
-	Workflow    string            `json:"workflow"`
-	Version     int               `json:"version"`
-	Definition  string            `json:"definition"`
-	State       TaskState         `json:"state"`
-	Priority    int               `json:"priority,omitzero"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Input       json.RawMessage   `json:"input,omitempty"`
-	Output      json.RawMessage   `json:"output,omitempty"`
-	Content     string            `json:"content"`
+	Incarnation string    `json:"incarnation"`
+	Run         int       `json:"run"`
+	Workflow    string    `json:"workflow"`
+	Version     int       `json:"version"`
+	Definition  string    `json:"definition"`
+	State       TaskState `json:"state"`
+	Priority    int       `json:"priority,omitzero"`
+	// FairBy is the key of the task in the queues of agents: of equal priority, keys take turns. Tasks without one share a turn.
+	FairBy  string            `json:"fair_by,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Input   json.RawMessage   `json:"input,omitempty"`
+	Output  json.RawMessage   `json:"output,omitempty"`
+	Content string            `json:"content"`
 
 	SubmittedAt Instant `json:"submitted_at"`
 	UpdatedAt   Instant `json:"updated_at"`
 	EndedAt     Instant `json:"ended_at,omitzero"`
 	Deadline    Instant `json:"deadline,omitzero"`
+	// DeadlineWithin is how long the task had until its deadline when it was accepted, or when it could begin, at most MaxDelay. Each run
+	// has as long.
+	DeadlineWithin Duration `json:"deadline_within,omitzero"`
 	// NotBefore is set while nothing of the task may start, because that instant has not come. Delay is the duration that the submission
 	// gives for it; zero if it gives an instant.
 	NotBefore Instant  `json:"not_before,omitzero"`
@@ -120,8 +125,9 @@ type Task struct {
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
-	// Schedule is the schedule that the task belongs to, and that learns its end.
-	Schedule string `json:"schedule,omitempty"`
+	// Schedule is the schedule that the task belongs to, and that learns its end. It began with the record at ScheduleBegan of the definitions.
+	Schedule      string `json:"schedule,omitempty"`
+	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// ReplyTo and ReplyKey are those of the submission. ReplyBegan is the position of the fact by which the first step began, if ReplyTo is set.

@@ -93,7 +93,7 @@ func stepQueued(t *Task, f *Fact, b *StepQueued) error {
 	if s.Attempted() || s.StartBy != 0 {
 		return fmt.Errorf("%w: step %q is queued after attempt %d, or twice", ErrImpossible, b.Step, s.Attempt)
 	}
-	s.State, s.RetryAt = StepStateWaiting, 0
+	s.State = StepStateWaiting // the time of a verdict about an attempt that was never made stays
 	s.limit(b.StartBy, f.Time)
 	return nil
 }

@@ -114,7 +114,7 @@ func BenchmarkReadyInABacklog(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		rows, err := s.Partition(0).Ready("x", events.Do, 64)
+		rows, err := s.Partition(0).Ready(events.Line{Queue: "x", Operation: events.Do}, 64)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func BenchmarkSweep(b *testing.B) {
 		if _, _, err := s.Partition(0).NextDue(); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Partition(0).Ready("package", events.Do, 64); err != nil {
+		if _, err := s.Partition(0).Ready(events.Line{Queue: "package", Operation: events.Do}, 64); err != nil {
 			b.Fatal(err)
 		}
 	}

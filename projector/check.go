@@ -248,7 +248,11 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 		if !ok {
 			return 0, "", false
 		}
-		row, ok := readReady(rest, queue, events.Operation(op))
+		fairBy, rest, ok := cutText(rest)
+		if !ok {
+			return 0, "", false
+		}
+		row, ok := readReady(rest, events.Line{Queue: queue, Operation: events.Operation(op), FairBy: fairBy})
 		return partition, row.Task, ok
 	}
 	return 0, "", false

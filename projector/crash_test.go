@@ -122,7 +122,7 @@ func picture(t *testing.T, s *projector.Store) (next int64, lines string) {
 		v := s.Partition(partition)
 		due, err := v.Running(projector.DueRow{}, 100)
 		require.NoError(t, err)
-		ready, err := v.Ready("drone", events.Do, 100)
+		ready, err := v.Ready(events.Line{Queue: "drone", Operation: events.Do}, 100)
 		require.NoError(t, err)
 		for i := range 7 {
 			id := fmt.Sprintf("t%d", i)

@@ -30,7 +30,7 @@
 //	                                                 and a NUL in the ID of the entity, empty for the input and the output
 //	p <u32> h <id>                                   history: the offsets of the task's facts, see eachOffset
 //	p <u32> r <text input> <i64 offset>              rejected input of the last hour: offset of the fact, instant
-//	p <u32> q <text agent> <~i64 priority> <i64 since> <text id> <text path> <text operation>   the queue
+//	p <u32> q <text queue> <text operation> <text fair_by> <~i64 priority> <i64 since> <text id> <text path>   the queue
 //	p <u32> d <i64 due> <id>                         tasks that the owner must look at, by due time
 //	p <u32> u <id>                                   tasks that no owner has planned
 //	p <u32> e <i64 ended> <id>                       tasks that ended

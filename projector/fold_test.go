@@ -230,7 +230,7 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Queues())
 	require.Equal(t, []projector.QueueLength{{Call: events.Call{Agent: "package", Operation: events.Do}, Steps: 24}}, s.Partition(partition).QueueLengths())
 	require.Equal(t, map[events.Waiting]int64{events.WaitingSleep: 48}, s.Partition(partition).Waits())
-	rows, err := s.Partition(partition).Ready("package", events.Do, 100)
+	rows, err := s.Partition(partition).Ready(events.Line{Queue: "package", Operation: events.Do}, 100)
 	require.NoError(t, err)
 	require.Len(t, rows, 24)
 	_, anchor, _, err := s.Partition(partition).Snapshot()

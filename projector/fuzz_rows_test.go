@@ -67,9 +67,9 @@ func readAll(s *Store) {
 		}
 		p.Task("t")
 		for agent := range p.Queues() {
-			p.Ready(agent, events.Do, 10)
+			p.Ready(events.Line{Queue: agent, Operation: events.Do}, 10)
 		}
-		p.Ready("alpha", events.Do, 10)
+		p.Ready(events.Line{Queue: "alpha", Operation: events.Do}, 10)
 		p.Due(1<<60, 10)
 		p.Running(DueRow{}, 10)
 		p.NextDue()

@@ -86,7 +86,7 @@ func (s *keySet) add(kind move, partition int32, id string, k *events.Keys) {
 	case moveReady:
 		for i := range k.Ready {
 			if !slices.Contains(k.Ready[:i], k.Ready[i]) { // SingleDelete removes only one of two writes
-				s.ready(partition, id, &k.Ready[i])
+				s.ready(partition, id, &k.Ready[i], k.FairBy)
 			}
 		}
 	default:
@@ -137,15 +137,15 @@ func (s *keySet) timed(partition int32, row byte, at events.Instant, id string) 
 	s.finish(rowPrefix)
 }
 
-func (s *keySet) ready(partition int32, id string, r *events.ReadyKey) {
+func (s *keySet) ready(partition int32, id string, r *events.ReadyKey, fairBy string) {
 	start := len(s.buf)
-	s.buf = readyPrefix(s.buf, partition, r.Queue(), r.Operation)
+	s.buf = readyPrefix(s.buf, partition, events.Line{Queue: r.Queue(), Operation: r.Operation, FairBy: fairBy})
 	prefix := len(s.buf) - start
 	s.buf = appendReady(s.buf, id, r)
 	s.finish(prefix)
 }
 
-// appendReady appends what follows the queue and the operation in a key.
+// appendReady appends what follows the line in a key.
 func appendReady(dst []byte, id string, r *events.ReadyKey) []byte {
 	dst = appendInverted(dst, int64(r.Priority))
 	dst = appendInt(dst, int64(r.Since))
@@ -154,12 +154,12 @@ func appendReady(dst []byte, id string, r *events.ReadyKey) []byte {
 }
 
 // readReady reads what appendReady wrote.
-func readReady(rest []byte, queue string, operation events.Operation) (row ReadyRow, ok bool) {
+func readReady(rest []byte, line events.Line) (row ReadyRow, ok bool) {
 	if len(rest) < 2*intSize {
 		return row, false
 	}
-	row.Key.Agent, row.Key.Function = events.SplitQueue(queue)
-	row.Key.Operation = operation
+	row.Key.Agent, row.Key.Function = events.SplitQueue(line.Queue)
+	row.Key.Operation = line.Operation
 	row.Key.Priority = int(readInverted(rest))
 	row.Key.Since = events.Instant(readInt(rest[intSize:]))
 	rest = rest[2*intSize:]

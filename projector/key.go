@@ -165,8 +165,13 @@ func historyKey(dst []byte, partition int32, id string) []byte {
 	return append(appendRow(dst, partition, rowHistory), id...)
 }
 
-func readyPrefix(dst []byte, partition int32, queue string, op events.Operation) []byte {
-	return appendText(appendText(appendRow(dst, partition, rowReady), queue), string(op))
+func readyPrefix(dst []byte, partition int32, line events.Line) []byte {
+	return appendText(queuePrefix(dst, partition, line), line.FairBy)
+}
+
+// queuePrefix begins the rows of all keys of a queue.
+func queuePrefix(dst []byte, partition int32, line events.Line) []byte {
+	return appendText(appendText(appendRow(dst, partition, rowReady), line.Queue), string(line.Operation))
 }
 
 func resetKey(partition int32) []byte {

@@ -53,10 +53,11 @@ func TestReadyRowsSurviveTheirKeys(t *testing.T) {
 		}
 		id := rapid.String().Draw(t, "id")
 		encoded := appendReady(nil, id, &key)
-		row, ok := readReady(encoded, key.Queue(), key.Operation)
+		line := events.Line{Queue: key.Queue(), Operation: key.Operation}
+		row, ok := readReady(encoded, line)
 		require.True(t, ok)
 		require.Equal(t, ReadyRow{Key: key, Task: id}, row)
-		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], key.Queue(), key.Operation)
+		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], line)
 		require.False(t, ok)
 	})
 }

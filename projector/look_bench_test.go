@@ -93,7 +93,7 @@ func look(tb testing.TB, s *Store, partition int32, now events.Instant) {
 	ids, err := p.Unplanned(100)
 	require.NoError(tb, err)
 	require.Empty(tb, ids)
-	ready, err := p.Ready("agent0", events.Do, 100)
+	ready, err := p.Ready(events.Line{Queue: "agent0", Operation: events.Do}, 100)
 	require.NoError(tb, err)
 	require.Empty(tb, ready)
 }
@@ -190,7 +190,7 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 		f.pending(pending / 5)
 		f.finished(finished / 5)
 		look := func(agent string) {
-			rows, err := s.Partition(0).Ready(agent, events.Do, 100)
+			rows, err := s.Partition(0).Ready(events.Line{Queue: agent, Operation: events.Do}, 100)
 			require.NoError(t, err)
 			require.Len(t, rows, 100)
 		}

@@ -34,6 +34,9 @@ func (f *lowerBounds) from(prefix []byte) (bound []byte, version uint64) {
 	return prefix, f.version
 }
 
+// maxLowerBounds bounds the prefixes that are remembered, since each key of a queue has one. Forgotten ones cost a longer scan.
+const maxLowerBounds = 20_000
+
 // raise records that a scan begun at that version found no row of prefix below key.
 func (f *lowerBounds) raise(prefix, key []byte, version uint64) {
 	f.mu.Lock()
@@ -44,7 +47,7 @@ func (f *lowerBounds) raise(prefix, key []byte, version uint64) {
 	if at := f.rows[string(prefix)]; bytes.Equal(at, key) {
 		return
 	}
-	if f.rows == nil {
+	if f.rows == nil || len(f.rows) >= maxLowerBounds {
 		f.rows = map[string][]byte{}
 	}
 	f.rows[string(prefix)] = bytes.Clone(key)

@@ -52,6 +52,7 @@ var (
 	workflows = []string{"ship", "ship2", "s"}
 	agents    = []string{"drone", "dron", "package"}
 	functions = []string{"", "ne"}
+	fairKeys  = []string{"", "a", "a\x00", "ab", "b"}
 	labels    = []map[string]string{nil, {"k": "v"}, {"k": "v2", "kk": "v"}, {"k": "v", "empty": ""}, {"k": "v:\x00w", "ü": "\x00"}}
 )
 
@@ -109,6 +110,9 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 				Since: task.SubmittedAt, Priority: rapid.SampledFrom([]int{-1000, -1, 0, 1, 1000}).Draw(t, "priority"),
 			})
 		}
+	}
+	if len(k.Ready) > 0 {
+		k.FairBy = rapid.SampledFrom(fairKeys).Draw(t, "fair by")
 	}
 	var was *events.Keys
 	another := false
@@ -276,14 +280,25 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 	waiting := map[string]int64{}
 	for _, queue := range []string{"drone", "dron", "package", "drone/ne", "dron/ne", "package/ne"} {
 		for _, op := range []events.Operation{events.Do, events.Undo} {
-			want := p.ready(queue, op)
-			if len(want) > 0 {
-				waiting[queue] += int64(len(want))
+			var keys []string
+			for _, key := range fairKeys {
+				line := events.Line{Queue: queue, Operation: op, FairBy: key}
+				want := p.ready(line)
+				if len(want) > 0 {
+					waiting[queue] += int64(len(want))
+					keys = append(keys, key)
+				}
+				for _, n := range []int{limit, projector.MaxRows} {
+					got, err := v.Ready(line, n)
+					require.NoError(t, err)
+					require.Equal(t, want[:min(n, len(want))], append([]projector.ReadyRow{}, got...))
+				}
 			}
-			for _, n := range []int{limit, projector.MaxRows} {
-				got, err := v.Ready(queue, op, n)
+			for i, after := range append([]string{""}, keys...) {
+				behind := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k <= after })
+				got, err := v.FairKeys(events.Line{Queue: queue, Operation: op, FairBy: after}, limit)
 				require.NoError(t, err)
-				require.Equal(t, want[:min(n, len(want))], append([]projector.ReadyRow{}, got...))
+				require.Equal(t, append([]string{}, behind[:min(limit, len(behind))]...), append([]string{}, got...), "%d", i)
 			}
 		}
 	}
@@ -359,11 +374,11 @@ func (p *modelPartition) sorted(which func(*modelTask) bool) []string {
 	return list
 }
 
-func (p *modelPartition) ready(queue string, op events.Operation) []projector.ReadyRow {
+func (p *modelPartition) ready(line events.Line) []projector.ReadyRow {
 	list := []projector.ReadyRow{}
 	for id, x := range p.tasks {
 		for _, k := range x.row.Keys.Ready {
-			if k.Queue() == queue && k.Operation == op {
+			if k.Queue() == line.Queue && k.Operation == line.Operation && x.row.Keys.FairBy == line.FairBy {
 				list = append(list, projector.ReadyRow{Key: k, Task: id})
 			}
 		}

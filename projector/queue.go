@@ -19,20 +19,40 @@ type ReadyRow struct {
 	Task string
 }
 
-// Ready returns up to limit steps of a queue (events.ReadyKey.Queue) that wait to be done or undone, in order: higher priority first, then
-// the older task.
-func (p *Partition) Ready(queue string, op events.Operation, limit int) ([]ReadyRow, error) {
-	prefix := readyPrefix(nil, p.number, queue, op)
+// Ready returns up to limit steps that wait in a line, in order: higher priority first, then the older task.
+func (p *Partition) Ready(line events.Line, limit int) ([]ReadyRow, error) {
+	prefix := readyPrefix(nil, p.number, line)
 	var rows []ReadyRow
 	err := p.scan(scan{prefix: prefix, until: prefixEnd(prefix), limit: limit}, func(rest []byte) error {
-		row, ok := readReady(rest, queue, op)
+		row, ok := readReady(rest, line)
 		if !ok {
-			return fmt.Errorf("%w: row %x of the queue %q", ErrDamaged, rest, queue)
+			return fmt.Errorf("%w: row %x of the queue %q", ErrDamaged, rest, line.Queue)
 		}
 		rows = append(rows, row)
 		return nil
 	})
 	return rows, err
+}
+
+// FairKeys returns up to limit keys behind that of the line with which steps wait in its queue, in the order of their bytes. It seeks once
+// for each.
+func (p *Partition) FairKeys(line events.Line, limit int) (keys []string, err error) {
+	queue := queuePrefix(nil, p.number, line)
+	next := prefixEnd(readyPrefix(nil, p.number, line))
+	it, err := p.store.iterate(next, prefixEnd(queue))
+	if err != nil {
+		return nil, err
+	}
+	for left := bounded(limit); left > 0 && it.SeekGE(next); left-- {
+		key, _, ok := cutText(it.Key()[len(queue):])
+		if !ok {
+			_ = it.Close() // the damage says more
+			return nil, fmt.Errorf("%w: row %x of the queue %q", ErrDamaged, next, line.Queue)
+		}
+		keys = append(keys, key)
+		next = prefixEnd(readyPrefix(next[:0], p.number, events.Line{Queue: line.Queue, Operation: line.Operation, FairBy: key}))
+	}
+	return keys, closeIter(it)
 }
 
 // Queued returns what the queues hold of a task; nothing for an unknown one.

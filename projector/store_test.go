@@ -61,7 +61,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 	t.Run("another format", func(t *testing.T) {
 		t.Parallel()
-		for format, kind := range map[string]error{"0": projector.ErrFormat, "1": projector.ErrFormat, "3": projector.ErrFormat, "5": projector.ErrFormat, "": projector.ErrFormat, "7": projector.ErrNewer} {
+		for format, kind := range map[string]error{"0": projector.ErrFormat, "1": projector.ErrFormat, "3": projector.ErrFormat, "5": projector.ErrFormat, "": projector.ErrFormat, "8": projector.ErrNewer} {
 			fs := vfs.NewMem()
 			db, err := pebble.Open(directory, &pebble.Options{FS: fs, Logger: quiet{}})
 			require.NoError(t, err)
@@ -308,7 +308,7 @@ func TestReadersRaceWithCommits(t *testing.T) {
 					return
 				default:
 				}
-				_, err := s.Partition(0).Ready("x", events.Do, 1)
+				_, err := s.Partition(0).Ready(events.Line{Queue: "x", Operation: events.Do}, 1)
 				require.NoError(t, err)
 				_, _, err = s.Partition(0).NextDue()
 				require.NoError(t, err)
@@ -319,7 +319,7 @@ func TestReadersRaceWithCommits(t *testing.T) {
 		id := fmt.Sprintf("t%03d", tasks-i)
 		k := events.Keys{Due: events.Instant(tasks - i), Ready: []events.ReadyKey{{Agent: "x", Path: "p", Operation: events.Do, Priority: i}}}
 		commit(t, s, &events.Delta{Next: int64(i + 1), Tasks: []events.TaskRow{row(t, pending(id, 1), k, nil)}})
-		rows, err := s.Partition(0).Ready("x", events.Do, 1)
+		rows, err := s.Partition(0).Ready(events.Line{Queue: "x", Operation: events.Do}, 1)
 		require.NoError(t, err)
 		require.Equal(t, id, rows[0].Task)
 		due, ok, err := s.Partition(0).NextDue()
@@ -328,7 +328,7 @@ func TestReadersRaceWithCommits(t *testing.T) {
 		require.Equal(t, events.Instant(tasks-i), due)
 	}
 	stop()
-	rows, err := s.Partition(0).Ready("x", events.Do, 2*tasks)
+	rows, err := s.Partition(0).Ready(events.Line{Queue: "x", Operation: events.Do}, 2*tasks)
 	require.NoError(t, err)
 	require.Len(t, rows, tasks)
 }

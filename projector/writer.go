@@ -228,7 +228,7 @@ func moveOf(row *events.TaskRow) (m move) {
 	if was.Unplanned != now.Unplanned {
 		m |= moveUnplanned
 	}
-	if !slices.Equal(was.Ready, now.Ready) {
+	if !slices.Equal(was.Ready, now.Ready) || was.FairBy != now.FairBy {
 		m |= moveReady
 	}
 	if isForgotten(row) || row.Was == nil || was.SubmittedAt != now.SubmittedAt {

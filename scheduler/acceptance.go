@@ -60,6 +60,9 @@ func (o *outline) checkAcceptance(at setting) {
 		at.template(l.value, l.path)
 	}
 	at.taskMembers = priorityMembers
+	if o.fairBy != nil {
+		at.template(o.fairBy.value, o.fairBy.path)
+	}
 	if o.concurrency != nil {
 		at.template(o.concurrency.value, o.concurrency.path)
 	}
@@ -89,7 +92,7 @@ func compileAcceptance(d *Definition) (labels []label, priority *exprlang.Templa
 }
 
 // Accept returns what a task gets when its submission is accepted: its own labels and priority, those of the definition that it
-// does not have, and the limit of the tasks that share its key. It returns every fault of the input and of these expressions, with pointers into the submission. version is that of
+// does not have, and the keys that it shares with other tasks. It returns every fault of the input and of these expressions, with pointers into the submission. version is that of
 // the definition.
 func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance, []InputFault) {
 	out := events.Acceptance{Labels: sub.Labels, Priority: sub.Priority, RemindAfter: p.Definition().RemindAfter}
@@ -97,7 +100,7 @@ func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance
 	for _, f := range p.ValidateInput(sub.Input) {
 		faults = append(faults, InputFault{"/input" + f.Pointer, f.Message})
 	}
-	if len(faults) > 0 || len(p.labels) == 0 && p.concurrency == nil && (p.priority == nil || sub.Priority != 0) {
+	if len(faults) > 0 || len(p.labels) == 0 && p.fairBy == nil && p.concurrency == nil && (p.priority == nil || sub.Priority != 0) {
 		return out, faults
 	}
 	t := &events.Task{ID: sub.ID, Workflow: p.definition.Workflow, Version: version, Labels: maps.Clone(sub.Labels), Input: sub.Input}
@@ -129,15 +132,31 @@ func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance
 		}
 		out.Cost += env.Close()
 	}
-	if p.concurrency != nil && len(faults) == 0 {
-		env = Env{task: t}
-		var err error
+	if len(faults) == 0 {
+		faults = p.acceptKeys(t, &out)
+	}
+	return out, faults
+}
+
+// acceptKeys evaluates the keys that the task shares with others.
+func (p *Program) acceptKeys(t *events.Task, out *events.Acceptance) (faults []InputFault) {
+	if p.fairBy == nil && p.concurrency == nil {
+		return nil
+	}
+	env := Env{task: t}
+	var err error
+	if p.fairBy != nil {
+		if out.FairBy, err = evalKey(p.fairBy, &env, "fair_by of the workflow"); err != nil {
+			faults = append(faults, InputFault{"/fair_by", err.Error()})
+		}
+	}
+	if p.concurrency != nil {
 		if out.Concurrency, err = p.evalConcurrency(&env); err != nil {
 			faults = append(faults, InputFault{"/input", err.Error()})
 		}
-		out.Cost += env.Close()
 	}
-	return out, faults
+	out.Cost += env.Close()
+	return faults
 }
 
 // eval returns the text of a label, and false if it is left out.

@@ -93,12 +93,12 @@ steps: {s: {agent: a}}
 f:3:6: labels.a: expected text, a number, true or false, or an expression, got nothing
 f:4:6: labels.b: expected text, a number, true or false, or an expression, got a list
 f:5:3: labels.c:d: not a label: a key has 1 to 64 bytes without a colon, a value up to 256
-f:6:10: labels.e: unknown name steps: labels, priority and concurrency are evaluated when the task is accepted, before any step: use input and task
+f:6:10: labels.e: unknown name steps: labels, priority, fair_by and concurrency are evaluated when the task is accepted, before any step: use input and task
 f:7:10: labels.f: task.priority is not known yet when the task is accepted: use input, or task.id, task.workflow, task.version
 f:8:10: labels.g: unknown name inptu: did you mean "input"?
 f:9:6: labels.h: not a label: a key has 1 to 64 bytes without a colon, a value up to 256
 f:10:15: priority: task.deadline is not known yet when the task is accepted: use input, or task.id, task.workflow, task.version, task.labels
-f:10:31: priority: unknown name output: labels, priority and concurrency are evaluated when the task is accepted, before any step: use input and task`), strings.TrimSpace(lines(faults)))
+f:10:31: priority: unknown name output: labels, priority, fair_by and concurrency are evaluated when the task is accepted, before any step: use input and task`), strings.TrimSpace(lines(faults)))
 
 	for priority, want := range map[string]string{"high": "expected a whole number", "1001": "is not between -1000 and 1000", "1.5": "expected a whole number", "[1]": "expected a whole number"} {
 		src, faults := scheduler.Parse("f", []byte("workflow: w\npriority: "+priority+"\nsteps: {s: {agent: a}}\n"), nil)

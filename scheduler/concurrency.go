@@ -34,7 +34,7 @@ func (o *outline) shapeConcurrency(m member) {
 	} else if isText(v.value) && strings.Contains(v.value.Value, "${") {
 		o.concurrency = &v
 	} else if s, ok := v.text(); ok && checkKey(s) != nil {
-		v.fault("%s", checkKey(s))
+		v.fault("the key %s", checkKey(s))
 	}
 	if v, has := keys["max"]; has {
 		v.count(bounds{1, maxConcurrency})
@@ -44,19 +44,6 @@ func (o *outline) shapeConcurrency(m member) {
 	if v, has := keys["parked"]; has {
 		v.oneOf(string(events.PermitHold), string(events.PermitRelease))
 	}
-}
-
-// checkKey returns what is wrong with a key.
-func checkKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("the key is empty: for a task that does not count it must be null")
-	case len(key) > events.MaxTaskID:
-		return fmt.Errorf("the key has %d bytes; %d are allowed", len(key), events.MaxTaskID)
-	case events.CheckTaskID(key) != nil && key != "." && key != "..":
-		return fmt.Errorf("the key %q is not UTF-8 without control characters", abbreviate(key))
-	}
-	return nil
 }
 
 // bodyConcurrency is what a definition says about it.
@@ -91,23 +78,9 @@ func compileConcurrency(c *Concurrency) (*exprlang.Template, error) {
 
 // evalConcurrency returns the limit of a task, nil if its key is null.
 func (p *Program) evalConcurrency(env *Env) (*events.Concurrency, error) {
-	raw, err := p.concurrency.Eval(env.open())
-	if err != nil {
-		return nil, fmt.Errorf("the concurrency key of the workflow: %w", err)
-	}
-	key := string(raw)
-	switch raw[0] {
-	case 'n':
-		return nil, nil
-	case '{', '[':
-		return nil, fmt.Errorf("the concurrency key of the workflow is an object or a list; a key is a text, a number, true or false")
-	case '"':
-		if err := json.Unmarshal(raw, &key); err != nil {
-			return nil, fmt.Errorf("the concurrency key of the workflow: %w", err)
-		}
-	}
-	if err := checkKey(key); err != nil {
-		return nil, fmt.Errorf("concurrency: %w", err)
+	key, err := evalKey(p.concurrency, env, "the concurrency key of the workflow")
+	if key == "" || err != nil {
+		return nil, err
 	}
 	c := p.definition.Concurrency
 	return &events.Concurrency{Limit: events.ConcurrencyLimit(p.definition.Workflow, key), Max: c.Max, Parked: events.ParkedPermit(c.Parked)}, nil

@@ -43,6 +43,7 @@ type body struct {
 	RemindAfter events.Duration            `json:"remind_after"`
 	Labels      map[string]json.RawMessage `json:"labels"`
 	Priority    json.RawMessage            `json:"priority"`
+	FairBy      json.RawMessage            `json:"fair_by"`
 	Concurrency *bodyConcurrency           `json:"concurrency"`
 	Defaults    bodyDefaults               `json:"defaults"`
 	Steps       map[string]bodyStep        `json:"steps"`
@@ -126,7 +127,7 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 	}
 	def := &Definition{
 		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, RemindAfter: b.RemindAfter, Labels: b.Labels,
-		Priority: present(b.Priority), Concurrency: b.Concurrency.complete(), Output: present(b.Output),
+		Priority: present(b.Priority), FairBy: present(b.FairBy), Concurrency: b.Concurrency.complete(), Output: present(b.Output),
 	}
 	forward := b.forwardOnly(g)
 	for _, id := range order {

@@ -23,6 +23,8 @@ type Definition struct {
 	// Labels holds the template of each label that a task gets, and Priority that of its priority. What the submission says itself wins.
 	Labels   map[string]json.RawMessage `json:"labels,omitempty"`
 	Priority json.RawMessage            `json:"priority,omitempty"`
+	// FairBy is the template of the key by which the queues of agents take turns; nil without one.
+	FairBy json.RawMessage `json:"fair_by,omitempty"`
 	// Concurrency is nil if any number of tasks may run at a time.
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
 	// Steps are in topological order, and sorted by ID if that leaves a choice: a canonical body has no

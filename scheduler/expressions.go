@@ -186,7 +186,7 @@ func (a setting) compileFaults(n *yaml.Node, path string, err error) {
 
 func (a setting) suggestVariable(name string) string {
 	if a.accepting() && (name == "steps" || name == "step" || name == "output") {
-		return "labels, priority and concurrency are evaluated when the task is accepted, before any step: use input and task"
+		return "labels, priority, fair_by and concurrency are evaluated when the task is accepted, before any step: use input and task"
 	}
 	if name == "step" {
 		return "step is for undo mappings; write steps." + name + ".output for another step"

@@ -108,12 +108,12 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		open++
 		switch {
 		case at == nil:
-			w.begin(c, states, &env)
+			w.begin(c, states, &env, 0)
 		//mutant:sleep-begins-once
 		case at.State == events.StepStateRunning, at.Waits():
 			running = true
 		case at.State == events.StepStateWaiting && !at.Attempted(): // rerun, or reopened before it ever started: its condition is evaluated again
-			w.begin(c, states, &env)
+			w.begin(c, states, &env, at.RetryAt)
 		case at.State == events.StepStateWaiting:
 			w.start(c, &env, at.RetryAt)
 		default:
@@ -161,10 +161,17 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	switch {
 	case c == nil || op != events.Do || len(c.kind.calls()) == 0:
 		return 0, false, nil
-	case at == nil, at.State == events.StepStateWaiting && !at.Attempted():
-		return 0, !slices.ContainsFunc(c.step.Needs, func(need string) bool { return !over(t.Step(need)) }), nil
+	case at == nil:
+		return 0, needsOver(c, t), nil
+	case at.State == events.StepStateWaiting && !at.Attempted():
+		return at.RetryAt, needsOver(c, t), nil
 	}
 	return at.RetryAt, at.State == events.StepStateWaiting, nil
+}
+
+// needsOver says whether the steps that a step needs are over.
+func needsOver(c *compiledStep, t *events.Task) bool {
+	return !slices.ContainsFunc(c.step.Needs, func(need string) bool { return !over(t.Step(need)) })
 }
 
 // over says whether the step has left not_started and is over, so that the steps that need it may start.
@@ -178,8 +185,9 @@ type planner struct {
 	awaits bool
 }
 
-// begin decides whether a step that has not started may start (INV6).
-func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
+// begin decides whether a step that has not started may start (INV6), and not before the given instant: an operator's verdict may have
+// delayed its first attempt.
+func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env, notBefore events.Instant) {
 	for _, slot := range c.needs {
 		if !over(states[slot]) {
 			return
@@ -192,7 +200,7 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	case !yes:
 		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
 	default:
-		w.start(c, env, 0)
+		w.start(c, env, notBefore)
 	}
 }
 
@@ -222,7 +230,8 @@ func (w *planner) open(path string, o opening, notBefore events.Instant) {
 		return
 	}
 	w.plan.Ready = append(w.plan.Ready, events.Ready{
-		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Function: o.call.Function, Priority: t.Priority, Since: t.SubmittedAt, NotBefore: notBefore,
+		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Function: o.call.Function, Priority: t.Priority, FairBy: t.FairBy,
+		Since: t.SubmittedAt, NotBefore: notBefore,
 	})
 }
 
@@ -259,7 +268,11 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	}
 	//mutant:run-begins-after-undos
 	if next == nil && t.Rerun != nil {
-		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1}}}, nil
+		p, err := s.prepared(t)
+		if err != nil {
+			return events.Plan{}, err
+		}
+		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1, RemindAfter: p.Definition().RemindAfter}}}, nil
 	}
 	if next == nil {
 		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil

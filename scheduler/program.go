@@ -24,8 +24,8 @@ type Program struct {
 	// labels are in the order of their names. priority is nil if the definition has none.
 	labels   []label
 	priority *exprlang.Template
-	// concurrency is the key, nil if any number of tasks may run at a time.
-	concurrency *exprlang.Template
+	// fairBy is the key for turns, nil without one. concurrency is the key, nil if any number of tasks may run at a time.
+	fairBy, concurrency *exprlang.Template
 }
 
 type compiledStep struct {
@@ -52,6 +52,9 @@ func Compile(d *Definition) (*Program, error) {
 	var err error
 	if p.labels, p.priority, err = compileAcceptance(d); err != nil {
 		return nil, fmt.Errorf("workflow %q: %w", d.Workflow, err)
+	}
+	if p.fairBy, err = compileTemplate(d.FairBy, acceptVars); err != nil {
+		return nil, fmt.Errorf("workflow %q: fair_by: %w", d.Workflow, err)
 	}
 	if p.concurrency, err = compileConcurrency(d.Concurrency); err != nil {
 		return nil, fmt.Errorf("workflow %q: %w", d.Workflow, err)

@@ -69,7 +69,7 @@ func shapeSchedule(d *document) *events.ScheduleDefinition {
 		}
 	}
 	shapeDues(d, m, def)
-	if v, ok := m["overlap"]; ok && v.oneOf(string(events.OverlapSkip), string(events.OverlapQueueOne), string(events.OverlapAllow)) {
+	if v, ok := m["overlap"]; ok && v.oneOf(overlaps()...) {
 		def.Overlap = events.Overlap(v.value.Value)
 	}
 	for _, x := range []struct {
@@ -88,6 +88,14 @@ func shapeSchedule(d *document) *events.ScheduleDefinition {
 	}
 	shapeScheduled(m, def)
 	return def
+}
+
+// overlaps returns the values of overlap.
+func overlaps() (list []string) {
+	for _, o := range events.Overlaps() {
+		list = append(list, string(o))
+	}
+	return list
 }
 
 // shapeDues checks when a schedule is due.

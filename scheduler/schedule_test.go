@@ -76,7 +76,7 @@ func TestFaultsOfSchedules(t *testing.T) {
 		head + "every: 1ms":                            "is not between",
 		head + "every: 1m\njitter: 2m":                 "is not shorter than every",
 		head + "every: 1m\ntime_zone: Mars":            "is not a time zone",
-		head + "every: 1m\noverlap: cancel":            "cancel",
+		head + "every: 1m\noverlap: never":             "queue_one",
 		head + "every: 1m\ncatch_up: 9000h":            "is longer than",
 		head + `every: 1m` + "\ninput: ${ task.id }":   "task",
 		head + "every: 1m\ninput: ${ schedule.later }": "schedule has no",

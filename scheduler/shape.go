@@ -10,7 +10,7 @@ import (
 
 // The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
-	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "labels", "priority", "concurrency", "defaults", "steps", "output"}
+	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "labels", "priority", "fair_by", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
 	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
@@ -38,8 +38,8 @@ type outline struct {
 	// labels holds the labels by name in the order of the document, and priority is nil without one.
 	labels   []member
 	priority *member
-	// concurrency is the key of the concurrency, if it is an expression.
-	concurrency *member
+	// fairBy and concurrency are the keys for turns and for the concurrency, if they are expressions.
+	fairBy, concurrency *member
 	// completeWithin is the one of steps that give none.
 	completeWithin events.Duration
 	steps          []*outlineStep
@@ -94,6 +94,9 @@ func outlineOf(d *document) *outline {
 	if v, ok := m["priority"]; ok {
 		o.priority = &v
 		shapePriority(v)
+	}
+	if v, ok := m["fair_by"]; ok {
+		o.shapeFairBy(v)
 	}
 	if v, ok := m["concurrency"]; ok {
 		o.shapeConcurrency(v)

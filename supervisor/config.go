@@ -38,7 +38,8 @@ type Config struct {
 	// InFlight bounds the appends without an answer: two hide the round trip; more only increase what is lost when the epoch
 	// ends.
 	InFlight int
-	// Queue bounds the ready steps kept in memory for each agent: at most twice this many; the rest wait in the store.
+	// Queue bounds the ready steps kept in memory for each agent: at most twice this many, or a few of each key if keys take turns; the
+	// rest wait in the store.
 	// With a smaller queue the same rows are read again and again, because the steps at the head have started and the
 	// store does not know it yet.
 	Queue int
@@ -179,8 +180,10 @@ type Store interface {
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
 	Load(id string) (events.StoredTask, error)
-	// Ready returns up to limit rows of a queue (events.ReadyKey.Queue) for doing or undoing, in order.
-	Ready(queue string, op events.Operation, limit int) ([]events.Ready, error)
+	// Ready returns up to limit attempts that wait in a line, in order.
+	Ready(line events.Line, limit int) ([]events.Ready, error)
+	// FairKeys returns up to limit keys behind that of the line with which attempts wait in its queue, in the order of their bytes.
+	FairKeys(line events.Line, limit int) ([]string, error)
 	// Queues returns the queues that have rows.
 	Queues() ([]string, error)
 	// Due returns up to limit tasks that are due at or before the instant, the earliest first. Waking does the same for the

@@ -135,8 +135,8 @@ func (d *dispatch) waiting() []Queue {
 	}
 	d.counted, d.countedAt = nil, d.now
 	for _, l := range d.queue.lanes {
-		if n := l.ready.len(); n > 0 {
-			d.counted = append(d.counted, Queue{l.call, l.missing != 0, l.behind != 0, n, l.spilled})
+		if n, more := l.count(); n > 0 {
+			d.counted = append(d.counted, Queue{l.call, l.missing != 0, l.behind != 0, n, more})
 		}
 	}
 	return d.counted
@@ -147,8 +147,8 @@ func (d *dispatch) waiting() []Queue {
 // waiting forever.
 func (d *dispatch) await(a *lane) error {
 	paused := d.offers[a.call.Agent].Paused
-	for a.ready.len() > 0 && (paused || d.isMissing(a.call)) {
-		if waits, err := d.planner.waits(*a.ready.at(0)); err != nil {
+	for !a.empty() && (paused || d.isMissing(a.call)) {
+		if waits, err := d.planner.waits(*a.first()); err != nil {
 			return err
 		} else if waits {
 			if paused {
@@ -158,7 +158,7 @@ func (d *dispatch) await(a *lane) error {
 			}
 			return nil
 		}
-		a.ready.pop()
+		a.pop()
 	}
 	a.missing = 0
 	return nil
@@ -216,12 +216,22 @@ func (d *dispatch) admitFrom(lanes []*lane) error {
 				a.restore(ready[i:])
 				break
 			}
-			if err := blaming(r.Task, func() error { return d.planner.start(r) }); err != nil {
+			if err := d.begin(a, r); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// begin starts an attempt, if it may start still, and then the turn of its key is over.
+func (d *dispatch) begin(a *lane, r events.Ready) error {
+	running := d.running[r.Agent]
+	err := blaming(r.Task, func() error { return d.planner.start(r) })
+	if d.running[r.Agent] > running {
+		a.ring.served(r.FairBy)
+	}
+	return err
 }
 
 // route chooses the partition of a work request. An attempt that already has its outcome is not counted, because

@@ -136,7 +136,7 @@ func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail stri
 // reject records that an input is unusable. The effect of the fact is a dead letter.
 func (i *inbox) reject(item *input, task, reason, detail string) error {
 	b := &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}
-	b.Schedule, b.Submission = scheduleOf(item)
+	scheduleOf(item, b)
 	if n := item.record.Unread; n > 1 { // the rest of the batch is judged with its first record
 		b.Last = item.record.Offset + n - 1
 	}

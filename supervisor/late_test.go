@@ -25,8 +25,8 @@ func (s *countingStore) Load(id string) (events.StoredTask, error) {
 	return s.Store.Load(id)
 }
 
-func (s *countingStore) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {
-	list, err := s.Store.Ready(agent, op, limit)
+func (s *countingStore) Ready(line events.Line, limit int) ([]events.Ready, error) {
+	list, err := s.Store.Ready(line, limit)
 	s.counted(len(list))
 	return list, err
 }

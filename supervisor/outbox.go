@@ -142,7 +142,7 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 			cause = b.HeldAt
 		}
 		letter := x.inputEffect(f, events.EffectDeadLetter, cause)
-		return append(letter, x.schedules.end(f, events.TaskEnd{Schedule: b.Schedule, Task: b.Submission, State: events.EndRejected, Reason: b.Reason + ": " + b.Detail})...)
+		return append(letter, x.schedules.end(f, events.TaskEnd{Schedule: b.Schedule, Began: b.ScheduleBegan, Task: b.Submission, State: events.EndRejected, Reason: b.Reason + ": " + b.Detail})...)
 	case *events.InputForwarded:
 		return x.inputEffect(f, events.EffectForward, f.Cause)
 	case *events.EffectFailed:
@@ -162,6 +162,8 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return permitEffects(x, f)
 	case *events.ScheduleFired:
 		return x.schedules.start(f, b.Task, b.Submission)
+	case *events.ScheduleCancelRequested:
+		return x.schedules.cancel(f, b)
 	case *events.SchedulePassed:
 		return x.schedules.passed(f, b)
 	case *events.SoftLimitPassed:

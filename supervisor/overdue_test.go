@@ -18,9 +18,9 @@ type queueReads struct {
 	n int
 }
 
-func (s *queueReads) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {
+func (s *queueReads) Ready(line events.Line, limit int) ([]events.Ready, error) {
 	s.n++
-	return s.Store.Ready(agent, op, limit)
+	return s.Store.Ready(line, limit)
 }
 
 // A deadline waits for the reports, and they may be unreadable for long. More overdue tasks than the memory holds must not keep younger

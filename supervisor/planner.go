@@ -323,8 +323,8 @@ func (p *planner) overdue(t *events.Task) bool {
 }
 
 // parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
-// acceptance was lost with the epoch is parked when it is accepted again. If the reopening of a parked task was lost, the task is
-// parked when it is reopened: if its poison were forgotten here, the same request would panic again and again.
+// acceptance was lost with the epoch is parked when it is accepted again. If the reopening of a task that was parked or had ended was lost,
+// the task is parked when it is reopened: if its poison were forgotten here, the same request would panic again and again.
 func (p *planner) parkPoisoned() error {
 	if len(p.poison) == 0 {
 		return nil
@@ -333,10 +333,7 @@ func (p *planner) parkPoisoned() error {
 		t, err := p.state.Task(id)
 		switch {
 		case err != nil || t == nil:
-		case t.State.Ended():
-			delete(p.poison, id)
-			continue
-		case t.State == events.TaskStateError:
+		case t.State.Ended(), t.State == events.TaskStateError:
 			continue
 		}
 		if err == nil {

@@ -24,28 +24,20 @@ type queue struct {
 	rooms map[string]int
 }
 
-// lane holds the attempts that wait for one operation of an agent, to do or to undo. Each has a lane, because the instances may
-// offer only some of them.
-type lane struct {
-	call  events.Call
-	ready readyList
-	// missing is when attempts began to wait for an operation that no instance offers; zero if none waits for that.
-	missing events.Instant
-	// behind is when attempts began to wait because the brokers take no requests for the operation; zero if none waits for that.
-	behind events.Instant
-	// spilled says that the store holds rows that the list does not; none of them sorts before floor.
-	spilled bool
-	floor   events.Ready
-}
-
 // open begins with the queue in the store.
 func (q *queue) open(s Store) error {
 	q.lanes = nil
 	names, err := s.Queues()
 	for _, name := range names {
 		agent, function := events.SplitQueue(name)
-		q.lane(events.Call{Agent: agent, Function: function, Operation: events.Undo}).spilled = true
-		q.lane(events.Call{Agent: agent, Function: function, Operation: events.Do}).spilled = true
+		for _, op := range []events.Operation{events.Undo, events.Do} {
+			a := q.lane(events.Call{Agent: agent, Function: function, Operation: op})
+			a.plain.spilled = true
+			a.fix(a.plain)
+			if err := a.list(s, true); err != nil {
+				return err
+			}
+		}
 	}
 	return err
 }
@@ -53,9 +45,19 @@ func (q *queue) open(s Store) error {
 func (q *queue) lane(c events.Call) *lane {
 	at, found := slices.BinarySearchFunc(q.lanes, c, func(l *lane, c events.Call) int { return l.call.Compare(c) })
 	if !found {
-		q.lanes = slices.Insert(q.lanes, at, &lane{call: c})
+		q.lanes = slices.Insert(q.lanes, at, newLane(c, q.ringOf(c, at)))
 	}
 	return q.lanes[at]
+}
+
+// ringOf returns the ring of the lanes that share the room of a new lane's agent: its neighbors.
+func (q *queue) ringOf(c events.Call, at int) *ring {
+	for _, i := range []int{at - 1, at} {
+		if i >= 0 && i < len(q.lanes) && q.lanes[i].call.Agent == c.Agent && q.lanes[i].call.Operation == c.Operation {
+			return q.lanes[i].ring
+		}
+	}
+	return &ring{plain: &turn{}}
 }
 
 // push queues attempts that may start now. Attempts that do not fit wait in the store, where a later flush writes their
@@ -68,39 +70,45 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 			continue
 		}
 		a := q.lane(r.Call())
-		if a.spilled && !r.Before(a.floor) { // it must not overtake earlier ones in the store
+		h := a.head(r.FairBy)
+		if h == nil || h.spilled && !r.Before(h.floor) { // it must not overtake earlier ones in the store
 			continue
 		}
-		if a.ready.insert(r) && a.ready.len() > 2*q.limit {
-			a.spill(q.limit)
+		if share := a.share(q.limit); h.ready.insert(r) && h.ready.len() > 2*share {
+			h.spill(share)
 		}
+		a.fix(h)
 	}
 }
 
-// spill keeps the first attempts in order and leaves the others to the store.
-func (a *lane) spill(keep int) {
-	a.ready.cut(keep)
-	a.spilled, a.floor = true, *a.ready.at(keep - 1)
-}
-
-// refill reads the head of a lane from the store when memory holds none of it. Rows of started attempts stay
+// refill reads from the store the first attempts of the keys of which memory holds none. Rows of started attempts stay
 // in the store until a flush of their tasks is committed, and rows of attempts that push left to the store are missing
 // until then; complete is false while there is something to flush.
 func (q *queue) refill(s Store, a *lane, complete bool) error {
-	if a.ready.len() > 0 || !a.spilled {
+	if a.more && len(a.keyed) <= a.listAt {
+		if err := a.list(s, complete); err != nil {
+			return err
+		}
+	}
+	if len(a.dry) == 0 {
 		return nil
 	}
-	rows, err := s.Ready(a.call.Queue(), a.call.Operation, q.limit)
-	if err != nil {
-		return err
+	dry, tried := a.dry, a.tried
+	now := min(tried, retriedKeys)
+	a.dry = append(a.spare[:0], dry[now:tried]...)
+	a.spare = dry[:0]
+	for i, h := range dry {
+		if i >= now && i < tried {
+			continue
+		}
+		h.dry = false
+		if err := h.refill(s, a, a.share(q.limit), complete); err != nil {
+			return err
+		}
+		a.fix(h)
 	}
-	a.spilled, a.floor = len(rows) >= q.limit || !complete, events.Ready{}
-	if len(rows) > 0 {
-		a.floor = rows[len(rows)-1]
-	}
-	for i := range rows {
-		a.ready.insert(&rows[i])
-	}
+	a.tried = len(a.dry)
+	clear(dry)
 	return nil
 }
 
@@ -136,33 +144,27 @@ func same(lanes []*lane) int {
 func next(lanes []*lane) (first *lane, until *events.Ready) {
 	for _, l := range lanes {
 		switch {
-		case l.ready.len() == 0:
+		case l.empty():
 		case first == nil:
 			first = l
-		case l.ready.at(0).Before(*first.ready.at(0)):
-			first, until = l, first.ready.at(0)
-		case until == nil || l.ready.at(0).Before(*until):
-			until = l.ready.at(0)
+		case l.heads[0].before(first.heads[0]):
+			first, until = l, first.first()
+		case until == nil || l.first().Before(*until):
+			until = l.first()
 		}
 	}
 	return first, until
 }
 
-// take removes up to n attempts from the head of a lane, and at least one, up to the attempt until if that is not nil. They are valid until the next call.
+// take removes up to n attempts from the head of a lane, and at least one, up to the attempt until if that is not nil. If keys take turns
+// it is one. They are valid until the next call.
 func (q *queue) take(a *lane, n int, until *events.Ready) []events.Ready {
 	q.taken = q.taken[:0]
-	for len(q.taken) < n && a.ready.len() > 0 {
-		if until != nil && len(q.taken) > 0 && until.Before(*a.ready.at(0)) {
+	for len(q.taken) < n && !a.empty() {
+		if len(q.taken) > 0 && (len(a.ring.waiting) > 0 || until != nil && until.Before(*a.first())) {
 			break
 		}
-		q.taken = append(q.taken, a.ready.pop())
+		q.taken = append(q.taken, a.pop())
 	}
 	return q.taken
-}
-
-// restore puts attempts back that were taken and could not start yet.
-func (a *lane) restore(ready []events.Ready) {
-	for i := range ready {
-		a.ready.insert(&ready[i])
-	}
 }

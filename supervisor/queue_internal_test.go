@@ -141,7 +141,7 @@ func BenchmarkQueueOlder(b *testing.B) {
 		a := q.round()[0]
 		head := q.take(a, 1, nil)
 		q.push(head, 1)
-		a.ready.cut(a.ready.len() - 1)
+		a.plain.ready.cut(a.plain.ready.len() - 1)
 		q.push(list[5999:], 1)
 	}
 }

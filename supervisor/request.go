@@ -23,9 +23,9 @@ func (i *inbox) judgeRequest(item *input) error {
 	if q.ID == "" {
 		q.ID = env.ID
 	}
-	if q.ID == "" || !utf8.ValidString(q.ID) || !utf8.ValidString(q.Signal) || max(len(q.ID), len(q.By), len(q.Step), len(q.Signal)) > events.MaxTaskID || len(q.Reason) > maxDetail {
+	if q.ID == "" || !utf8.ValidString(q.ID) || !utf8.ValidString(q.Signal) || max(len(q.ID), len(q.By), len(q.Step), len(q.From), len(q.Signal)) > events.MaxTaskID || len(q.Reason) > maxDetail {
 		// An ID that is not valid UTF-8 would change when it is read back from the fact, and states would diverge (INV2).
-		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step, signal and by may have up to 255 bytes, and reason up to 4096")
+		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step, from, signal and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if done, err := i.misplaced(item, id); done || err != nil {
 		return err
@@ -94,6 +94,9 @@ type Refusal struct {
 	Lasting bool
 }
 
+// RefusedSchedule is the reason for which the cancel of a schedule is refused, if an earlier schedule of its name started the task.
+const RefusedSchedule = "the task is not one of the schedule that asks"
+
 // verbJudges say what each verb does in a state of a task: the fact that the request leads to, or why it is refused.
 var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events.Body, Refusal){
 	events.RequestCancel:    cancelled,
@@ -113,6 +116,9 @@ var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events
 func JudgeRequest(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	if t.State.Ended() && q.Kind != events.RequestRerun {
 		return nil, Refusal{fmt.Sprintf("the task has ended: it is %s", t.State), true}
+	}
+	if q.ScheduleBegan != 0 && q.ScheduleBegan != t.ScheduleBegan {
+		return nil, Refusal{RefusedSchedule, true}
 	}
 	if full(t) {
 		return nil, Refusal{fmt.Sprintf("the task has had %d requests, which is the limit", len(t.Requests)+len(t.Held)), true}

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -20,7 +22,7 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case t.NotBefore != 0:
 		return refused("the task has not begun, and may not before %s: retry it", t.NotBefore)
 	case t.ParkDue != "":
-		return refused("the task is about to be parked")
+		return refused("the task is about to be parked: ask again when it is")
 	}
 	return &events.TaskRerun{Request: q.ID, From: q.From, Input: q.Input, Reason: q.Reason, By: q.By}, Refusal{}
 }
@@ -38,7 +40,7 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
 		s := t.Step(path)
 		//mutant:rerun-stops-at-pivot
 		if s.Pivot && s.Touched {
-			return fmt.Sprintf("step %q is the pivot, and may have had its effect, which nothing undoes: rerun the task from a step behind it", path)
+			return fmt.Sprintf("step %q is the pivot, and may have had its effect, which nothing undoes: %s", path, insteadOf(s))
 		}
 	}
 	if b.Input, why = given(b.Input, "input", i.settings().SubmissionBytes); why != "" || len(b.Input) == 0 {
@@ -48,7 +50,37 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
 	if faults == "" && limitOf(a.Concurrency) != permitLimit(t) {
 		return "with the new input the task would have another concurrency key: submit another task"
 	}
+	if kept := undoneOtherwise(i, t, b); faults == "" && kept != "" {
+		return fmt.Sprintf("step %q is kept, and with the new input it would be undone with another input than now, which may be that of something else: rerun the task from step %[1]q, or leave the input as it is", kept)
+	}
 	return faults
+}
+
+// insteadOf says what to do about a pivot that must not run once more. As long as it is not over, each rerun concerns it.
+func insteadOf(pivot *events.Step) string {
+	if pivot.Over() {
+		return "rerun the task from a step behind it"
+	}
+	return "retry it, or complete it if it is done, and rerun the task from a step behind it"
+}
+
+// undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, empty if no step is: its do had the old
+// one, and what an undo reads from the new one need not be what was done.
+func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) string {
+	next := *t
+	next.Input = b.Input
+	for _, s := range t.Steps {
+		if !s.ToUndo() || slices.Contains(b.Steps, s.Path) {
+			continue
+		}
+		was, err := i.sched.Start(t, s.Path, events.Undo)
+		is, errNext := i.sched.Start(&next, s.Path, events.Undo)
+		i.planner.batch.cost += was.Cost + is.Cost
+		if err == nil && (errNext != nil || !bytes.Equal(was.Input, is.Input)) {
+			return s.Path
+		}
+	}
+	return ""
 }
 
 // limitOf returns the name of the limit, "" without one.

@@ -69,12 +69,18 @@ func (x *outbox) taskAt(f *events.Fact) (*events.Task, error) {
 	return t, nil
 }
 
-// owes says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run, and the submission of a
-// schedule only until the schedule knows that its task has ended, or was given up.
+// owes says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run, and what a schedule sends to
+// a task only until the schedule knows that it has ended, or was given up.
 func owes(x *outbox, t *events.Task, f *events.Fact) bool {
-	if b, ok := f.Body.(*events.ScheduleFired); ok {
-		s := x.state.Schedules[b.Schedule]
-		return s == nil || !s.IsOver(b.Task)
+	over := func(schedule, task string) bool {
+		s := x.state.Schedules[schedule]
+		return s != nil && s.IsOver(task)
+	}
+	switch b := f.Body.(type) {
+	case *events.ScheduleFired:
+		return !over(b.Schedule, b.Task)
+	case *events.ScheduleCancelRequested:
+		return !over(b.Schedule, b.Task)
 	}
 	c := changeOf(t, f)
 	return c.what != began || c.running(t)

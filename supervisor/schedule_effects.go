@@ -35,6 +35,16 @@ func (s *schedules) endOf(f *events.Fact) []*effect {
 	return s.end(f, end)
 }
 
+// cancel is the effect of a fact that asks a task of a schedule to cancel. It follows from the fact alone, so that a repeat is the same request.
+func (s *schedules) cancel(f *events.Fact, b *events.ScheduleCancelRequested) []*effect {
+	r, err := events.EncodeRequest(events.ScheduleCancel(b), events.Subject{ID: events.FactID(f, s.cfg.Partition), Source: s.outbox.source, Time: f.Time, Traceparent: f.Traceparent})
+	if err != nil {
+		return nil
+	}
+	r.Partition = events.Home(b.Task, s.cfg.Partitions)
+	return []*effect{{kind: events.EffectCancel, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
+}
+
 // passed is the effect of a SchedulePassed: an alert if somebody should look.
 func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
 	a := Alert{Schedule: b.Schedule}

@@ -10,7 +10,7 @@ import (
 )
 
 // judgeTaskEnd takes the end of a task that a schedule started. If the schedule does not wait for it, the report is passed: it is a repeat,
-// or the schedule was deleted.
+// or the schedule was deleted, and the one of that name that exists now is another one.
 func judgeTaskEnd(i *inbox, item *input) error {
 	var end events.TaskEnd
 	if err := json.Unmarshal(item.data, &end); err != nil {
@@ -27,7 +27,7 @@ func judgeTaskEnd(i *inbox, item *input) error {
 		return err
 	}
 	x := i.state.Schedules[end.Schedule]
-	if x == nil || !x.Runs(end.Task) {
+	if x == nil || !x.Awaits(&end) {
 		return nil
 	}
 	return i.record(i.caused(item, "", &events.ScheduleTaskEnded{
@@ -49,7 +49,7 @@ func judgeScheduleRequest(i *inbox, item *input) error {
 		return i.reject(item, "", events.RejectInvalid, "the request is invalid: the record's key must be schedule/<name>, id must be UTF-8, id and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if q.Overlap != "" && !slices.Contains(events.Overlaps(), q.Overlap) {
-		return i.reject(item, "", events.RejectInvalid, "overlap is not one of skip, queue_one, allow")
+		return i.reject(item, "", events.RejectInvalid, "overlap is not one of skip, queue_one, cancel, allow")
 	}
 	if done, err := i.elsewhere(item, key); done || err != nil {
 		return err
@@ -107,8 +107,10 @@ func (s *schedules) trigger(x *events.Schedule, d *events.ScheduleDefinition, q 
 		return nil, ""
 	case x.Forgets(q.Due):
 		return nil, fmt.Sprintf("the schedule remembers the last %d due times that led to a task, and this one is earlier", events.MaxScheduleFires)
-	case s.blocked(x, d) && d.Overlap == events.OverlapQueueOne && x.Queued == 0:
-		return &events.SchedulePassed{Schedule: x.Name, Due: q.Due, Count: 1, Why: events.PassedQueued, Next: x.Next, InRow: x.InRow, Request: q.ID}, ""
+	case s.blocked(x, d) && d.Overlap.Waits() && x.Queued == 0:
+		return &events.SchedulePassed{
+			Schedule: x.Name, Due: q.Due, Count: 1, Why: events.PassedQueued, Next: x.Next, InRow: x.InRow, Request: q.ID, Cancels: d.Overlap == events.OverlapCancel,
+		}, ""
 	case s.blocked(x, d):
 		return nil, blockedBy(x, d)
 	}
@@ -125,20 +127,23 @@ func blockedBy(x *events.Schedule, d *events.ScheduleDefinition) string {
 	if d.Overlap == events.OverlapAllow {
 		return fmt.Sprintf("%d tasks have not ended, as many as a schedule can have; the first is %q", len(x.Running), x.Running[0].Task)
 	}
+	if x.Queued != 0 && d.Overlap.Waits() {
+		return fmt.Sprintf("task %q has not ended, and the due time %s already waits for that", x.Running[0].Task, x.Queued)
+	}
 	return fmt.Sprintf("task %q has not ended, and overlap is %s", x.Running[0].Task, d.Overlap)
 }
 
-// scheduleOf returns the schedule and the ID of a submission that cannot be used, if it is one of a schedule, which learns of the rejection.
-func scheduleOf(item *input) (schedule, task string) {
+// scheduleOf notes the schedule and the ID of a submission that cannot be used, if it is one of a schedule, which learns of the rejection.
+func scheduleOf(item *input, b *events.InputRejected) {
 	if item.in != events.Submissions || item.data == nil {
-		return "", ""
+		return
 	}
 	var sub struct {
 		ID       string `json:"id"`
 		Schedule string `json:"schedule"`
+		Began    int64  `json:"schedule_began"`
 	}
-	if json.Unmarshal(item.data, &sub) != nil || events.CheckTaskID(sub.Schedule) != nil || events.CheckTaskID(sub.ID) != nil {
-		return "", ""
+	if json.Unmarshal(item.data, &sub) == nil && events.CheckTaskID(sub.Schedule) == nil && events.CheckTaskID(sub.ID) == nil {
+		b.Schedule, b.ScheduleBegan, b.Submission = sub.Schedule, sub.Began, sub.ID
 	}
-	return sub.Schedule, sub.ID
 }

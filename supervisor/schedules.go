@@ -144,6 +144,9 @@ func (s *schedules) next(name string) (events.Body, error) {
 	if x.Queued != 0 && len(x.Running) == 0 {
 		return s.occur(x, d, x.Queued, x.Next), nil
 	}
+	if task := x.ToCancel(); task != "" {
+		return &events.ScheduleCancelRequested{Schedule: name, Task: task, Due: x.Queued, Began: x.Began}, nil
+	}
 	if x.Next == 0 || s.sched.FireAt(d, x.Next) > now {
 		return nil, nil
 	}
@@ -161,21 +164,31 @@ func (s *schedules) next(name string) (events.Body, error) {
 	case x.HasFired(x.Next):
 		pass.Why = events.PassedFired
 		return pass, nil
-	case s.blocked(x, d) && d.Overlap == events.OverlapQueueOne && x.Queued == 0:
-		pass.Why = events.PassedQueued
-		return pass, nil
-	case s.blocked(x, d):
-		pass.Why = events.PassedOverlap
-		pass.InRow++
-		return pass, nil
-	case d.Overlap == events.OverlapSkip && has(after): // of several, the last leads to a task
-		pass.Why = events.PassedOverlap
+	case d.Overlap == events.OverlapCancel && has(after), d.Overlap == events.OverlapSkip && has(after) && !s.blocked(x, d):
+		pass.Why = events.PassedOverlap // of several, the last leads to a task
 		return pass, s.extend(d, pass, func() bool {
 			following, err := s.sched.NextDue(d, pass.Next)
 			return err == nil && has(following)
 		})
+	case s.blocked(x, d):
+		s.overlaps(x, d, pass)
+		return pass, nil
 	}
 	return s.occur(x, d, x.Next, after), nil
+}
+
+// overlaps completes the fact that a due time has come while a task has not ended: the due time waits or is passed over, or it takes the place of the
+// one that waits.
+func (*schedules) overlaps(x *events.Schedule, d *events.ScheduleDefinition, pass *events.SchedulePassed) {
+	if d.Overlap.Waits() && x.Queued == 0 {
+		pass.Why, pass.Cancels = events.PassedQueued, d.Overlap == events.OverlapCancel
+		return
+	}
+	pass.Why = events.PassedOverlap
+	pass.InRow++
+	if d.Overlap == events.OverlapCancel {
+		pass.Due, pass.Next = x.Queued, x.Next
+	}
 }
 
 // extend adds the due times to a SchedulePassed that are passed over for the same reason.
@@ -210,6 +223,7 @@ func (s *schedules) occur(x *events.Schedule, d *events.ScheduleDefinition, due,
 	if err != nil {
 		return failedFire(x.Name, due, next, err)
 	}
+	sub.ScheduleBegan = x.Began
 	raw, err := events.Marshal(sub)
 	if limit := s.settings().SubmissionBytes; err == nil && len(raw) > limit {
 		err = fmt.Errorf("the submission has %d bytes; %d are allowed", len(raw), limit)

@@ -122,7 +122,7 @@ func TestADueTimeLeadsToOneTask(t *testing.T) {
 	require.Equal(t, []string{"Adopted", "Fired"}, b.scheduled())
 	first := a.sentTo("submissions")
 	require.Len(t, first, 1)
-	require.JSONEq(t, `{"id":"hourly/`+due.Time().Format(time.RFC3339)+`","workflow":"report","schedule":"hourly","input":{"day":"2027-01-15","previous":null}}`, string(first[0].Value))
+	require.JSONEq(t, `{"id":"hourly/`+due.Time().Format(time.RFC3339)+`","workflow":"report","schedule":"hourly","schedule_began":10,"input":{"day":"2027-01-15","previous":null}}`, string(first[0].Value))
 
 	c := b.tell(b.candidate("B").own()) // A had no time to say that the submission is durable
 	again := c.sentTo("submissions")
@@ -183,6 +183,72 @@ func TestOneDueTimeIsQueued(t *testing.T) {
 	b.ended(a, due)
 	require.Equal(t, due.Add(time.Hour), b.hourly().Running[0].Due)
 	require.Zero(t, b.hourly().Queued)
+	sameEverywhere(t, b.bench, a)
+}
+
+// The task that runs is asked to cancel, by the same request from each owner, and the latest due time starts when it has ended.
+func TestTheTaskThatRunsIsCancelled(t *testing.T) {
+	t.Parallel()
+	b := newTimetable(t, "overlap: cancel")
+	a := b.tell(b.candidate("A").own())
+	due := b.hourly().Next
+	a.pass(b.until())
+	b.deliver(a)
+	a.pass(b.until())
+	cancel := a.sentTo("reports")
+	require.Len(t, cancel, 1)
+	require.Equal(t, events.RequestCancel.Type(), cancel[0].Header(events.HeaderType))
+	require.Contains(t, string(cancel[0].Value), `"id":"`+events.ScheduleTask("hourly", due.Add(time.Hour))+`"`)
+	c := b.tell(b.candidate("B").own()) // A had no time to say that the request is durable
+	again := c.sentTo("reports")
+	require.Len(t, again, 1)
+	require.Equal(t, cancel[0].Value, again[0].Value)
+	b.put(events.Reports, cancel[0])
+	b.deliver(c)
+	require.Equal(t, 1, count[*events.CancelRequested](b.bench))
+	c.pass(b.until()) // the third due time takes the place of the second, and asks no more
+	require.Equal(t, []string{"Adopted", "Fired", "Passed", "CancelRequested", "Passed", "Passed"}, b.scheduled())
+	require.Equal(t, due.Add(2*time.Hour), b.hourly().Queued)
+	require.EqualValues(t, 1, b.hourly().Skipped)
+	b.failed(events.ScheduleTask("hourly", due), "make", 1, events.ClassPermanent, events.EffectNone)
+	c.run()
+	b.deliver(c)
+	require.Equal(t, "undone", b.hourly().Fires[0].State)
+	require.Equal(t, due.Add(2*time.Hour), b.hourly().Running[0].Due)
+	require.False(t, b.hourly().Cancels)
+	sameEverywhere(t, b.bench, c)
+}
+
+// A schedule that is deleted and applied again is another one: a due time that led to a task before does so no more, the schedule learns that,
+// and what is meant for the one before does not concern it.
+func TestASecondScheduleOfThatNameDoesNotWaitForTheFirst(t *testing.T) {
+	t.Parallel()
+	b := newTimetable(t, "overlap: cancel")
+	a := b.tell(b.candidate("A").own())
+	due := b.hourly().Next
+	a.pass(b.until())
+	b.deliver(a)
+	text := b.text
+	b.text, b.offset = "", 11
+	b.tell(a)
+	b.text, b.offset = text, 12
+	b.tell(a)
+	b.ask(a, events.TypeScheduleTrigger, events.ScheduleRequest{ID: "t1", Due: due})
+	require.Len(t, b.hourly().Running, 1)
+	start := a.sentTo("submissions")
+	a.sent = nil
+	b.ask(a, events.TypeScheduleTrigger, events.ScheduleRequest{ID: "t2", Due: b.now + 1}) // asks the task to cancel before anybody knows that it is another one's
+	b.deliver(a)
+	require.Equal(t, 1, count[*events.RequestRefused](b.bench))
+	require.Equal(t, supervisor.RefusedSchedule, last[*events.RequestRefused](b.bench).Reason)
+	b.ended(a, due) // the end is for the first schedule
+	require.Len(t, b.hourly().Running, 1)
+	b.put(events.Submissions, start[0])
+	a.run()
+	b.deliver(a)
+	require.Equal(t, events.EndRejected, b.hourly().Fires[0].State)
+	require.Contains(t, b.hourly().Fires[0].Reason, "conflict")
+	require.Equal(t, due+1, b.hourly().Running[0].Due)
 	sameEverywhere(t, b.bench, a)
 }
 

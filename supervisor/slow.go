@@ -59,7 +59,7 @@ func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instan
 // and the partitions are tried again.
 func (d *dispatch) behind(l *lane) bool {
 	to := d.delays.to(workTopic + l.call.Agent)
-	if l.ready.len() == 0 || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.call, d.cfg.Partition) {
+	if l.empty() || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.call, d.cfg.Partition) {
 		l.behind = 0
 		return false
 	}

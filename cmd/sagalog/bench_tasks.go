@@ -27,6 +27,7 @@ and after, and whether anything timed out.`,
   sagalog bench tasks --rate 1000 --duration 1m             # latency at a given load
   sagalog bench tasks --outstanding 1 --latency 0           # one task on an idle system
   sagalog bench tasks --fsync -o json
+  sagalog bench tasks --rate 200 --permits                  # what does a permit cost? compare with a run without --permits
   sagalog bench tasks --rate 500 --tail 1%:2s               # do slow calls hold up the others?
   sagalog bench tasks --slow-after 10s --slow-factor 10
   sagalog bench tasks --tasks 1000000 --duration 1h         # memory over a million finished tasks
@@ -41,6 +42,7 @@ and after, and whether anything timed out.`,
 	f.Float64Var(&t.Rate, "rate", 0, "open loop: tasks that are due each second; above zero, and 67108864 in a run at most")
 	f.IntVar(&t.Tasks, "tasks", 0, "end after this many tasks, 67108864 at most, unless the measured time is over first")
 	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, counted from the start of the measured time, within --duration")
+	f.BoolVar(&t.Permits, "permits", false, "give each task a concurrency key that no other task has, to measure what a permit costs beside a run without")
 	c.windowFlags(f, 3*time.Second, 20*time.Second)
 	c.agentFlags(f)
 	f.Lookup("slow-factor").Hidden = false

@@ -47,6 +47,21 @@ def span(text):
     return int(sum(float(n) * UNITS[unit] for n, unit in parts)) // 10**6
 
 
+def duration(milliseconds):
+    """A duration as text, without trailing zero units."""
+    if milliseconds < 1000:
+        return quote(f"{milliseconds}ms")
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")
+    parts = [(hours, "h"), (minutes, "m"), (seconds, "s")]
+    while parts[-1][0] in (0, "0"):
+        parts.pop()
+    while parts[0][0] == 0:
+        parts.pop(0)
+    return quote("".join(f"{n}{unit}" for n, unit in parts))
+
+
 LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999000, datetime.timezone.utc)
 
 
@@ -165,7 +180,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt operation output with error effect signal payload by"
+    order = "id! kind! task! step reason attempt operation output with error effect signal payload by schedule_began"
 
 
 class Paused(Entity):
@@ -212,7 +227,7 @@ class Held(Entity):
 
 
 class Schedule(Entity):
-    order = "name! offset! body! next next_at previous paused queued running fires fired skipped missed failed in_row"
+    order = "name! offset! body! began! next next_at previous paused queued cancels running fires fired skipped missed failed in_row"
 
     def remembers(self, due):
         return any(f["due"] == due for f in self["running"] + self["fires"])
@@ -225,21 +240,28 @@ class Schedule(Entity):
         for name in "running", "fires":
             self[name].append(Fire(due=body["due"], task=body["task"], at=time, request=body.get("request", "0")))
         self["fires"] = self["fires"][-100:]
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         self["previous"] = max(self.get("previous", '"'), body["due"])
         self.advance(body, time)
         self.add("fired")
 
     def passes(self, body, time):
         self.advance(body, time)
-        if self["queued"] == body["due"]:
-            self.clear_of("queued")
+        self.dequeue(body["due"])
         count, why = int(body["count"]), json.loads(body["why"])
         if why == "queued":
-            self["queued"] = body["due"]
+            self.update(queued=body["due"], cancels=body.get("cancels", "false"))
         elif why in ("overlap", "missed", "failed"):
             self.add({"overlap": "skipped"}.get(why, why), count)
+
+    def dequeue(self, due):
+        if self["queued"] == due:
+            self.clear_of("queued", "cancels")
+
+    def cancel(self, body):
+        asked = [f for f in self["running"] if f["task"] == body["task"] and "cancelled_for" not in f]
+        assert asked and self["queued"] == body["due"] and self["cancels"] == "true"
+        asked[0]["cancelled_for"] = body["due"]
 
     def end(self, body):
         assert any(f["task"] == body["task"] for f in self["running"])
@@ -250,13 +272,13 @@ class Schedule(Entity):
 
 
 class Fire(Entity):
-    order = "due! task! at! request state reason"
+    order = "due! task! at! request cancelled_for state reason"
 
 
 class Task(Entity):
-    order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit step_permits step_links steps_quiet_at pivot_passed deadline_passed quiet_at
-        completions schedule traceparent reply_to reply_key reply_began last steps rows"""
+    order = """id! incarnation! run! workflow! version! definition! state! priority fair_by labels input output content! submitted_at! updated_at!
+        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit step_permits step_links steps_quiet_at pivot_passed deadline_passed quiet_at
+        completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -473,10 +495,13 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], step_permits=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline", "schedule")
+            t.take(body, "workflow", "version", "priority", "fair_by", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
-            self.soft(t, body, max(time, body.get("not_before", "")))
+            begins = max(time, body.get("not_before", ""))
+            if body.get("deadline", "") > begins:
+                t["deadline_within"] = duration(min(apart(body["deadline"], begins), 87600 * 3_600_000))
+            self.soft(t, body, begins)
             t.keep(body, "not_before", "delay", "reply_to", "reply_key")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
@@ -613,7 +638,7 @@ class State:
         t["permit"].clear_of("state", "at")
 
     def ends(self, t, body, time):
-        assert body.get("schedule", "0") == t["schedule"]
+        assert (body.get("schedule", "0"), body.get("schedule_began", "0")) == (t["schedule"], t["schedule_began"])
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
 
@@ -627,7 +652,7 @@ class State:
             if "body" not in body:
                 del self.schedules[name]
                 return
-            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], running=[], fires=[]))
+            s = self.schedules.setdefault(name, Schedule(name=body["schedule"], began=body["offset"], running=[], fires=[]))
             s.update(offset=body["offset"], body=body["body"], next=body.get("next", "0"), next_at=time)
         elif kind == "ScheduleFired":
             s.fire(body, time)
@@ -635,6 +660,8 @@ class State:
             s.passes(body, time)
         elif kind == "ScheduleTaskEnded":
             s.end(body)
+        elif kind == "ScheduleCancelRequested":
+            s.cancel(body)
         elif kind == "SchedulePaused":
             assert "paused" not in s
             s["paused"] = Paused(by=body.get("by", "0"), since=time, reason=body.get("reason", "0"))
@@ -652,7 +679,6 @@ class State:
     def StepQueued(self, t, body, time):
         s = t.step(body["step"])
         s["state"] = '"waiting"'
-        s.clear_of("retry_at")
         self.limit(s, body, time)
 
     def limit(self, w, body, time):
@@ -903,10 +929,12 @@ class State:
                 s["state"] = '"undoing"'
                 s["undo"].update(state='"waiting"', retry_at=time)
                 s["undo"].clear_of("tries", "start_by", "timed_from")
+        if "ended_at" in t:
+            t["updated_at"] = time
         lasting(t, "quiet_at", "ended_at", time)
         t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
         t["rerun"].keep(body, "steps", "input")
-        t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at")
+        t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at", "soft_at", "soft_from")
 
     def RunBegun(self, t, body, time):
         for path in elements(t["rerun"]["steps"]):
@@ -917,11 +945,11 @@ class State:
             s.update(path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
         t.keep(t["rerun"], "input")
         if "deadline" in t:
-            since = max(instant(t[name]) for name in ("submitted_at", "reopened_at") if name in t)
-            left = instant(t["deadline"]) - since
-            t["deadline"] = instant_text(min(instant(time) + max(left, 0 * left), LAST))
+            within = datetime.timedelta(milliseconds=span(t.get("deadline_within", '"0"')))
+            t["deadline"] = instant_text(min(instant(time), LAST - within) + within)
             t["reopened_at"] = time
             t.clear_of("deadline_passed")
+        self.soft(t, body, time)
         t["run"] = body["run"]
         t["state"] = '"processing"'
         t.clear_of("rerun", "reason")

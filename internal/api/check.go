@@ -152,7 +152,7 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 	}
 	title := "The input does not fit the schema of workflow %s, version %d."
 	if !strings.HasPrefix(faults[0].Pointer, "/input") {
-		title = "The labels or the priority that workflow %s, version %d, gives to this task cannot be used."
+		title = "The labels, the priority or the fair_by that workflow %s, version %d, gives to this task cannot be used."
 	}
 	return problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf(title, w.Name, w.Version), faultPlaces(faults, "")...)
 }

@@ -17,6 +17,7 @@ type TaskDocument struct {
 	Version  int               `json:"version"`
 	State    string            `json:"state" enum:"pending,processing,processed,undoing,undone,error,terminated"`
 	Priority int               `json:"priority"`
+	FairBy   string            `json:"fair_by,omitempty" doc:"The key of the task in the queues of agents: of equal priority, keys take turns"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Input    json.RawMessage   `json:"input,omitempty"`
 	Output   json.RawMessage   `json:"output,omitempty"`
@@ -124,7 +125,7 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 // brief returns the members of briefMembers.
 func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
-		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, Labels: t.Labels,
+		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
 		FailureCount: t.FailureCount, Reason: t.Reason, Paused: t.Paused, Schedule: t.Schedule,
 	}

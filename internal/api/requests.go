@@ -94,7 +94,8 @@ var requestRoutes = []requestRoute{
 	{
 		events.RequestRerun, "Run a task once more",
 		"A task that has ended or is parked runs once more, from its beginning or from a step: that step, the steps that need it, and those that are not over. What these did is undone first. " +
-			"Then a new run begins with other idempotency keys, so services see new calls. The new input has to fit the workflow; labels, priority and concurrency key stay. It is refused while an attempt " +
+			"Then a new run begins with other idempotency keys, so services see new calls. The new input has to fit the workflow, and must not change how a step that is kept would be undone; labels, " +
+			"priority, fair_by and concurrency key stay. It is refused while an attempt " +
 			"of the task runs, and if it would repeat a point of no return that may have had its effect.",
 		reflect.TypeFor[RerunBody](), map[string]any{"from": "drone", "reason": "the address was wrong"},
 	},

@@ -36,7 +36,7 @@ type ScheduleDocument struct {
 	Cron     string            `json:"cron,omitempty" doc:"Minute, hour, day of month, month, day of week"`
 	Every    string            `json:"every,omitempty" doc:"An interval instead of cron: its multiples since 1970 began in UTC"`
 	TimeZone string            `json:"time_zone,omitempty" doc:"Absent: UTC"`
-	Overlap  events.Overlap    `json:"overlap" enum:"skip,queue_one,allow" doc:"What becomes of a due time while a task has not ended"`
+	Overlap  events.Overlap    `json:"overlap" enum:"skip,queue_one,cancel,allow" doc:"What becomes of a due time while a task has not ended"`
 	CatchUp  string            `json:"catch_up" doc:"How late a due time may be: an older one is missed"`
 	Jitter   string            `json:"jitter,omitempty" doc:"The longest time by which a task is submitted late"`
 	Input    json.RawMessage   `json:"input,omitempty" doc:"With expressions over schedule.due, schedule.due_date and schedule.previous_due"`

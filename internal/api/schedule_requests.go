@@ -275,7 +275,7 @@ func (x exchange) readSchedule(backfill bool) (body BackfillBody, err error) {
 			fault(name, fmt.Sprintf("is not a text of at most %d bytes", events.MaxTaskID))
 		case name == "since" && json.Unmarshal(raw, &body.Since) != nil, name == "until" && json.Unmarshal(raw, &body.Until) != nil:
 			fault(name, "is not an instant such as 2026-12-01T00:00:00Z")
-		case name == "overlap" && (json.Unmarshal(raw, &body.Overlap) != nil || !slices.Contains(events.Overlaps(), body.Overlap)):
+		case name == "overlap" && (json.Unmarshal(raw, &body.Overlap) != nil || !slices.Contains(events.Overlaps(), body.Overlap) || body.Overlap == events.OverlapCancel):
 			fault(name, "is not one of skip, queue_one, allow")
 		}
 	})

@@ -31,6 +31,7 @@ type PreviewDocument struct {
 	Faults   []ProblemPlace    `json:"faults,omitempty" doc:"Why a submission with this input would be rejected; no step is shown then"`
 	Labels   map[string]string `json:"labels,omitempty" doc:"The labels that the workflow gives to the task"`
 	Priority int               `json:"priority,omitzero" doc:"The priority that the workflow gives to the task"`
+	FairBy   string            `json:"fair_by,omitempty" doc:"The key for turns in the queues of agents that the workflow gives to the task"`
 	Steps    []PreviewStep     `json:"steps,omitempty"`
 }
 
@@ -81,7 +82,7 @@ func (s *workflows) preview(ctx context.Context, in *WorkflowPath) (*PreviewAnsw
 		d.Faults = faultPlaces(faults, "")
 		return &PreviewAnswer{Body: d}, nil
 	}
-	d.Labels, d.Priority = accepted.Labels, accepted.Priority
+	d.Labels, d.Priority, d.FairBy = accepted.Labels, accepted.Priority, accepted.FairBy
 	steps, err := s.definitions.Preview(ctx, w.Hash, &events.Task{
 		ID: body.ID, Run: 1, Workflow: w.Name, Version: w.Version, State: events.TaskStatePending,
 		Labels: accepted.Labels, Priority: accepted.Priority, Input: body.Input,

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"strconv"
 	"testing"
 	"time"
@@ -154,6 +155,40 @@ func TestACallWithoutAnAttemptIsFound(t *testing.T) {
 	again := p.audit().judge(evidence{sent: p.tasks, acked: p.acked, calls: p.called, ends: true, again: true})
 	require.NoError(t, again.Err())
 	require.EqualValues(t, 1, again.Repeated)
+}
+
+// A process that got no CPU for seconds loses its partitions to itself, and the new epoch sends again what may not have arrived.
+func TestATakeoverInTheLogExplainsACallMore(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	p.called.add(3, 2)
+	p.claim()
+	a := p.audit()
+	v := a.judge(evidence{sent: p.tasks, acked: p.acked, calls: p.called, ends: true})
+	require.NoError(t, v.Err())
+	require.EqualValues(t, 1, v.Repeated)
+	require.EqualValues(t, 1, a.takeovers)
+}
+
+// claim lets another owner take the partition of the last claim in the log.
+func (p *played) claim() {
+	var last events.Record
+	p.each(func(r events.Record) {
+		if r.Header(events.HeaderType) == events.TypePrefix+string(events.NamePartitionClaimed) {
+			last = r
+		}
+	})
+	var c events.PartitionClaimed
+	require.NoError(p.t, json.Unmarshal(last.Value, &c))
+	c.Prev, c.ID = c.ID, "00000000000000000000000000000001"
+	var err error
+	last.Value, err = json.Marshal(c)
+	require.NoError(p.t, err)
+	producer, err := kafka.NewProducer(p.s.cluster)
+	require.NoError(p.t, err)
+	defer producer.Close()
+	_, err = producer.ProduceSync(context.Background(), last)
+	require.NoError(p.t, err)
 }
 
 func TestACompletionWithoutACallIsFound(t *testing.T) {

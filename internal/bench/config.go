@@ -66,6 +66,8 @@ type Config struct {
 	// MemProfile is a file for a profile of the live memory at the end of the window, if it is set.
 	MemProfile string
 
+	// permits makes each task need a permit of a key of its own.
+	permits bool
 	// untimed stores no due times, for runs with very many tasks whose latencies do not matter.
 	untimed bool
 	// copied says that data and namespace are a disposable copy.

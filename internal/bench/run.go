@@ -60,6 +60,9 @@ func attachBench(ctx context.Context, s *system, http string) (_ *bench, err err
 	if cfg.Agents == AgentsNone {
 		workflow = patient()
 	}
+	if cfg.permits {
+		workflow = permitted()
+	}
 	b := &bench{system: s, names: newNames(uuid.NewString()[:8]), base: time.Now()}
 	if !cfg.untimed {
 		b.due = new(table[int64])
@@ -304,6 +307,9 @@ func (b *bench) check(ctx context.Context, e evidence) error {
 	verdict := a.judge(e)
 	b.result.Verdict = &verdict
 	b.result.VoidRecords, b.result.Facts = a.void, a.facts
+	if a.takeovers > 0 && !e.again {
+		b.result.note("partitions got another owner %d times during the run, as when this process gets no CPU for seconds: %d calls beyond the first of their attempts are repeats that this explains", a.takeovers, verdict.Repeated)
+	}
 	b.result.CheckedIn = round(time.Since(began).Seconds(), 1)
 	return nil
 }

@@ -83,6 +83,18 @@ func TestTasksInAnOpenLoopWithATailAndSlowBackends(t *testing.T) {
 	require.Contains(t, strings.Join(r.Notes, "\n"), "end to end of tasks that met no tail p99: left out")
 }
 
+func TestTasksWithPermitsAskForOneEach(t *testing.T) {
+	t.Parallel()
+	const tasks = 50
+	c := small(t)
+	c.Duration = time.Minute
+	r, err := Tasks(t.Context(), &TasksConfig{Config: c, Outstanding: 10, Tasks: tasks, Permits: true})
+	require.NoError(t, err)
+	require.EqualValues(t, tasks, r.Checked)
+	require.Contains(t, r.Load, "each task with a permit")
+	require.GreaterOrEqual(t, r.Facts, int64(tasks*(factsOfTask+2)), "each asks for a permit, and the limit decides")
+}
+
 func TestARunEndsAfterTheAskedTasks(t *testing.T) {
 	t.Parallel()
 	c := small(t)

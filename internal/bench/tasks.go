@@ -18,6 +18,9 @@ type TasksConfig struct {
 	Rate        float64
 	// Tasks ends the window after this many tasks, counted from the first. 0 means that only Duration ends it.
 	Tasks int
+	// Permits makes each task need a permit of a key that no other task has. None waits for another, so what such a run costs beyond one
+	// without permits is the cost of a permit: the ask, the grant and the release.
+	Permits bool
 }
 
 // maxOutstanding bounds the tasks of a closed loop. It is more than any engine keeps under way.
@@ -41,6 +44,7 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	if c.Outstanding == 0 && c.Rate == 0 {
 		c.Outstanding = 1000
 	}
+	c.permits = c.Permits
 	b, err := openBench(ctx, &c.Config, "")
 	if err != nil {
 		return nil, err
@@ -52,6 +56,9 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	if c.Rate > 0 {
 		b.rate = c.Rate
 		b.result.Load = fmt.Sprintf("open loop, %g tasks/s", c.Rate)
+	}
+	if c.Permits {
+		b.result.Load += ", each task with a permit"
 	}
 	end := b.drive(func(stop <-chan struct{}) {
 		if c.Rate > 0 {

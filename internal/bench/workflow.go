@@ -23,5 +23,10 @@ func patient() []byte {
 	return bytes.Replace(five, []byte("complete_within: 30s"), []byte("complete_within: 24h"), 1)
 }
 
+// permitted is the workflow for tasks that each need a permit.
+func permitted() []byte {
+	return append(slices.Clip(five), "concurrency: {key: \"${ task.id }\", max: 1}\n"...)
+}
+
 // submission is the value of every submission. It is built once, since the load is part of the measured CPU.
 var submission = []byte(`{"workflow":"bench","input":{"customer":"c-17","amount":12.5}}`)

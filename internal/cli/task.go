@@ -194,7 +194,7 @@ func notYet(err error, wait time.Duration) error {
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
 		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
-		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
+		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"FAIR BY", t.FairBy}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
 	}

@@ -68,6 +68,9 @@ func showPreview(out io.Writer, p *api.PreviewDocument) error {
 	if len(p.Labels) > 0 || p.Priority != 0 {
 		fmt.Fprintf(out, "Labels: %s. Priority: %d.\n\n", Printable(labelText(p.Labels)), p.Priority)
 	}
+	if p.FairBy != "" {
+		fmt.Fprintf(out, "Takes turns by the key: %s.\n\n", Printable(p.FairBy))
+	}
 	for _, st := range p.Steps {
 		rows = append(rows, row{st.ID, agentOf(st.Agent, st.Operation), strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})
 	}

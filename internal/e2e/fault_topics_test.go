@@ -19,6 +19,7 @@ func (r *rig) deliver(e *engine, prefix string, count int) *load {
 	r.t.Helper()
 	l := startLoad(r.t, e, prefix, count, 0)
 	l.acknowledged(r.t, patience)
+	e.settled(l.id(count)) // until the projection has seen tasks, it is quiet
 	e.quiet(5 * patience)
 	return l
 }

@@ -106,16 +106,44 @@ func deliveries(list []sent) map[string]bool {
 	return ids
 }
 
+// parkedRetries is how often a parked delivery is retried. An outage that lasts longer than all attempts of a step behind the pivot leaves
+// the delivery to an operator.
+const parkedRetries = 3
+
+// reopen retries a parked delivery, unless that was asked for a moment ago. It returns false if it was asked for often enough.
+func (k *trial) reopen(id string, asked map[string][]time.Time) bool {
+	k.t.Helper()
+	n := len(asked[id])
+	if n > 0 && time.Since(asked[id][n-1]) < 5*time.Second {
+		return true
+	}
+	if n == parkedRetries {
+		return false
+	}
+	asked[id] = append(asked[id], time.Now())
+	api := k.alive("api")[0]
+	reason := api.settled(id).Reason
+	require.Contains(k.t, reason, " attempts failed: ", "delivery %s is parked for another reason than an outage", id)
+	k.t.Logf("delivery %s is retried: %s", id, reason)
+	api.request(id, "retry")
+	return true
+}
+
 // over waits until each acknowledged delivery has ended.
 func (k *trial) over(ids map[string]bool) {
 	k.t.Helper()
 	open, last, begun, reported := len(ids)+1, time.Now(), time.Now(), time.Now()
+	asked := map[string][]time.Time{}
 	for open > 0 {
 		_ = k.look()
 		left := []string{}
 		for id := range ids {
 			switch events.Name(k.log.tasks[id]) {
-			case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+			case events.NameTaskProcessed, events.NameTaskUndone:
+			case events.NameTaskParked:
+				if k.reopen(id, asked) {
+					left = append(left, id)
+				}
 			default:
 				left = append(left, id)
 			}

@@ -101,18 +101,10 @@ func cancelEarly(t *testing.T, e *engine, f *fleet) {
 // cancelLate cancels in the middle, after the end, and past the pivot.
 func cancelLate(t *testing.T, e *engine, f *fleet) {
 	t.Helper()
-	// In the middle: the engine waits for the running step and then undoes its effect.
-	f.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Slow, Delay: 2 * time.Second})
+	// In the middle: the engine stops the running step, which may have had its effect, and undoes it.
+	f.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Hang})
 	e.submit("middle", delivery("middle", 1))
-	eventually(t, patience, "the drone's step runs", func() bool { return e.facts("middle", "StepStarted") >= 3 && len(f.effects(t, "middle")) > 0 })
-	eventually(t, patience, "the drone is requested", func() bool {
-		for _, h := range e.history("middle") {
-			if h.Type == "StepStarted" && h.Step == "drone" {
-				return true
-			}
-		}
-		return false
-	})
+	eventually(t, patience, "the drone is requested", func() bool { return len(f.ledger(t, "drone", "middle")) > 0 })
 	token := e.request("middle", "cancel", "Idempotency-Key", "cancel-1")
 	e.ask(200, "GET", taskPath("middle")+"?token="+token, nil)
 	e.ask(200, "POST", taskPath("middle")+"/cancel", nil, "Idempotency-Key", "cancel-1")

@@ -136,7 +136,7 @@ func TestTasksAreFoundByTheLabelsOfTheirWorkflow(t *testing.T) {
 
 	var problem, preview map[string]any
 	require.Equal(t, 422, s.call("PUT", "/v1/tasks/l-3", "application/json", `{"workflow":"labelled","input":{"customer":{}}}`, &problem))
-	require.Contains(t, problem["detail"], "The labels or the priority that workflow labelled, version 1, gives to this task cannot be used.")
+	require.Contains(t, problem["detail"], "The labels, the priority or the fair_by that workflow labelled, version 1, gives to this task cannot be used.")
 	require.Equal(t, 200, s.call("POST", "/v1/workflows/labelled/preview", "application/json", `{"input":{"customer":"acme"}}`, &preview))
 	require.Equal(t, map[string]any{"customer": "acme"}, preview["labels"])
 	require.InEpsilon(t, 7, preview["priority"], 0)

@@ -205,6 +205,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
 		return err
 	}
+	if err := n.cfg.Registry.Register(newScheduleMetrics(n)); err != nil {
+		return err
+	}
 	if err := n.cfg.Registry.Register(newWaitingMetrics(n)); err != nil {
 		return err
 	}

@@ -51,16 +51,21 @@ func (s *partitionStore) Snapshot() (events.Snapshot, error) {
 func (s *partitionStore) Load(id string) (events.StoredTask, error) { return s.load(id) }
 
 // Ready implements supervisor.Store.
-func (s *partitionStore) Ready(queue string, op events.Operation, limit int) ([]events.Ready, error) {
-	rows, err := s.part.Ready(queue, op, limit)
+func (s *partitionStore) Ready(line events.Line, limit int) ([]events.Ready, error) {
+	rows, err := s.part.Ready(line, limit)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]events.Ready, len(rows))
 	for i, r := range rows {
-		list[i] = events.Ready{Task: r.Task, Path: r.Key.Path, Operation: r.Key.Operation, Agent: r.Key.Agent, Function: r.Key.Function, Priority: r.Key.Priority, Since: r.Key.Since}
+		list[i] = events.Ready{Task: r.Task, Path: r.Key.Path, Operation: r.Key.Operation, Agent: r.Key.Agent, Function: r.Key.Function, Priority: r.Key.Priority, FairBy: line.FairBy, Since: r.Key.Since}
 	}
 	return list, nil
+}
+
+// FairKeys implements supervisor.Store.
+func (s *partitionStore) FairKeys(line events.Line, limit int) ([]string, error) {
+	return s.part.FairKeys(line, limit)
 }
 
 // Queues implements supervisor.Store.

@@ -1,13 +1,20 @@
 package node_test
 
 import (
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,13 +60,35 @@ func (w *world) askSchedule(kind string, q events.ScheduleRequest) {
 	w.produce(w.topics.Reports(), -1, r)
 }
 
+// scheduleSeries returns the series about schedules, and checks their names.
+func scheduleSeries(t *testing.T, r *prometheus.Registry) (list []string) {
+	families, err := r.Gather()
+	require.NoError(t, err)
+	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "sagalog_schedule_") })
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			list = append(list, fmt.Sprintf("%s{%s} %v", f.GetName(), strings.Join(labels, ","), m.GetCounter().GetValue()+m.GetGauge().GetValue()))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // The example of the README is applied, fires, is paused, resumed and deleted.
 func TestTheDailyReport(t *testing.T) {
 	text, err := os.ReadFile("../../docs/examples/schedules/daily-report.yaml")
 	require.NoError(t, err)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
-		n := w.node(t.TempDir())
+		r := prometheus.NewPedanticRegistry()
+		n := w.node(t.TempDir(), func(c *node.Config) { c.Registry = r })
 		_, _, faults, err := n.Schedules().ApplySchedule(t.Context(), api.Draft{Name: "daily-report", Source: text})
 		require.NoError(t, err)
 		require.Len(t, faults, 1)
@@ -76,6 +105,11 @@ func TestTheDailyReport(t *testing.T) {
 		w.askSchedule(events.TypeScheduleTrigger, events.ScheduleRequest{ID: "t1", Schedule: "daily-report", Due: due, By: "ada"})
 		x = w.scheduled(n, "daily-report", func(x *events.Schedule) bool { return len(x.Fires) == 1 && x.Fires[0].State != "" })
 		require.Equal(t, []string{"processed", events.ScheduleTask("daily-report", due)}, []string{x.Fires[0].State, x.Fires[0].Task})
+		require.Equal(t, []string{
+			`sagalog_schedule_fires_total{result="failed",schedule="daily-report"} 0`, `sagalog_schedule_fires_total{result="fired",schedule="daily-report"} 1`,
+			`sagalog_schedule_fires_total{result="missed",schedule="daily-report"} 0`, `sagalog_schedule_fires_total{result="skipped",schedule="daily-report"} 0`,
+			`sagalog_schedule_next_timestamp_seconds{schedule="daily-report"} 9.468612e+08`,
+		}, scheduleSeries(t, r), "the due time of a trigger is no lag")
 		task := w.watch.task(x.Fires[0].Task)
 		require.JSONEq(t, `{"day":"2000-01-01"}`, string(task.Input))
 		require.Equal(t, map[string]string{"team": "finance"}, task.Labels)
@@ -89,7 +123,7 @@ func TestTheDailyReport(t *testing.T) {
 		deleted, err := n.Schedules().DeleteSchedule(t.Context(), "daily-report")
 		require.NoError(t, err)
 		require.True(t, deleted)
-		w.watch.await("the schedule is gone", func() bool {
+		w.soon("the schedule is gone", func() bool {
 			x, err := n.Schedules().ScheduleState(t.Context(), "daily-report")
 			return err == nil && x == nil
 		})

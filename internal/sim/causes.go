@@ -2,11 +2,13 @@ package sim
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // reported checks that a fact agrees with its input. Judge.Follows checks that it is the right input.
@@ -82,6 +84,11 @@ func (q *inputs) says(f *events.Fact, m *meta) (wrong string) {
 			wrong = "it is another rerun"
 		}
 	case *events.RequestRefused:
+		if t, _ := q.p.state.Task(f.Task); b.Reason == supervisor.RefusedSchedule {
+			if q.w.saw(sawScheduleStranger); t == nil || m.Request.ScheduleBegan == 0 || m.Request.ScheduleBegan == t.ScheduleBegan {
+				wrong = "the schedule that asks started the task"
+			}
+		}
 		if m.Kind != InputRequest || m.Request.Kind != b.Verb || m.Request.ID != b.Request {
 			wrong = "it is not that request"
 		}
@@ -103,6 +110,19 @@ func (q *inputs) tooLate(r *events.Record) bool {
 		(now.Sub(at) > p.Settings.RememberFor.Std()+skew || now.Sub(p.ForgottenBefore) > skew && at < p.ForgottenBefore)
 }
 
+// fairBy works out the key for turns of a task from its workflow and its input.
+func fairBy(b *events.Submitted) string {
+	var in struct{ Extra, N json.RawMessage }
+	_ = json.Unmarshal(b.Input, &in) // it was accepted
+	switch b.Workflow {
+	case "dag":
+		return string(in.Extra)
+	case "wide":
+		return strings.Trim(string(in.N), `"`)
+	}
+	return ""
+}
+
 // pinned checks that a submission got the version that it asked for: that of its stamp, that with its number, or one that was
 // current when the submission became durable or later.
 func (q *inputs) pinned(f *events.Fact, b *events.Submitted) {
@@ -121,6 +141,9 @@ func (q *inputs) pinned(f *events.Fact, b *events.Submitted) {
 		q.w.fail("task %q has the labels %v: those of its workflow are missing", f.Task, b.Labels)
 	} else if b.Priority > 0 && tier != "own" && b.Labels["other"] == "" {
 		q.w.fail("task %q has the labels %v: its submission says another tier", f.Task, b.Labels)
+	}
+	if want := fairBy(b); b.FairBy != want {
+		q.w.fail("task %q has the key %q for turns: its workflow gives it %q", f.Task, b.FairBy, want)
 	}
 	if b.Version > 1 {
 		q.w.saw(sawNewVersion)

@@ -80,7 +80,7 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 			continue // its start limit moves the task
 		}
 		queued := slices.ContainsFunc(k.Ready, func(x events.ReadyKey) bool {
-			return x.Path == r.Path && x.Operation == r.Operation && x.Call() == r.Call() && x.Since == r.Since && x.Priority == r.Priority
+			return k.FairBy == t.FairBy && x.Path == r.Path && x.Operation == r.Operation && x.Call() == r.Call() && x.Since == r.Since && x.Priority == r.Priority
 		})
 		if !queued && (k.Wake == 0 || k.Wake > r.NotBefore) {
 			p.w.fail("INV10: %s/%d commits task %q, and nothing starts its step %q", s.node.name, p.id, t.ID, r.Path)

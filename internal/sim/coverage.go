@@ -220,6 +220,10 @@ const (
 	sawScheduleEnded
 	sawScheduleRejected
 	sawScheduleRepeat
+	sawScheduleCancels
+	sawScheduleReplaced
+	sawScheduleAgain
+	sawScheduleStranger
 	sawStartRefused
 	sawSchedulePaused
 	sawScheduleChanged
@@ -378,11 +382,15 @@ var named = [situations]struct {
 	sawScheduleTriggered:  {name: "a schedule is triggered"},
 	sawScheduleSkipped:    {name: "a due time is skipped because a task runs"},
 	sawScheduleQueued:     {name: "a due time is queued behind a task"},
-	sawScheduleMissed:     {name: "a due time is missed"},
+	sawScheduleMissed:     {name: "a due time is missed", rare: true},
 	sawScheduleFailed:     {name: "the submission of a due time cannot be made"},
 	sawScheduleEnded:      {name: "a schedule hears the end of its task"},
 	sawScheduleRejected:   {name: "the submission of a schedule is rejected"},
 	sawScheduleRepeat:     {name: "an input about a schedule is passed"},
+	sawScheduleCancels:    {name: "a schedule asks its task to cancel"},
+	sawScheduleReplaced:   {name: "a later due time takes the place of the one that waits"},
+	sawScheduleAgain:      {name: "a schedule starts a task that a deleted one of its name has started"},
+	sawScheduleStranger:   {name: "the cancel of a schedule finds the task of a deleted one of its name", rare: true},
 	sawStartRefused:       {name: "the broker refuses the submission of a schedule"},
 	sawSchedulePaused:     {name: "a schedule is paused"},
 	sawScheduleChanged:    {name: "a schedule is changed"},

@@ -170,7 +170,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		switch b.Kind {
 		case events.EffectForward:
 			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd:
+		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd, events.EffectCancel:
 			return []string{events.EffectAlert}
 		}
 	}
@@ -215,7 +215,7 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if _, answered := e.p.answers.owed[id]; answered {
 		owed = append(owed, events.EffectReply)
 	}
-	if a.Kind == events.EffectStart || a.Kind == events.EffectEnd {
+	if a.Kind == events.EffectStart || a.Kind == events.EffectEnd || a.Kind == events.EffectCancel {
 		if why := e.p.schedules.leaves(f, &a); why != "" {
 			e.w.fail("INV8: the %s of %s %s: %s", a.Kind, f.Body.Name(), id, why)
 		}
@@ -299,8 +299,14 @@ func StillOwed(s *events.State, f *events.Fact, to string) bool {
 	case *events.CompensationStarted:
 		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
 	case *events.ScheduleFired:
-		x := s.Schedules[b.Schedule]
-		return x == nil || !slices.ContainsFunc(x.Fires, func(f events.ScheduleFire) bool { return f.Task == b.Task && f.State != "" })
+		return !scheduleKnowsEnd(s, b.Schedule, b.Task)
+	case *events.ScheduleCancelRequested:
+		return !scheduleKnowsEnd(s, b.Schedule, b.Task)
 	}
 	return true
+}
+
+func scheduleKnowsEnd(s *events.State, name, task string) bool {
+	x := s.Schedules[name]
+	return x != nil && slices.ContainsFunc(x.Fires, func(f events.ScheduleFire) bool { return f.Task == task && f.State != "" })
 }

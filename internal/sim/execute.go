@@ -369,6 +369,8 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 		permitLands(w, &r)
 	case a.Kind == events.EffectStart:
 		w.schedules.startLands(&r)
+	case a.Kind == events.EffectCancel:
+		w.schedules.cancelLands(&r)
 	case a.Kind == events.EffectEnd:
 		w.schedules.endLands(&r)
 	default:

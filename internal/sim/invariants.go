@@ -34,7 +34,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.Submitted:
 		delete(p.sagas.cancelled, f.Task)
 		for _, h := range p.state.HeldFor(f.Task) {
-			p.sagas.cancelled[f.Task] = p.sagas.cancelled[f.Task] || h.Request.Kind == events.RequestCancel
+			p.sagas.cancelled[f.Task] = p.sagas.cancelled[f.Task] || h.Request.Kind == events.RequestCancel && (h.Request.ScheduleBegan == 0 || h.Request.ScheduleBegan == b.ScheduleBegan)
 		}
 	case *events.StepFailed:
 		if b.Attempt > 0 {

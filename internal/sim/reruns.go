@@ -44,7 +44,7 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 		g.quiet = f.Time.Add(max(0, g.quiet.Sub(g.toldAt)))
 	}
 	g.rerun, g.ended, g.parked, g.undoing = b, false, false, true
-	g.haltedAt, g.reminders, g.remindAt, g.parkStep = 0, 0, 0, ""
+	g.haltedAt, g.reminders, g.remindAt, g.parkStep, g.soft = 0, 0, 0, "", sagaSoft{}
 	delete(a.p.done, lifeOf(a.p, f.Task))
 	return ""
 }
@@ -74,6 +74,9 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 	if g.rerun == nil || !g.undoing || g.parked || g.paused || b.Run != g.run+1 {
 		return "a run begins that nobody asked for, is numbered wrong, or of a task that is held"
 	}
+	if b.RemindAfter != g.def.RemindAfter {
+		return "a run begins with another soft limit than its workflow says"
+	}
 	for _, id := range g.rerun.Steps {
 		s := g.steps[id]
 		switch {
@@ -89,8 +92,9 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 		g.input = g.rerun.Input
 	}
 	if g.deadline != 0 {
-		g.deadline, g.datedAt, g.expired = f.Time.Add(max(0, g.deadline.Sub(g.datedAt))), f.Time, false
+		g.deadline, g.datedAt, g.expired = f.Time.Add(g.within), f.Time, false
 	}
+	g.soft.begin(b.RemindAfter, f.Time)
 	delete(a.cancelled, f.Task)
 	a.w.saw(sawRunBegun)
 	g.run, g.rerun, g.undoing = b.Run, nil, false

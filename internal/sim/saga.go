@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
@@ -33,9 +34,11 @@ type saga struct {
 	haltedAt events.Instant
 	// datedAt is when its deadline was set: when it was accepted, or reopened with a later one. toldAt is the time of its latest fact.
 	datedAt, toldAt events.Instant
-	reminders       int
-	early           early
-	soft            sagaSoft
+	// within is how long it had until its deadline when it could begin.
+	within    time.Duration
+	reminders int
+	early     early
+	soft      sagaSoft
 	// parkDue says that a verdict asks for an operator, for the step parkStep.
 	parkDue  bool
 	parkStep string
@@ -103,6 +106,7 @@ type sagaStep struct {
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
 	g := &saga{run: 1, def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
+	g.within = max(0, b.Deadline.Sub(max(f.Time, b.NotBefore)))
 	g.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
 	if g.def != nil {
 		for i := range g.def.Steps {
@@ -430,6 +434,9 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts while an attempt of the task may still act"
 	}
 	turn := slices.Index(g.completed, b.Step)
+	if own.undo > own.earlierUndos || own.back.askedAt != 0 { // it has begun, maybe for an earlier rerun that kept other steps
+		turn = -1
+	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
 		s := g.steps[id]
 		switch {

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
 
 // answers adds a fact that answers a request and is about the task as a whole, or says which promise it breaks.
 func (g *saga) answers(f *events.Fact, body events.Body) string {
@@ -52,6 +55,8 @@ func (g *saga) refuses(b *events.RequestRefused) string {
 	switch {
 	case b.Reason == "":
 		return "a request is refused without a reason"
+	case b.Reason == supervisor.RefusedSchedule && b.By != "":
+		return "" // what it was caused by says so
 	case b.Verb == events.RequestCancel && !g.undoing && !g.irrevocable(),
 		b.Verb == events.RequestPause && !g.paused, b.Verb == events.RequestResume && g.paused,
 		b.Verb == events.RequestTerminate && !g.runs():

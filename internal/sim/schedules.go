@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -58,7 +59,7 @@ func (s *schedules) draw(name string) *events.ScheduleDefinition {
 	}
 	d := &events.ScheduleDefinition{
 		Schedule: name, Workflow: []string{"one", "wide", "none", "lone", "dag"}[r.IntN(5)],
-		Every: seconds(1, 6), Overlap: events.Overlaps()[r.IntN(3)], CatchUp: seconds(1, 30),
+		Every: seconds(1, 6), Overlap: events.Overlaps()[r.IntN(4)], CatchUp: seconds(1, 30),
 		Input: json.RawMessage(`{"n":1,"due":"${ schedule.due }"}`),
 	}
 	if r.IntN(3) == 0 {
@@ -141,25 +142,38 @@ func (s *schedules) operate(name string) {
 	case 0:
 		s.apply(name, s.draw(name))
 	case 1:
+		old := s.latest(name)
 		s.apply(name, nil)
-		s.w.chaosAt(func() { s.apply(name, s.draw(name)) })
+		s.w.chaosAt(func() {
+			d, was := new(events.ScheduleDefinition), s.fired[name]
+			if err := json.Unmarshal(old.Body, d); err != nil || r.IntN(2) == 0 { // or it is applied as it was
+				d = s.draw(name)
+			}
+			s.apply(name, d)
+			for range min(len(was), 2) {
+				s.w.after(s.w.rng.IntN(20_000), func() { s.trigger(name, was[s.w.rng.IntN(len(was))].due) })
+			}
+		})
 	case 2, 3, 4:
 		s.ask(events.TypeSchedulePause, name)
 		s.w.chaosAt(func() { s.ask(events.TypeScheduleResume, name) })
 	default:
-		s.ask(events.TypeScheduleTrigger, name)
+		s.trigger(name, s.w.now+1) // no multiple of a second: an instant that is not due otherwise
 	}
 }
 
-// ask sends a request about a schedule, sometimes twice.
-func (s *schedules) ask(kind, name string) {
-	w := s.w
+// trigger starts a task of a schedule for a due time, which may have led to one before, perhaps of a deleted schedule of that name.
+func (s *schedules) trigger(name string, due events.Instant) {
+	s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: due, Overlap: append(events.Overlaps(), "")[s.w.rng.IntN(5)]})
+}
+
+func (s *schedules) ask(kind, name string) { s.send(kind, events.ScheduleRequest{Schedule: name}) }
+
+// send sends a request about a schedule, sometimes twice.
+func (s *schedules) send(kind string, q events.ScheduleRequest) {
+	w, name := s.w, q.Schedule
 	s.requests++
-	q := events.ScheduleRequest{ID: fmt.Sprintf("sq%d", s.requests), Schedule: name}
-	if kind == events.TypeScheduleTrigger {
-		q.Due = w.now + 1 // no multiple of a second: an instant that is not due otherwise
-		q.Overlap = append(events.Overlaps(), "")[w.rng.IntN(4)]
-	}
+	q.ID = fmt.Sprintf("sq%d", s.requests)
 	r, err := events.EncodeScheduleRequest(q, kind, events.Subject{ID: q.ID, Source: "/clients", Time: w.now})
 	if err != nil {
 		w.fail("a request about a schedule cannot be encoded: %v", err)
@@ -214,14 +228,25 @@ func (s *schedules) endLands(r *events.Record) {
 	s.w.parts[r.Partition].inputs.put(events.Reports, *r, &meta{Input: Input{Kind: InputTaskEnd, Task: events.ScheduleKey(end.Schedule), End: end}})
 }
 
+// cancelLands lands the request of a schedule that its task be cancelled.
+func (s *schedules) cancelLands(r *events.Record) {
+	q := events.Request{}
+	if err := json.Unmarshal(r.Value, &q); err != nil {
+		s.w.fail("the request of a schedule cannot be read: %v", err)
+		return
+	}
+	q.Kind = events.RequestCancel
+	s.w.parts[r.Partition].inputs.put(events.Reports, *r, &meta{Input: Input{Kind: InputRequest, Task: q.Task, Request: q}})
+}
+
 // scheduleEffects follows the facts of a partition that start tasks of schedules, and tell schedules how tasks ended.
 type scheduleEffects struct {
 	p *partition
 	// of is the schedule of each task, and owed the destination of each effect of a fact, by the ID of the fact and the kind.
 	of   map[string]string
 	owed map[string]string
-	// born is the offset of the fact that brought each schedule into the partition.
-	born map[string]int64
+	// born is the offset of the fact that brought each schedule into the partition, and began the record of the definitions that it came from.
+	born, began map[string]int64
 }
 
 // after takes the next accepted fact of the partition.
@@ -244,6 +269,8 @@ func (e *scheduleEffects) after(f *events.Fact) {
 	case *events.ScheduleFired:
 		e.owes(f, events.EffectStart, events.Submissions, b.Task)
 		s.fired[b.Schedule] = append(s.fired[b.Schedule], firing{b.Due, b.Task, f})
+	case *events.ScheduleCancelRequested:
+		e.owes(f, events.EffectCancel, events.Reports, b.Task)
 	case *events.EffectFailed:
 		if of := e.p.facts[events.FactID(&events.Fact{Epoch: b.Of.Epoch, Sequence: b.Of.Sequence}, e.p.id)]; of != nil {
 			s.givenUp(of, b)
@@ -264,6 +291,11 @@ func (s *schedules) givenUp(of *events.Fact, b *events.EffectFailed) {
 	}
 }
 
+// dueText is a due time as it stands in the ID of its task.
+func dueText(due events.Instant) string {
+	return strings.Replace(due.String(), ".000Z", "Z", 1)
+}
+
 func (e *scheduleEffects) owes(f *events.Fact, kind string, in events.Input, key string) {
 	to := string(in) + "/" + strconv.Itoa(int(events.Home(key, e.p.w.opt.Partitions)))
 	e.owed[events.FactID(f, e.p.id)+" "+kind] = to
@@ -277,6 +309,13 @@ func (e *scheduleEffects) leaves(f *events.Fact, a *supervisor.Send) string {
 	}
 	if b, ok := f.Body.(*events.ScheduleFired); ok && (string(a.Record.Value) != string(b.Submission) || string(a.Record.Key) != b.Task) {
 		return "the submission is not that of its fact"
+	}
+	if b, ok := f.Body.(*events.ScheduleCancelRequested); ok {
+		want := events.Request{ID: b.Schedule + "/" + dueText(b.Due), Kind: events.RequestCancel, Task: b.Task, ScheduleBegan: b.Began}
+		var q events.Request
+		if err := json.Unmarshal(a.Record.Value, &q); err != nil || q.ID != want.ID || q.Task != want.Task || q.ScheduleBegan != want.ScheduleBegan || a.Record.Header(events.HeaderType) != want.Kind.Type() {
+			return "the request is not that of its fact"
+		}
 	}
 	return ""
 }

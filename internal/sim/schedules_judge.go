@@ -19,6 +19,8 @@ func (e *scheduleEffects) judge(f *events.Fact) {
 		why = e.passes(f, b)
 	case *events.ScheduleTaskEnded:
 		why = e.ends(f, b)
+	case *events.ScheduleCancelRequested:
+		why = e.cancels(b)
 	case *events.SchedulePaused:
 		e.p.w.saw(sawSchedulePaused)
 		why = e.asked(f, events.TypeSchedulePause, b.Schedule, b.Request)
@@ -57,7 +59,7 @@ func (e *scheduleEffects) adopts(b *events.ScheduleAdopted) string {
 	case len(b.Body) == 0:
 		w.saw(sawScheduleDeleted)
 	case x == nil:
-		e.born[b.Schedule] = e.p.log.end() - 1
+		e.born[b.Schedule], e.began[b.Schedule] = e.p.log.end()-1, b.Offset
 	case x.Offset == b.Offset:
 		w.saw(sawScheduleCorrected)
 	default:
@@ -76,6 +78,8 @@ func (e *scheduleEffects) fires(f *events.Fact, b *events.ScheduleFired) string 
 	for _, was := range w.schedules.fired[b.Schedule] {
 		if was.due == b.Due && e.p.at[was.fact] > e.born[b.Schedule] {
 			return "the due time " + b.Due.String() + " leads to a task a second time"
+		} else if was.due == b.Due {
+			w.saw(sawScheduleAgain)
 		}
 	}
 	overlap := d.Overlap
@@ -112,6 +116,7 @@ func (e *scheduleEffects) fires(f *events.Fact, b *events.ScheduleFired) string 
 	if err != nil {
 		return "there is no submission for the due time: " + err.Error()
 	}
+	sub.ScheduleBegan = e.began[b.Schedule]
 	if raw, err := events.Marshal(sub); err != nil || string(raw) != string(b.Submission) || sub.ID != b.Task {
 		return "its submission is another than the definition says: " + string(b.Submission)
 	}
@@ -122,7 +127,7 @@ func (e *scheduleEffects) fires(f *events.Fact, b *events.ScheduleFired) string 
 func (e *scheduleEffects) live(name string) string {
 	for _, was := range e.p.w.schedules.fired[name] {
 		t, _ := e.p.w.parts[events.Home(was.task, e.p.w.opt.Partitions)].state.Task(was.task)
-		if t != nil && !t.State.Ended() && e.p.at[was.fact] > e.born[name] {
+		if t != nil && !t.State.Ended() && t.ScheduleBegan == e.began[name] && e.p.at[was.fact] > e.born[name] {
 			return was.task
 		}
 	}
@@ -144,6 +149,9 @@ func (e *scheduleEffects) passes(f *events.Fact, b *events.SchedulePassed) strin
 	for range b.Count - 1 {
 		last, _ = scheduler.NextDue(d, last)
 	}
+	if x.Queued == b.Due && b.Next != x.Next {
+		return "a due time that waited changes the next one"
+	}
 	if after, _ = scheduler.NextDue(d, last); b.Request == "" && x.Queued != b.Due && (b.Due != x.Next || b.Next != after) {
 		return "due times are left out: it passes " + b.Due.String() + " and goes on at " + b.Next.String()
 	}
@@ -156,10 +164,12 @@ func (e *scheduleEffects) passes(f *events.Fact, b *events.SchedulePassed) strin
 		if w.saw(sawScheduleQueued); len(x.Running) == 0 || x.Queued != 0 {
 			return "nothing runs, or another due time is queued"
 		}
-	case events.PassedOverlap:
-		if w.saw(sawScheduleSkipped); len(x.Running) == 0 && (d.Overlap != events.OverlapSkip || scheduler.FireAt(d, after) > f.Time) {
-			return "nothing runs, and no later due time has come"
+		if b.Request == "" && b.Cancels != (d.Overlap == events.OverlapCancel) {
+			return "the definition says otherwise whether what runs is cancelled"
 		}
+	case events.PassedOverlap:
+		w.saw(sawScheduleSkipped)
+		return e.skips(f, b, after)
 	case events.PassedFired:
 		if !x.HasFired(b.Due) {
 			return "the due time led to no task"
@@ -167,12 +177,48 @@ func (e *scheduleEffects) passes(f *events.Fact, b *events.SchedulePassed) strin
 	case events.PassedFailed:
 		w.saw(sawScheduleFailed)
 		if sub, err := scheduler.Occurrence(d, b.Due, x.Previous); err == nil {
+			sub.ScheduleBegan = e.began[b.Schedule]
 			if raw, err := events.Marshal(sub); err == nil && len(raw) <= w.cfg.Settings.SubmissionBytes {
 				return "its submission can be made"
 			}
 		}
 	}
 	return ""
+}
+
+// skips checks that a due time is passed over because a task runs, or a later due time has come. after is the due time behind those of the fact.
+func (e *scheduleEffects) skips(f *events.Fact, b *events.SchedulePassed, after events.Instant) string {
+	x, d := e.definition(b.Schedule)
+	later := scheduler.FireAt(d, after) <= f.Time && (d.Overlap == events.OverlapSkip || d.Overlap == events.OverlapCancel)
+	switch {
+	case x.Queued == b.Due && (d.Overlap != events.OverlapCancel || scheduler.FireAt(d, x.Next) > f.Time):
+		return "a due time that waits is passed over, and no later one has come that would cancel what runs"
+	case x.Queued == b.Due:
+		e.p.w.saw(sawScheduleReplaced)
+	case len(x.Running) == 0 && !later:
+		return "nothing runs, and no later due time has come"
+	case d.Overlap.Waits() && x.Queued == 0 && !later:
+		return "it could wait"
+	}
+	return ""
+}
+
+// cancels checks that a task of the schedule runs, and that a due time waits which wants it cancelled.
+func (e *scheduleEffects) cancels(b *events.ScheduleCancelRequested) string {
+	x, _ := e.definition(b.Schedule)
+	if x == nil {
+		return ""
+	}
+	e.p.w.saw(sawScheduleCancels)
+	if x.Paused != nil || b.Began != e.began[b.Schedule] {
+		return "it is paused, or began with another record"
+	}
+	for _, was := range e.p.w.schedules.fired[b.Schedule] {
+		if was.task == b.Task && e.p.at[was.fact] > e.born[b.Schedule] {
+			return ""
+		}
+	}
+	return "it did not start the task"
 }
 
 // ends checks that a schedule hears the end of a task that has ended so, or was never accepted.
@@ -182,7 +228,7 @@ func (e *scheduleEffects) ends(f *events.Fact, b *events.ScheduleTaskEnded) stri
 		return "no report says so"
 	}
 	m := e.p.inputs.of(in).meta[o]
-	if m.Kind != InputTaskEnd || m.End.Schedule != b.Schedule || m.End.Task != b.Task || m.End.State != b.State {
+	if m.Kind != InputTaskEnd || m.End.Schedule != b.Schedule || m.End.Task != b.Task || m.End.State != b.State || m.End.Began != e.began[b.Schedule] {
 		return "its report says something else"
 	}
 	e.p.w.saw(sawScheduleEnded)
@@ -221,7 +267,7 @@ func (j *Judge) needsScheduleFact(x *Input) string {
 	q := &x.Schedule
 	switch {
 	case x.Kind == InputTaskEnd:
-		if s.Runs(x.End.Task) {
+		if s.Runs(x.End.Task) && s.Began == x.End.Began {
 			return "the schedule waits for the end of its task"
 		}
 	case x.ScheduleVerb == events.TypeSchedulePause && s.Paused == nil, x.ScheduleVerb == events.TypeScheduleResume && s.Paused != nil:

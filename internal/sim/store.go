@@ -124,7 +124,7 @@ func (s *Store) applyTask(r *events.TaskRow) error {
 
 func sameKeys(a, b *events.Keys) bool {
 	return a.State == b.State && a.Workflow == b.Workflow && a.SubmittedAt == b.SubmittedAt && a.EndedAt == b.EndedAt &&
-		a.Due == b.Due && a.Wake == b.Wake && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready) && slices.Equal(a.Waits, b.Waits)
+		a.Due == b.Due && a.Wake == b.Wake && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready) && a.FairBy == b.FairBy && slices.Equal(a.Waits, b.Waits)
 }
 
 // full adds up the hashes of everything stored.
@@ -177,12 +177,12 @@ func (s *Store) Load(id string) (events.StoredTask, error) {
 }
 
 // Ready implements supervisor.Store.
-func (s *Store) Ready(queue string, op events.Operation, limit int) ([]events.Ready, error) {
+func (s *Store) Ready(line events.Line, limit int) ([]events.Ready, error) {
 	var list []events.Ready
 	for id, t := range s.tasks {
 		for _, k := range t.keys.Ready {
-			if k.Queue() == queue && k.Operation == op {
-				list = append(list, events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Function: k.Function, Priority: k.Priority, Since: k.Since})
+			if k.Queue() == line.Queue && k.Operation == line.Operation && t.keys.FairBy == line.FairBy {
+				list = append(list, events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Function: k.Function, Priority: k.Priority, FairBy: line.FairBy, Since: k.Since})
 			}
 		}
 	}
@@ -195,6 +195,20 @@ func (s *Store) Ready(queue string, op events.Operation, limit int) ([]events.Re
 		}
 		return 0
 	})
+	return list[:min(limit, len(list))], nil
+}
+
+// FairKeys implements supervisor.Store.
+func (s *Store) FairKeys(line events.Line, limit int) ([]string, error) {
+	keys := map[string]bool{}
+	for _, t := range s.tasks {
+		for _, k := range t.keys.Ready {
+			if k.Queue() == line.Queue && k.Operation == line.Operation && t.keys.FairBy > line.FairBy {
+				keys[t.keys.FairBy] = true
+			}
+		}
+	}
+	list := slices.Sorted(maps.Keys(keys))
 	return list[:min(limit, len(list))], nil
 }
 

@@ -23,6 +23,7 @@ output: "${ steps.only.output }"
 workflow: dag
 deadline: 60s
 labels: {n: "${ input.n }", tier: standard}
+fair_by: "${ input.extra }"
 input: {type: object, required: [n], properties: {n: {type: integer}, extra: {type: boolean}}}
 defaults: {complete_within: 2s, retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo}}
 steps:
@@ -34,6 +35,7 @@ steps:
 output: {n: "${ input.n }"}
 `, `
 workflow: wide
+fair_by: "${ input.n }"
 defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   x: {agent: alpha, limit: gate, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}

@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -12,11 +13,20 @@ type definition struct {
 	Steps       []stepRule       `json:"steps"`
 	RemindAfter events.Duration  `json:"remind_after"`
 	Concurrency *concurrencyRule `json:"concurrency"`
+	FairBy      *string          `json:"fair_by"`
 }
 
 type concurrencyRule struct {
 	Max    int    `json:"max"`
 	Parked string `json:"parked"`
+}
+
+// gives says whether a task may have that key for turns: that of the definition, or any if it is an expression.
+func (d *definition) gives(fairBy string) bool {
+	if d.FairBy == nil {
+		return fairBy == ""
+	}
+	return strings.Contains(*d.FairBy, "${") || *d.FairBy == fairBy
 }
 
 type stepRule struct {

@@ -233,7 +233,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.PermitBlocked:
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 		p.tell(f, at)
-	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SchedulePaused, *events.ScheduleResumed:
+	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.ScheduleCancelRequested, *events.SchedulePaused, *events.ScheduleResumed:
 		timetabled(p, f, at)
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
@@ -335,6 +335,8 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		def = &definition{}
 	}
 	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}}
+	begins := max(f.Time, b.NotBefore)
+	s.deadlineWithin = max(0, min(b.Deadline, begins.Add(events.MaxDelay.Std())).Sub(begins))
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	s.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
@@ -342,6 +344,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	s.permit = newPermit(b)
 	if c := def.Concurrency; s.permit != nil && (c == nil || c.Max != s.permit.Max || c.Parked != string(s.permit.Parked)) {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the limit %s of %d, which differs from its definition", s.permit.Limit, s.permit.Max)
+	}
+	if !def.gives(b.FairBy) {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the key %q for turns, which does not follow from the fair_by of its definition", b.FairBy)
 	}
 	if b.RemindAfter != def.RemindAfter {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the soft limit %s, and its definition says %s", b.RemindAfter, def.RemindAfter)

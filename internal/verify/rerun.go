@@ -111,7 +111,7 @@ func rerun(t *telling, b *events.TaskRerun, last events.Instant) {
 	if t.end != "" && last > t.fact.Time && t.quiet > t.fact.Time {
 		t.quiet = t.fact.Time.Add(max(0, t.quiet.Sub(last)))
 	}
-	t.again = &again{steps}
+	t.again, t.soft = &again{steps}, soft{}
 	t.end, t.back, t.parked, t.parkDue, t.haltedAt, t.reminders, t.remindAt = "", true, false, false, 0, 0, 0
 }
 
@@ -141,8 +141,11 @@ func runBegun(t *telling, b *events.RunBegun) {
 		t.steps = slices.DeleteFunc(t.steps, func(x *step) bool { return x == st })
 	}
 	if t.deadline != 0 {
-		t.deadline = t.fact.Time.Add(max(0, t.deadline.Sub(max(t.submittedAt, t.reopenedAt))))
-		t.expired, t.reopenedAt = false, t.fact.Time
+		t.deadline, t.expired, t.reopenedAt = t.fact.Time.Add(t.deadlineWithin), false, t.fact.Time
 	}
+	if want := t.def.RemindAfter; b.RemindAfter != want {
+		t.wrong(CheckAttempts, "not_as_defined", "", "run %d begins with the soft limit %s, and its definition says %s", b.Run, b.RemindAfter, want)
+	}
+	t.soft.begin(b.RemindAfter, t.fact.Time)
 	t.run, t.again, t.back = b.Run, nil, false
 }

@@ -10,9 +10,15 @@ import (
 type timetable struct {
 	overlap events.Overlap
 	paused  bool
+	// began is the offset of the record with which it began. queued is the due time that waits, and cancels says that it wants what runs cancelled.
+	began   int64
+	queued  events.Instant
+	cancels bool
 	// fired are the due times that led to a task, and running the tasks that have not ended.
 	fired   map[events.Instant]bool
 	running map[string]bool
+	// asked are the running tasks that were asked to cancel.
+	asked map[string]bool
 }
 
 // timetables are schedules by name.
@@ -40,6 +46,10 @@ func timetabled(p *partition, f *events.Fact, at Place) {
 	switch b := f.Body.(type) {
 	case *events.ScheduleFired:
 		x.fires(b, wrong)
+	case *events.SchedulePassed:
+		x.passes(b)
+	case *events.ScheduleCancelRequested:
+		x.cancelsTask(b, wrong)
 	case *events.SchedulePaused:
 		x.paused = true
 	case *events.ScheduleResumed:
@@ -58,6 +68,8 @@ func scheduleOf(b events.Body) string {
 	case *events.SchedulePassed:
 		return b.Schedule
 	case *events.ScheduleTaskEnded:
+		return b.Schedule
+	case *events.ScheduleCancelRequested:
 		return b.Schedule
 	case *events.SchedulePaused:
 		return b.Schedule
@@ -80,7 +92,7 @@ func (t timetables) adopt(x *timetable, b *events.ScheduleAdopted, wrong func(ki
 		wrong("schedule", "its definition cannot be read, or is that of another one (%v)", err)
 	}
 	if x == nil {
-		x = &timetable{fired: map[events.Instant]bool{}, running: map[string]bool{}}
+		x = &timetable{began: b.Offset, fired: map[events.Instant]bool{}, running: map[string]bool{}, asked: map[string]bool{}}
 		t[b.Schedule] = x
 	}
 	x.overlap = d.Overlap
@@ -90,6 +102,7 @@ func (x *timetable) fires(b *events.ScheduleFired, wrong func(kind, format strin
 	var sub struct {
 		ID       string `json:"id"`
 		Schedule string `json:"schedule"`
+		Began    int64  `json:"schedule_began"`
 	}
 	err := json.Unmarshal(b.Submission, &sub)
 	switch {
@@ -99,10 +112,37 @@ func (x *timetable) fires(b *events.ScheduleFired, wrong func(kind, format strin
 		wrong("fired_paused", "the due time %s leads to a task although the schedule is paused", b.Due)
 	case x.overlap != events.OverlapAllow && len(x.running) > 0 && b.Request == "":
 		wrong("fired_overlap", "the due time %s leads to a task although %d have not ended", b.Due, len(x.running))
-	case err != nil, b.Task != events.ScheduleTask(b.Schedule, b.Due), sub.ID != b.Task, sub.Schedule != b.Schedule:
+	case err != nil, b.Task != events.ScheduleTask(b.Schedule, b.Due), sub.ID != b.Task, sub.Schedule != b.Schedule, sub.Began != x.began:
 		wrong("schedule_task", "the submission of the due time %s is not that of the task %s", b.Due, events.ScheduleTask(b.Schedule, b.Due))
 	}
 	x.fired[b.Due], x.running[b.Task] = true, true
+	x.dequeue(b.Due)
+}
+
+func (x *timetable) dequeue(due events.Instant) {
+	if x.queued == due {
+		x.queued, x.cancels = 0, false
+	}
+}
+
+func (x *timetable) passes(b *events.SchedulePassed) {
+	x.dequeue(b.Due)
+	if b.Why == events.PassedQueued {
+		x.queued, x.cancels = b.Due, b.Cancels
+	}
+}
+
+// cancelsTask checks that a schedule asks a task to cancel once, and only if a due time waits that wants it to.
+func (x *timetable) cancelsTask(b *events.ScheduleCancelRequested, wrong func(kind, format string, args ...any)) {
+	switch {
+	case !x.running[b.Task] || x.asked[b.Task]:
+		wrong("schedule_cancel", "task %s is asked to cancel, and was asked before, or does not run", b.Task)
+	case x.queued != b.Due || !x.cancels:
+		wrong("schedule_cancel", "task %s is asked to cancel for the due time %s, which does not wait for its end", b.Task, b.Due)
+	case b.Began != x.began:
+		wrong("schedule_cancel", "task %s is asked to cancel by a schedule that began with the record %d, and this one began with %d", b.Task, b.Began, x.began)
+	}
+	x.asked[b.Task] = true
 }
 
 func (x *timetable) ends(b *events.ScheduleTaskEnded, wrong func(kind, format string, args ...any)) {
@@ -110,6 +150,7 @@ func (x *timetable) ends(b *events.ScheduleTaskEnded, wrong func(kind, format st
 		wrong("ended_twice", "task %s has ended, and was not running", b.Task)
 	}
 	delete(x.running, b.Task)
+	delete(x.asked, b.Task)
 }
 
 // isOfSchedule says whether a record of the reports is about a schedule.
@@ -127,6 +168,7 @@ func silentOfSchedule(p *partition, kind string, data []byte, wrong func(task, f
 	var of struct {
 		Schedule string `json:"schedule"`
 		Task     string `json:"task"`
+		Began    int64  `json:"began"`
 	}
 	if err := json.Unmarshal(data, &of); err != nil {
 		wrong("", "the record cannot be read (%v)", err)
@@ -138,7 +180,7 @@ func silentOfSchedule(p *partition, kind string, data []byte, wrong func(task, f
 	x := p.timetables[of.Schedule]
 	switch {
 	case x == nil:
-	case kind == events.TypeTaskEnd && x.running[of.Task]:
+	case kind == events.TypeTaskEnd && x.running[of.Task] && x.began == of.Began:
 		wrong("", "the schedule %s waits for the end of task %s", of.Schedule, of.Task)
 	case kind == events.TypeSchedulePause && !x.paused, kind == events.TypeScheduleResume && x.paused:
 		wrong("", "the schedule %s is paused: %t", of.Schedule, x.paused)

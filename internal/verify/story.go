@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -19,27 +20,29 @@ type story struct {
 	number      int // how many facts the partition had accepted by then
 	submittedAt events.Instant
 	deadline    events.Instant
-	early       early
-	soft        soft
-	expired     bool
-	back        bool // it turned back: undoing
-	parked      bool
-	parkDue     bool
-	parkedAt    events.Instant
-	paused      bool
-	haltedAt    events.Instant // since when it is parked or paused: the deadline counts on from there
-	reopenedAt  events.Instant // when the deadline was moved
-	reminders   int
-	remindAt    events.Instant // zero if no reminder is to come
-	quiet       events.Instant
-	completed   int
-	requests    map[string]bool // those that were judged
-	kept        []kept
-	permit      *permit // nil if it needs none
-	limits      stepPermits
-	cancelHeld  bool
-	steps       []*step
-	end         events.Name
+	// deadlineWithin is how long it had until its deadline when it could begin.
+	deadlineWithin time.Duration
+	early          early
+	soft           soft
+	expired        bool
+	back           bool // it turned back: undoing
+	parked         bool
+	parkDue        bool
+	parkedAt       events.Instant
+	paused         bool
+	haltedAt       events.Instant // since when it is parked or paused: the deadline counts on from there
+	reopenedAt     events.Instant // when the deadline was moved
+	reminders      int
+	remindAt       events.Instant // zero if no reminder is to come
+	quiet          events.Instant
+	completed      int
+	requests       map[string]bool // those that were judged
+	kept           []kept
+	permit         *permit // nil if it needs none
+	limits         stepPermits
+	cancelHeld     bool
+	steps          []*step
+	end            events.Name
 	// run is the latest run, and again what runs once more when it is undone. earlier counts the attempts of steps in earlier runs.
 	run     int
 	again   *again

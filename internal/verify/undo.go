@@ -38,6 +38,7 @@ func (t *telling) mayUndo(st *step) {
 	if t.fact.Time < t.quiet {
 		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, but a request of an attempt may land until %s", t.fact.Time, t.quiet)
 	}
+	begun := st.undo.waiting || st.undo.made() > 0 // maybe for an earlier rerun that kept other steps
 	for _, other := range t.steps {
 		switch {
 		case other.do.running:
@@ -47,7 +48,7 @@ func (t *telling) mayUndo(st *step) {
 		case !t.again.has(other.id):
 		case other.pivot && other.touched:
 			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its undo begins although the pivot %s completed or is of unknown outcome", other.id)
-		case other == st || !other.mustUndo():
+		case other == st || !other.mustUndo() || begun:
 		case other.completion == 0 && st.completion > 0:
 			t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, whose outcome is unknown and goes first", other.id)
 		case other.completion > st.completion && st.completion > 0:

@@ -73,13 +73,13 @@ func (s *store) Load(id string) (events.StoredTask, error) {
 }
 
 // Ready implements supervisor.Store.
-func (s *store) Ready(queue string, op events.Operation, limit int) (list []events.Ready, err error) {
+func (s *store) Ready(line events.Line, limit int) (list []events.Ready, err error) {
 	if s.task == nil {
 		return nil, nil
 	}
 	for _, k := range s.task.Keys.Ready {
-		if k.Queue() == queue && k.Operation == op {
-			list = append(list, events.Ready{Task: s.task.ID, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Function: k.Function, Priority: k.Priority, Since: k.Since})
+		if k.Queue() == line.Queue && k.Operation == line.Operation && s.task.Keys.FairBy == line.FairBy {
+			list = append(list, events.Ready{Task: s.task.ID, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Function: k.Function, Priority: k.Priority, FairBy: line.FairBy, Since: k.Since})
 		}
 	}
 	slices.SortFunc(list, func(a, b events.Ready) int {
@@ -92,6 +92,14 @@ func (s *store) Ready(queue string, op events.Operation, limit int) (list []even
 		return 0
 	})
 	return list[:min(limit, len(list))], nil
+}
+
+// FairKeys implements supervisor.Store.
+func (s *store) FairKeys(line events.Line, _ int) ([]string, error) {
+	if s.task == nil || s.task.Keys.FairBy <= line.FairBy {
+		return nil, nil
+	}
+	return []string{s.task.Keys.FairBy}, nil
 }
 
 // Queues implements supervisor.Store.

@@ -40,6 +40,10 @@ type print [16]byte
 //	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog, Config.Deleted)
 //	Store.last           the anchor, which is nothing to an owner
 //	queue.turn           no part of it here, but of the slot's identity
+//	lane.heads, head.place: follow from the attempts in memory and the turns
+//	lane.dry, tried, head.dry: follow from what memory lacks, as long as no keys wait, which no workflow of the model has
+//	lane.spare           scratch space
+//	ring.lanes           the lanes of the queue
 //	queue.order, able, taken, rooms: what a round works with, written before it is read
 //	writer.at, credit    read only where Config.FlushEvery is positive, which it never is here
 //	logReading.quietSince, tickedAt, counted: read only where Config.PauseLogAbove is set
@@ -55,6 +59,7 @@ var leftOut = map[string]bool{
 	"epoch.sentAt": true, "epoch.last": true, "batch.sentAt": true, "logReading.lagSince": true, "logReading.next": true, "State.Void": true,
 	"State.load": true, "State.loadPart": true, "cache.adopted": true, "State.lax": true, "batch.seq": true, "Store.last": true,
 	"queue.turn": true, "queue.order": true, "queue.able": true, "queue.taken": true, "queue.rooms": true,
+	"lane.heads": true, "lane.dry": true, "lane.tried": true, "lane.spare": true, "head.place": true, "head.dry": true, "ring.lanes": true,
 	"writer.at": true, "writer.credit": true,
 	"logReading.quietSince": true, "logReading.tickedAt": true, "logReading.counted": true,
 }

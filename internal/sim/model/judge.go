@@ -232,6 +232,7 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 // deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 	var since, halted, notBefore events.Instant // since when the deadline counts, since when it does not, and before when it does not either
+	var within time.Duration                    // how long it was away when the task could begin
 	parked, paused := false, false
 	goOn := func(now events.Instant) {
 		if parked || paused || halted == 0 {
@@ -249,7 +250,7 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 		switch b := f.Body.(type) {
 		case *events.Submitted:
 			due, passed, since, halted, parked, paused = b.Deadline, false, f.Time, 0, false, false
-			notBefore = b.NotBefore
+			notBefore, within = b.NotBefore, b.Deadline.Sub(max(f.Time, b.NotBefore))
 		case *events.NotBeforePassed:
 			notBefore = 0
 		case *events.DeadlinePassed:
@@ -272,7 +273,7 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 			parked, paused, halted = false, false, 0
 		case *events.RunBegun:
 			if due != 0 {
-				due, passed, since = f.Time.Add(due.Sub(since)), false, f.Time
+				due, passed, since = f.Time.Add(max(0, within)), false, f.Time
 			}
 		case *events.TimeCorrected:
 			if notBefore != 0 && since > b.To { // only a time that counts from the acceptance is in this model
