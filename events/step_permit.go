@@ -81,7 +81,7 @@ func (p *StepPermit) release(t *Task) *PermitReleased {
 }
 
 // UnneededPermit returns the release of a permit that no attempt needs any more: the attempt is over, or it will not start, because the task is
-// parked, paused, or turned back. It returns nil if there is none.
+// parked, paused, or turned back. It returns nil if each is needed.
 func UnneededPermit(t *Task) *PermitReleased {
 	for i := range t.StepPermits {
 		if p := &t.StepPermits[i]; !p.needed(t) {

@@ -66,7 +66,7 @@ func ParseLimit(file, name string, data []byte) (*events.LimitDefinition, []Faul
 // Limits returns the named limits of the namespace by name, and those that were deleted. The map is read-only.
 func (c *Catalog) Limits() map[string]LimitRecord { return c.now.Load().limits }
 
-// LimitedUpTo returns the offset of the latest record that applied or deleted a limit, -1 if there is none.
+// LimitedUpTo returns the offset of the latest record that applied or deleted a limit, -1 without one.
 func (c *Catalog) LimitedUpTo() int64 {
 	at := int64(-1)
 	for _, r := range c.Limits() {

@@ -21,7 +21,7 @@ type limits struct {
 }
 
 // SetLimits tells the owner the latest records of the named limits whose home is its partition, in the order of their offsets.
-func (o *Owner) SetLimits(now events.Instant, list []LimitRecord) {
+func SetLimits(o *Owner, now events.Instant, list []LimitRecord) {
 	o.enter(now)
 	o.limits.known = list
 	o.deciding = true

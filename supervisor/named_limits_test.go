@@ -38,7 +38,7 @@ func bankers(t *testing.T, most int, ids ...string) (*bench, *speaker) {
 
 // limit applies the limit.
 func (a *speaker) limit(offset int64, most int) {
-	a.o.SetLimits(a.b.now, []supervisor.LimitRecord{{Limit: bank, Offset: offset, Max: most}})
+	supervisor.SetLimits(a.o, a.b.now, []supervisor.LimitRecord{{Limit: bank, Offset: offset, Max: most}})
 	a.speak()
 }
 

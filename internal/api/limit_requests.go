@@ -117,8 +117,11 @@ func (s *limitRequests) find(ctx context.Context, name string) error {
 	workflow, _, ofTasks := strings.Cut(name, "/")
 	if !ofTasks {
 		all, err := s.named.NamedLimits(ctx)
-		if _, ok := all[name]; err != nil || ok {
-			return err
+		if err != nil {
+			return limitFailed(ctx, s.log, "list limits", err)
+		}
+		if _, ok := all[name]; ok {
+			return nil
 		}
 		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no limit %q.", name))
 	}

@@ -66,7 +66,7 @@ type Config struct {
 	// MemProfile is a file for a profile of the live memory at the end of the window, if it is set.
 	MemProfile string
 
-	// permits makes each task need a permit of a key of its own.
+	// permits makes each task need a permit of a key that no other task has.
 	permits bool
 	// untimed stores no due times, for runs with very many tasks whose latencies do not matter.
 	untimed bool

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 
 	"github.com/sagalog/sagalog/internal/api"
@@ -20,7 +19,7 @@ func applyLimitCommand() *cobra.Command {
 		Long: "Apply named limits in YAML or JSON, such as {limit: bank, max: 20}; - is stdin. All are validated first, and none is applied if one has a fault. Steps of any\n" +
 			"workflow name a limit, and at most max attempts of them run at a time. A new max holds at once; a limit that is paused stays paused.",
 		Example: "  sagalog limit apply bank.yaml",
-		RunE:    client(func(s *session, args []string) error { return s.applyLimits(args) }),
+		RunE:    client(func(s *session, args []string) error { return applyLimits(s, args) }),
 	})
 }
 
@@ -40,7 +39,7 @@ func deleteLimitCommand() *cobra.Command {
 	})
 }
 
-func (s *session) applyLimits(files []string) error {
+func applyLimits(s *session, files []string) error {
 	type draft struct {
 		name   string
 		source []byte
@@ -48,7 +47,7 @@ func (s *session) applyLimits(files []string) error {
 	var drafts []draft
 	bad := 0
 	for _, file := range files {
-		data, err := s.limitFile(file)
+		data, err := readFile(s.cmd, file, "limit")
 		if err != nil {
 			return err
 		}
@@ -83,16 +82,4 @@ func (s *session) applyLimits(files []string) error {
 		docs = append(docs, doc)
 	}
 	return list()
-}
-
-func (s *session) limitFile(file string) (data []byte, err error) {
-	if file == "-" {
-		data, err = io.ReadAll(s.cmd.InOrStdin())
-	} else {
-		data, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the limit: %w", err)
-	}
-	return data, nil
 }

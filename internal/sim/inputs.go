@@ -126,14 +126,6 @@ func (q *inputs) DurableBefore(in events.Input, offset int64, at events.Instant)
 // Folded implements Witness.
 func (q *inputs) Folded(c events.Cause) bool { return q.facts[c] != nil }
 
-// Applied implements Witness.
-func (q *inputs) Applied(limit string, offset int64) (int, bool) {
-	return q.p.w.namedLimits.applied(limit, offset)
-}
-
-// Most implements Witness.
-func (q *inputs) Most(limit string) int { return q.p.w.namedLimits.most(limit) }
-
 // WasHeld implements Witness.
 func (q *inputs) WasHeld(task, request string) bool { return q.held[task+"\x00"+request] }
 

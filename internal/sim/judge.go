@@ -12,6 +12,7 @@ import (
 // its partition. It looks at the fact before it is folded.
 type Judge struct {
 	Witness
+	Objects Objects
 	// State is the fold of the log before the fact.
 	State *events.State
 	// ID is the partition, one of Partitions.
@@ -29,14 +30,18 @@ type Witness interface {
 	DurableBefore(in events.Input, offset int64, at events.Instant) bool
 	// Folded says whether an accepted fact has this cause.
 	Folded(events.Cause) bool
-	// Applied returns the Max of the object of a named limit at that offset of the definitions, and Most the largest that it has had; false and
-	// zero if there is none.
-	Applied(limit string, offset int64) (most int, known bool)
-	Most(limit string) int
 	// WasHeld says whether a request was ever held.
 	WasHeld(task, request string) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
+}
+
+// Objects is a world's knowledge about the objects of named limits.
+type Objects interface {
+	// Applied returns the Max of the object at that offset of the definitions, 0 for a deletion, and false if no such record is there.
+	Applied(limit string, offset int64) (most int, known bool)
+	// Most is the largest Max that the limit has had.
+	Most(limit string) int
 }
 
 // Input is a world's knowledge about an input that it wrote.

@@ -18,7 +18,7 @@ type namedLimits struct {
 	records []supervisor.LimitRecord
 	// heard is how many of them each node has read, by its index.
 	heard map[int]int
-	// dice is a stream of its own, so that other draws stay as they are.
+	// dice draws for nothing else, so that other draws stay as they are.
 	dice *rand.Rand
 }
 
@@ -57,7 +57,7 @@ func (l *namedLimits) tell(n *node, known int) {
 	l.heard[n.index] = known
 	for _, slot := range n.slots {
 		if l.isHome(slot) {
-			slot.owner.SetLimits(slot.now(), l.records[known-1:known])
+			supervisor.SetLimits(slot.owner, slot.now(), l.records[known-1:known])
 			slot.execute()
 		}
 	}
@@ -71,7 +71,7 @@ func (l *namedLimits) isHome(slot *slot) bool {
 func (l *namedLimits) boot(slot *slot) {
 	l.heard[slot.node.index] = len(l.records)
 	if l.isHome(slot) {
-		slot.owner.SetLimits(slot.now(), l.records[len(l.records)-1:])
+		supervisor.SetLimits(slot.owner, slot.now(), l.records[len(l.records)-1:])
 	}
 }
 
@@ -82,8 +82,8 @@ func (l *namedLimits) heal() {
 	}
 }
 
-// applied returns the Max of the record at that offset.
-func (l *namedLimits) applied(limit string, offset int64) (int, bool) {
+// Applied implements Objects.
+func (l *namedLimits) Applied(limit string, offset int64) (int, bool) {
 	i := slices.IndexFunc(l.records, func(r supervisor.LimitRecord) bool { return r.Limit == limit && r.Offset == offset })
 	if i < 0 {
 		return 0, false
@@ -91,8 +91,8 @@ func (l *namedLimits) applied(limit string, offset int64) (int, bool) {
 	return l.records[i].Max, true
 }
 
-// most is the largest Max that the limit has had.
-func (l *namedLimits) most(string) (most int) {
+// Most implements Objects.
+func (l *namedLimits) Most(string) (most int) {
 	for _, r := range l.records {
 		most = max(most, r.Max)
 	}

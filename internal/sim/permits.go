@@ -138,7 +138,7 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 	case *events.LimitResumed:
 		j.pauses(f, b.Limit, events.RequestResume, b.Request)
 	case *events.LimitAdopted:
-		if most, known := j.Applied(b.Limit, b.Offset); !known || most != b.Max {
+		if most, known := j.Objects.Applied(b.Limit, b.Offset); !known || most != b.Max {
 			j.Fail("the limit %s is adopted with %d permits, and its object says %d", b.Limit, b.Max, most)
 		}
 	case *events.Timeout:

@@ -155,7 +155,7 @@ func (a *sagas) judge(f *events.Fact) {
 	case g.ended && body.Name() != events.NameTaskRerun:
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
-		if why := a.tells(g, f, body); why != "" {
+		if why := cmp.Or(g.takesPermit(body), a.tells(g, f, body)); why != "" {
 			a.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
 		}
 		g.toldAt = f.Time
@@ -165,9 +165,6 @@ func (a *sagas) judge(f *events.Fact) {
 // tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	g.meets(body)
-	if why := g.takesPermit(body); why != "" {
-		return why
-	}
 	if why, so := g.tellsByHand(f); so {
 		return why
 	}

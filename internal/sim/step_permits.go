@@ -76,7 +76,7 @@ func (j *Judge) startsWithin(f *events.Fact, a attemptOf, states []*events.State
 			return true
 		})
 	}
-	if most := j.Most(limit); inside > most {
+	if most := j.Objects.Most(limit); inside > most {
 		j.Fail("%d attempts are inside the limit %s at once, and %d may be", inside, limit, most)
 	}
 }
@@ -129,7 +129,7 @@ func (j *Judge) keepsPermit(f *events.Fact, path string, op events.Operation, at
 	}
 }
 
-// unknownStepPermit names a permit of a step of the task that its limit does not know, "" if there is none.
+// unknownStepPermit names a permit of a step of the task that its limit does not know, "" if the limits know all.
 func unknownStepPermit(states []*events.State, t *events.Task) string {
 	if t.State.Ended() {
 		return ""

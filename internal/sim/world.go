@@ -134,12 +134,13 @@ func newWorld(seed uint64, opt Options) *World {
 	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
 	w.settings, w.levels, w.clocks.w = newSettings(w), newLevels(w), w
 	w.report.Kinds = map[events.Name]int{}
+	w.namedLimits = newNamedLimits(w, seed)
 	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
 	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w)
-	w.schedules, w.namedLimits = newWorldSchedules(w), newNamedLimits(w, seed)
+	w.schedules = newWorldSchedules(w)
 	for i := range w.opt.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i))
 	}

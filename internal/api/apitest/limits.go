@@ -2,11 +2,11 @@ package apitest
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
-	"github.com/sagalog/sagalog/scheduler"
 )
 
 // NamedLimits implements api.NamedLimits.
@@ -19,17 +19,14 @@ func (e *Engine) NamedLimits(context.Context) (map[string]api.NamedLimit, error)
 	return maps.Clone(e.named), nil
 }
 
-// ApplyLimit implements api.NamedLimits.
+// ApplyLimit implements api.NamedLimits. The object is JSON.
 func (e *Engine) ApplyLimit(_ context.Context, draft api.Draft) (now api.NamedLimit, changed bool, faults []api.Fault, err error) {
 	if err := e.asked(); err != nil {
 		return now, false, nil, err
 	}
-	d, found := scheduler.ParseLimit("", draft.Name, draft.Source)
-	for _, f := range found {
-		faults = append(faults, api.Fault{Pointer: "/" + f.Path, Message: f.Message, Line: f.Line, Column: f.Column})
-	}
-	if d == nil {
-		return now, false, faults, nil
+	d := events.LimitDefinition{Limit: draft.Name}
+	if err := json.Unmarshal(draft.Source, &d); err != nil || d.Max < 1 {
+		return now, false, []api.Fault{{Pointer: "/max", Message: "must be at least 1", Line: 1, Column: 2}}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -39,7 +36,7 @@ func (e *Engine) ApplyLimit(_ context.Context, draft api.Draft) (now api.NamedLi
 	if e.named == nil {
 		e.named = map[string]api.NamedLimit{}
 	}
-	e.named[d.Limit] = api.NamedLimit{LimitDefinition: *d, AppliedAt: e.tick()}
+	e.named[d.Limit] = api.NamedLimit{LimitDefinition: d, AppliedAt: e.tick()}
 	e.putLimit(&events.Limit{Name: events.LimitKey(d.Limit), Max: d.Max, Offset: 1})
 	return e.named[d.Limit], true, nil, nil
 }

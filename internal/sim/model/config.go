@@ -172,7 +172,7 @@ type Config struct {
 	Delays bool
 	// Settings makes the first node know later settings than the second, which knows settings from before the partition's.
 	Settings bool
-	// Limit is the Max of the object of the limit bank; 0 if there is none. If OldLimit is set, the second node knows only an older object, with
+	// Limit is the Max of the object of the limit bank; 0 if it does not exist. If OldLimit is set, the second node knows only an older object, with
 	// another Max.
 	Limit    int
 	OldLimit bool

@@ -31,6 +31,24 @@ func (c *Config) limitsOf(node int, part int32) []supervisor.LimitRecord {
 	return list[len(list)-1:]
 }
 
+// Applied implements sim.Objects.
+func (c *Config) Applied(limit string, offset int64) (int, bool) {
+	for _, r := range c.limits() {
+		if limit == bankLimit && r.Offset == offset {
+			return r.Max, true
+		}
+	}
+	return 0, false
+}
+
+// Most implements sim.Objects.
+func (c *Config) Most(string) (most int) {
+	for _, r := range c.limits() {
+		most = max(most, r.Max)
+	}
+	return most
+}
+
 // limits covers steps of different tasks, of which one attempt runs at a time. What is the same for every permit is searched in permits.
 func limits(add func(Bound, Config)) {
 	near, far := TaskOf(1, 1), TaskOf(0, 1)

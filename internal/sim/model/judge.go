@@ -146,24 +146,6 @@ func (j *judge) Folded(c events.Cause) bool {
 	return j.log.find(j.w.sp, func(f *events.Fact) bool { return f.Cause == c }) != nil
 }
 
-// Applied implements sim.Witness.
-func (j *judge) Applied(limit string, offset int64) (int, bool) {
-	for _, r := range j.w.sp.cfg.limits() {
-		if limit == bankLimit && r.Offset == offset {
-			return r.Max, true
-		}
-	}
-	return 0, false
-}
-
-// Most implements sim.Witness.
-func (j *judge) Most(string) (most int) {
-	for _, r := range j.w.sp.cfg.limits() {
-		most = max(most, r.Max)
-	}
-	return most
-}
-
 // WasHeld implements sim.Witness.
 func (j *judge) WasHeld(task, request string) bool {
 	return j.log.find(j.w.sp, func(f *events.Fact) bool {

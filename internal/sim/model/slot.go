@@ -332,7 +332,7 @@ func (x *slot) start(s *space) {
 	}
 	x.owner = o
 	if list := s.cfg.limitsOf(x.node, x.part); list != nil {
-		o.SetLimits(Begin, list)
+		supervisor.SetLimits(o, Begin, list)
 	}
 	if s.cfg.compared(x.node) {
 		o.Suspend(Begin, false, true)
