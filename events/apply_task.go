@@ -65,7 +65,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
-		return t.reminded(f, b, s.Partition.Settings.RemindAfter)
+		return reminded(t, f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReopened:
 		return t.reopened(f, b)
 	case *TimeCorrected:
@@ -136,7 +136,7 @@ func (t *Task) parked(f *Fact, b *TaskParked, remindAfter Duration) {
 }
 
 // reminded takes a reminder that the task is parked.
-func (t *Task) reminded(f *Fact, b *TaskReminded, remindAfter Duration) error {
+func reminded(t *Task, f *Fact, b *TaskReminded, remindAfter Duration) error {
 	if t.State != TaskStateError || b.Reminder != t.Reminders+1 {
 		return fmt.Errorf("%w: reminder %d of task %q, which is %s, after reminder %d", ErrImpossible, b.Reminder, t.ID, t.State, t.Reminders)
 	}
