@@ -292,7 +292,7 @@ var mutants = []mutant{
 	{"unused-permit-goes-back", "an attempt that does not start gives its permit back",
 		swap("mayTake(t, p.Path, p.Operation)", "true"), "^limits, a cancel$", "INV|stops|stuck|livelock|does not need"},
 	{"undo-in-doubt-keeps-its-permit", "the permit of an undo without a report is kept until no request of it can land",
-		swap("has == nil", "true"), "^limits, an undo in doubt$", "is kept until"},
+		swap("has == nil", "has == nil || true"), "^limits, an undo in doubt$", "is kept until"},
 	{"undos-get-permits-first", "a permit goes to an undo first",
 		swap("(x.Link.Operation == Undo) != (y.Link.Operation == Undo)", "false"), "^limits, undos first$", "before"},
 	{"only-newer-limits-are-adopted", "a partition takes the object of a limit only if it is newer",
