@@ -208,6 +208,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if err := n.cfg.Registry.Register(newScheduleMetrics(n)); err != nil {
 		return err
 	}
+	if err := n.cfg.Registry.Register(newLimitMetrics(n)); err != nil {
+		return err
+	}
 	if err := n.cfg.Registry.Register(newWaitingMetrics(n)); err != nil {
 		return err
 	}

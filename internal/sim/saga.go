@@ -155,7 +155,7 @@ func (a *sagas) judge(f *events.Fact) {
 	case g.ended && body.Name() != events.NameTaskRerun:
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
-		if why := cmp.Or(g.takesPermit(body), a.tells(g, f, body)); why != "" {
+		if why := cmp.Or(g.takesPermit(f, body), a.tells(g, f, body)); why != "" {
 			a.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
 		}
 		g.toldAt = f.Time

@@ -15,6 +15,9 @@ type sagaStepPermit struct {
 type sagaStepPermits struct {
 	open  map[attemptOf]*sagaStepPermit
 	links int
+	// ends is the epoch in which an attempt that could start gave its permit back, because an operator terminates the task: the next facts of
+	// the task say so, unless the epoch ends before.
+	ends events.Epoch
 }
 
 // linkOf returns the link that a fact about the permit of a task or a step names.
@@ -52,7 +55,7 @@ func (g *saga) permitsOfStep(f *events.Fact) string {
 		case p.used && g.runsIn(at):
 			return "an attempt gives its permit back while it runs"
 		case !p.used && g.mayTake(at):
-			return "an attempt that is to start gives its permit back"
+			g.limits.ends = f.Epoch
 		}
 		delete(g.limits.open, at)
 	default:
@@ -107,7 +110,14 @@ func (g *saga) mayTake(at attemptOf) bool {
 }
 
 // takesPermit notes what a fact about an attempt does to its permit, or says that it starts without one.
-func (g *saga) takesPermit(body events.Body) string {
+func (g *saga) takesPermit(f *events.Fact, body events.Body) string {
+	switch body.(type) {
+	case *events.PermitReleased, *events.TaskTerminated:
+	default:
+		if g.limits.ends == f.Epoch {
+			return "an attempt that was to start has given its permit back"
+		}
+	}
 	start := func(path string, op events.Operation) string {
 		s, p := g.steps[path], g.limits.open[attemptOf{path, op}]
 		if s == nil || s.def.Limit == "" {

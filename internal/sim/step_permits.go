@@ -25,12 +25,12 @@ func urgency(l *events.Link, priority int) int {
 
 // stepLimit is the limit that a step of a task has by its definition, "" if it has none.
 func stepLimit(t *events.Task, path string) string {
-	d := definitionOf(t.Definition)
-	if d == nil {
+	p := programs.Program(t.Definition)
+	if p == nil {
 		return ""
 	}
-	for i := range d.Steps {
-		if s := &d.Steps[i]; s.ID == path && s.Limit != "" {
+	for i := range p.Definition().Steps {
+		if s := &p.Definition().Steps[i]; s.ID == path && s.Limit != "" {
 			return "limit/" + s.Limit
 		}
 	}
