@@ -112,7 +112,9 @@ func (g *saga) mayTake(at attemptOf) bool {
 // takesPermit notes what a fact about an attempt does to its permit, or says that it starts without one.
 func (g *saga) takesPermit(f *events.Fact, body events.Body) string {
 	switch body.(type) {
-	case *events.PermitReleased, *events.TaskTerminated:
+	case *events.PermitReleased:
+	case *events.TaskTerminated:
+		g.limits.ends = events.Epoch{}
 	default:
 		if g.limits.ends == f.Epoch {
 			return "an attempt that was to start has given its permit back"
