@@ -176,7 +176,6 @@ func (x *Permit) due() Instant {
 
 // before is the order in which links get permits: undos first, since they free what others wait for, then by priority, then by arrival.
 func (x *Permit) before(y *Permit) int {
-	//mutant:undos-get-permits-first
 	if (x.Link.Operation == Undo) != (y.Link.Operation == Undo) {
 		if x.Link.Operation == Undo {
 			return -1

@@ -293,8 +293,6 @@ var mutants = []mutant{
 		swap("mayTake(t, p.Path, p.Operation)", "true"), "^limits, a cancel$", "does not fit"},
 	{"undo-in-doubt-keeps-its-permit", "the permit of an undo without a report is kept until no request of it can land",
 		swap("has == nil", "has == nil || true"), "^limits, an undo in doubt$", "is kept until"},
-	{"undos-get-permits-first", "a permit goes to an undo first",
-		swap("(x.Link.Operation == Undo) != (y.Link.Operation == Undo)", "false"), "^limits, undos first$", "before"},
 	{"only-newer-limits-are-adopted", "a partition takes the object of a limit only if it is newer",
 		swap("r.Offset <= l.state.Partition.LimitsOffset ||", ""), "^limits, an older object$", "INV|stops|is adopted"},
 	{"nothing-starts-before", "nothing of a task starts before its time has come",
