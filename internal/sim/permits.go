@@ -143,6 +143,11 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 		}
 	case *events.Timeout:
 		j.keepsPermit(f, b.Step, b.Operation, b.Attempt, b.QuietAt)
+	case *events.CompensationFailed:
+		in, _, offset, ok := f.Cause.Input()
+		if x, known := j.Input(in, offset); ok && known && x.Kind == InputReport && x.Report.Effect == events.EffectInDoubt {
+			j.keepsPermit(f, b.Step, events.Undo, b.Attempt, b.QuietAt)
+		}
 	case *events.CompensationStarted:
 		j.startsWithin(f, attemptOf{b.Step, events.Undo}, states, right)
 	case *events.StepStarted, *events.WaitStarted:

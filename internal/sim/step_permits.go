@@ -114,7 +114,7 @@ func limitsOf(t *events.Task) map[string]bool {
 	return all
 }
 
-// keepsPermit checks that the permit of an undo without a report is kept until no request of it can land.
+// keepsPermit checks that the permit of an undo without a report, or in doubt by its report, is kept until no request of it can land.
 func (j *Judge) keepsPermit(f *events.Fact, path string, op events.Operation, attempt int, quiet events.Instant) {
 	t, _ := j.State.Task(f.Task)
 	if t == nil || op != events.Undo || attempt == 0 {

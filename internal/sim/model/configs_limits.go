@@ -80,7 +80,7 @@ func limits(add func(Bound, Config)) {
 		c.Budgets, c.Outcomes, c.Calm = faults{Passes: 2, Failures: 1}, []Outcome{FailedInDoubt}, true
 	}))
 	add(CI, with("limits, an undo in doubt", one("banked-undo"), func(c *Config) {
-		c.Budgets, c.Outcomes, c.Calm = faults{Passes: 3, Failures: 1}, []Outcome{FailedInDoubt}, true
+		c.Budgets, c.Outcomes, c.Calm = faults{Passes: 3, Failures: 2}, []Outcome{FailedInDoubt}, true
 	}))
 	add(Large, with("limits, undos first", append(two("banked-undo"), submit("T3", "banked")), func(c *Config) {
 		c.Budgets, c.Outcomes = faults{Failures: 1}, []Outcome{FailedForGood}
