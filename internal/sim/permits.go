@@ -145,7 +145,7 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 		j.keepsPermit(f, b.Step, b.Operation, b.Attempt, b.QuietAt)
 	case *events.CompensationFailed:
 		in, _, offset, ok := f.Cause.Input()
-		if x, known := j.Input(in, offset); ok && known && x.Kind == InputReport && x.Report.Effect == events.EffectInDoubt {
+		if x, known := j.Input(in, offset); ok && known && x.Kind == InputReport && x.Report.Effect != events.EffectNone && x.Report.Effect != events.EffectDoneUnknown {
 			j.keepsPermit(f, b.Step, events.Undo, b.Attempt, b.QuietAt)
 		}
 	case *events.CompensationStarted:
