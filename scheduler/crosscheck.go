@@ -100,8 +100,12 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 			if s == pivot && s.onTimeout.is(OnTimeoutContinue) {
 				s.onTimeout.fault("the task cannot go on without its pivot: write park or undo, or leave on_timeout out")
 			}
-			if s.undo != nil {
+			switch {
+			case s.undo == nil:
+			case s == pivot:
 				s.undo.warn("never used: the pivot and the steps after it are never undone")
+			default:
+				s.undo.warn("used by a rerun alone: nothing else undoes the steps after the pivot")
 			}
 		case !ancestors.cyclic && !ancestors.needs(pivot.id, s.id):
 			s.doc.warn(s.key, s.path, "runs in parallel with the pivot %s: if it fails after the pivot completed, it can no longer be undone; "+

@@ -245,6 +245,7 @@ func TestAWarningDoesNotRefuse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
 		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs in parallel with the pivot a: if it fails after the pivot completed, it can no longer be undone; let the pivot need it, or let it need the pivot"},
+		{"undo behind a pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], undo: {}}", "f:4:35: warning: steps.b.undo: used by a rerun alone: nothing else undoes the steps after the pivot"},
 		{"undo of a pivot", head + "  a: {agent: a, pivot: true, undo: {}}", "f:3:36: warning: steps.a.undo: never used: the pivot and the steps after it are never undone"},
 		{"undo that needs an error", head + "  a: {agent: a, undo: {with: {why: \"${ step.error.class }\"}}}", "f:3:40: warning: steps.a.undo.with.why: step.error is null when the step completed, and this mapping then fails: use ?. and ??"},
 		{"undo that needs its output", head + "  a: {agent: a, undo: {with: {id: \"${ step.output.id }\"}}}", "f:3:39: warning: steps.a.undo.with.id: step.output is null when the outcome of the step is unknown, and this mapping then fails: use values that are known before the step runs, or ?. and ??"},

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"container/heap"
+	"math"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -101,7 +102,8 @@ func (a *lane) count() (n int, more bool) {
 	return n, more
 }
 
-// head returns the head of a key, nil if too many keys wait: then its attempts stay in the store.
+// head returns the head of a key, nil if too many keys wait: then its attempts stay in the store. While the store may hold attempts of
+// other keys, those of a new key are read from there, so that none is left behind or overtaken.
 func (a *lane) head(fairBy string) *head {
 	if fairBy == "" {
 		return a.plain
@@ -110,7 +112,7 @@ func (a *lane) head(fairBy string) *head {
 	switch {
 	case h != nil:
 		return h
-	case len(a.keyed) >= maxKeys:
+	case len(a.keyed) >= maxKeys && !a.makeRoom():
 		if !a.more {
 			a.more, a.listAt = true, maxKeys/2
 		}
@@ -119,16 +121,47 @@ func (a *lane) head(fairBy string) *head {
 		a.keyed = map[string]*head{}
 	}
 	h = &head{fairBy: fairBy, turn: a.ring.join(fairBy)}
+	if a.more {
+		h.spilled, h.floor = true, beforeAll
+	}
 	a.keyed[fairBy] = h
 	return h
 }
 
+// beforeAll is a floor that no attempt goes before.
+var beforeAll = events.Ready{Operation: events.Undo, Priority: math.MaxInt}
+
+// makeRoom forgets a key of which the store held nothing that may start, and says whether there was one. An owner that always has something to
+// write never knows that nothing of it waits, so the key is listed again.
+func (a *lane) makeRoom() bool {
+	for i := a.tried - 1; i >= max(0, a.tried-retriedKeys); i-- {
+		h := a.dry[i]
+		if h == a.plain || h.ready.len() > 0 {
+			continue
+		}
+		last := len(a.dry) - 1
+		a.dry[i], a.dry[a.tried-1], a.dry[last] = a.dry[a.tried-1], a.dry[last], nil
+		a.dry = a.dry[:last]
+		a.tried--
+		delete(a.keyed, h.fairBy)
+		a.ring.leave(h.fairBy)
+		if !a.more {
+			a.more, a.listAt = true, maxKeys/2
+		}
+		return true
+	}
+	return false
+}
+
+// busy is how many keys may have attempts that can start.
+func (a *lane) busy() int { return max(len(a.keyed)-a.tried, 0) }
+
 // share is how many attempts of each key memory holds if limit is that of the lane.
 func (a *lane) share(limit int) int {
-	if len(a.keyed) == 0 {
+	if a.busy() == 0 {
 		return limit
 	}
-	return max(limit/(len(a.keyed)+1), min(leastShare, limit))
+	return max(limit/(a.busy()+1), min(leastShare, limit))
 }
 
 // fix gives a head its place after its attempts or its turn have changed. Without attempts it runs dry, or leaves.
@@ -164,7 +197,7 @@ func (a *lane) list(s Store, complete bool) error {
 		_, known := a.keyed[key]
 		h := a.head(key)
 		if h == nil {
-			a.listAt = len(a.keyed) / 2
+			a.listAt = a.busy() / 2
 			return nil
 		}
 		if a.listed = key; !known {
@@ -175,8 +208,10 @@ func (a *lane) list(s Store, complete bool) error {
 	if len(keys) < maxKeys { // these were the last
 		a.listed = ""
 		a.more = from != "" || !complete
+	} else {
+		a.more = true
 	}
-	a.listAt = len(a.keyed) / 2
+	a.listAt = a.busy() / 2
 	return nil
 }
 

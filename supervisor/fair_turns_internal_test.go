@@ -75,6 +75,8 @@ type fairWorld struct {
 	// waits says which attempts have not started, and passed how often each other key was served while a key waited.
 	waits  map[events.Ready]bool
 	passed map[string]map[string]int
+	// busy says that there is always something to flush.
+	busy bool
 }
 
 func newFairWorld(t *testing.T, limit int) *fairWorld {
@@ -93,7 +95,7 @@ func (w *fairWorld) add(r events.Ready) {
 func (w *fairWorld) start() (r events.Ready, ok bool) {
 	lanes := w.q.round()
 	for _, a := range lanes {
-		require.NoError(w.t, w.q.refill(w.store, a, len(w.store.changed) == 0))
+		require.NoError(w.t, w.q.refill(w.store, a, len(w.store.changed) == 0 && !w.busy))
 	}
 	for {
 		a, until := next(lanes)
@@ -200,24 +202,99 @@ func TestPriorityCountsBeforeTurns(t *testing.T) {
 	require.Equal(t, []string{"b1", "b2", "plain", "a00", "b0", "a01", "b3", "a02"}, order)
 }
 
+// manyKeys adds an attempt of each of n keys, the last keys by their bytes first.
+func (w *fairWorld) manyKeys(n int) {
+	for i := range n {
+		w.add(keyed(i, n-i))
+	}
+}
+
+func keyed(task, key int) events.Ready {
+	return events.Ready{Task: fmt.Sprint("t", task), Path: "s", Operation: events.Do, Agent: "a", Since: events.Instant(1 + task), FairBy: fmt.Sprintf("k%05d", key)}
+}
+
+// startAll starts all attempts that wait.
+func (w *fairWorld) startAll() {
+	for range len(w.waits) {
+		_, ok := w.start()
+		require.True(w.t, ok, "%d wait", len(w.waits))
+		w.store.flush()
+	}
+}
+
 // More keys than take turns wait in the store until others leave.
 func TestKeysBeyondTheBoundWait(t *testing.T) {
 	t.Parallel()
 	w := newFairWorld(t, 8)
-	const n = maxKeys + 100
-	for i := range n {
-		w.add(events.Ready{Task: fmt.Sprint("t", i), Path: "s", Operation: events.Do, Agent: "a", Since: 1, FairBy: fmt.Sprintf("k%05d", n-i)})
-	}
+	w.manyKeys(maxKeys + 100)
 	a := w.q.lanes[0]
 	require.Len(t, a.keyed, maxKeys)
 	_, more := a.count()
 	require.True(t, more)
 	w.store.flush()
-	for range n {
-		_, ok := w.start()
-		require.True(t, ok)
+	w.startAll()
+}
+
+// A new owner finds them too, in the store alone.
+func TestANewOwnerFindsKeysBeyondTheBound(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{maxKeys, maxKeys + 1, 2*maxKeys + 100} {
+		w := newFairWorld(t, 8)
+		w.manyKeys(n)
+		w.store.flush()
+		w.q = queue{limit: w.q.limit}
+		require.NoError(t, w.q.open(w.store))
+		w.startAll()
 	}
-	require.Empty(t, w.waits)
+}
+
+// An attempt that was left to the store goes before a later one of its key, for which there was room.
+func TestAKeyDoesNotForgetWhatItLeftToTheStore(t *testing.T) {
+	t.Parallel()
+	w := newFairWorld(t, 8)
+	w.manyKeys(maxKeys + 1)
+	w.store.flush()
+	_, ok := w.start()
+	require.True(t, ok)
+	w.add(keyed(maxKeys+1, 1))
+	w.store.flush()
+	var order []string
+	for range len(w.waits) {
+		r, ok := w.start()
+		require.True(t, ok, "%d wait: %v", len(w.waits), w.waits)
+		w.store.flush()
+		if r.FairBy == "k00001" {
+			order = append(order, r.Task)
+		}
+	}
+	require.Equal(t, []string{fmt.Sprint("t", maxKeys), fmt.Sprint("t", maxKeys+1)}, order)
+}
+
+// An owner that always has something to flush does not know that nothing of a key waits any more. New keys get their turns all the same, and
+// memory holds more than the least of one that waits alone.
+func TestKeysThatWaitNoMoreLeaveABusyOwner(t *testing.T) {
+	t.Parallel()
+	w := newFairWorld(t, 800)
+	w.manyKeys(maxKeys)
+	w.store.flush()
+	w.q, w.busy = queue{limit: w.q.limit}, true
+	require.NoError(t, w.q.open(w.store))
+	w.startAll()
+	for i := range 300 {
+		w.add(keyed(maxKeys+i, maxKeys+1+i%3))
+	}
+	w.store.flush()
+	w.startAll()
+	require.Len(t, w.q.lanes[slices.IndexFunc(w.q.lanes, func(a *lane) bool { return a.call.Operation == events.Do })].keyed, maxKeys)
+	for i := range 300 {
+		w.add(keyed(2*maxKeys+i, 2*maxKeys))
+	}
+	w.store.flush()
+	_, ok := w.start()
+	require.True(t, ok)
+	n, _ := w.q.lanes[len(w.q.lanes)-1].count()
+	require.Greater(t, n, 2*leastShare)
+	w.startAll()
 }
 
 // The queue of an agent with backlogs of this many keys: add one, take one.

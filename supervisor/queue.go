@@ -71,7 +71,13 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 		}
 		a := q.lane(r.Call())
 		h := a.head(r.FairBy)
-		if h == nil || h.spilled && !r.Before(h.floor) { // it must not overtake earlier ones in the store
+		switch {
+		case h == nil:
+			continue
+		case h.spilled && !r.Before(h.floor): // it must not overtake earlier ones in the store
+			if h.ready.len() == 0 {
+				a.fix(h)
+			}
 			continue
 		}
 		if share := a.share(q.limit); h.ready.insert(r) && h.ready.len() > 2*share {
@@ -85,7 +91,7 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 // in the store until a flush of their tasks is committed, and rows of attempts that push left to the store are missing
 // until then; complete is false while there is something to flush.
 func (q *queue) refill(s Store, a *lane, complete bool) error {
-	if a.more && len(a.keyed) <= a.listAt {
+	if a.more && a.busy() <= a.listAt {
 		if err := a.list(s, complete); err != nil {
 			return err
 		}

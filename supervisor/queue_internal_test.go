@@ -148,7 +148,7 @@ func BenchmarkQueueOlder(b *testing.B) {
 
 // The cost of a batch with a backlog for five agents whose windows are full.
 func BenchmarkAdmitFull(b *testing.B) {
-	d := &dispatch{core: &core{cfg: Config{}.withDefaults(), batch: &batch{}}, running: map[string]int{}, offers: map[string]Offer{}}
+	d := &dispatch{core: &core{cfg: Config{}.withDefaults(), batch: &batch{}, delays: &delays{}}, running: map[string]int{}, offers: map[string]Offer{}}
 	d.queue.limit = d.cfg.Queue
 	for _, agent := range []string{"account", "delivery", "drone", "package", "transport"} {
 		d.offers[agent], d.running[agent] = Offer{Window: 64, Do: true}, 64

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -61,13 +62,18 @@ func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
 	return s.outbox.alert(nil, f, a)
 }
 
-// unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it.
+// unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it. A later schedule of its name
+// may wait for the same task by a submission that it sent itself.
 func (s *schedules) unstarted(f *events.Fact, why string) *events.ScheduleTaskEnded {
 	b, ok := f.Body.(*events.ScheduleFired)
 	if !ok {
 		return nil
 	}
-	if x := s.state.Schedules[b.Schedule]; x == nil || !x.Runs(b.Task) {
+	var sub struct {
+		Began int64 `json:"schedule_began"`
+	}
+	x := s.state.Schedules[b.Schedule]
+	if x == nil || json.Unmarshal(b.Submission, &sub) != nil || !x.Awaits(&events.TaskEnd{Task: b.Task, Began: sub.Began}) {
 		return nil
 	}
 	return &events.ScheduleTaskEnded{Schedule: b.Schedule, Task: b.Task, State: events.EndRejected, Reason: events.Clip(why, maxDetail)}

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -250,6 +251,31 @@ func TestASecondScheduleOfThatNameDoesNotWaitForTheFirst(t *testing.T) {
 	require.Contains(t, b.hourly().Fires[0].Reason, "conflict")
 	require.Equal(t, due+1, b.hourly().Running[0].Due)
 	sameEverywhere(t, b.bench, a)
+}
+
+// The broker takes long to refuse the submission of a schedule that is deleted meanwhile. The one of its name waits for its own submission.
+func TestARefusalForADeletedScheduleIsNotThatOfTheNext(t *testing.T) {
+	t.Parallel()
+	b := newTimetable(t, "")
+	a := b.candidate("A")
+	a.silent = func(s supervisor.Send) bool { return s.Kind == events.EffectStart }
+	b.tell(a.own())
+	due := b.hourly().Next
+	a.pass(b.until())
+	require.Len(t, a.unanswered, 1)
+	refused := a.unanswered[0]
+	text := b.text
+	b.text, b.offset = "", 11
+	b.tell(a)
+	b.text, b.offset = text, 12
+	b.tell(a)
+	b.ask(a, events.TypeScheduleTrigger, events.ScheduleRequest{ID: "t1", Due: due})
+	require.Equal(t, due, b.hourly().Running[0].Due)
+	a.o.Sent(b.now, refused.Generation, refused.ID, errors.New("refused"))
+	a.run()
+	require.Equal(t, 1, count[*events.EffectFailed](b.bench))
+	require.Nil(t, last[*events.EffectFailed](b.bench).ScheduleEnded)
+	require.Len(t, b.hourly().Running, 1)
 }
 
 func TestTasksMayOverlap(t *testing.T) {

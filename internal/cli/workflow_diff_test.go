@@ -17,6 +17,8 @@ func TestADifferenceIsOneOfMeaning(t *testing.T) {
 		"b.yaml":    "workflow: w\ndeadline: 1h\ndefaults: {retry: {attempts: 3}}\nsteps:\n  a: {agent: y}\n  c: {agent: z, needs: [a], pivot: true}\n",
 		"hold.yaml": "workflow: w\nsteps: {a: {agent: bank, operation: hold, undo: {}}}\n",
 		"pay.yaml":  "workflow: w\nsteps: {a: {agent: bank, operation: pay, undo: {}}}\n",
+		"fair.yaml": "workflow: w\nfair_by: \"${ task.labels.tenant }\"\nsteps: {a: {agent: bank, operation: hold, undo: {}}}\n",
+		"turn.yaml": "workflow: w\nfair_by: acme\nsteps: {a: {agent: bank, operation: hold, undo: {}}}\n",
 		"bad.yaml":  "workflow: w\nsteps: {a: {}}\n",
 	})
 	r := offline("workflow", "diff", dir+"/a.yaml", dir+"/same.json")
@@ -37,6 +39,13 @@ func TestADifferenceIsOneOfMeaning(t *testing.T) {
 
 	r = offline("workflow", "diff", dir+"/hold.yaml", dir+"/pay.yaml")
 	require.Equal(t, result{1, "~ steps.a.operation: hold -> pay\n~ steps.a.undo.operation: hold -> pay\n", ""}, r)
+
+	r = offline("workflow", "diff", dir+"/hold.yaml", dir+"/fair.yaml")
+	require.Equal(t, result{1, "+ fair_by: ${ task.labels.tenant }\n", ""}, r)
+	r = offline("workflow", "diff", dir+"/fair.yaml", dir+"/turn.yaml")
+	require.Equal(t, result{1, "~ fair_by: ${ task.labels.tenant } -> acme\n", ""}, r)
+	r = offline("workflow", "diff", dir+"/turn.yaml", dir+"/hold.yaml")
+	require.Equal(t, result{1, "- fair_by: acme\n", ""}, r)
 
 	r = offline("workflow", "diff", dir+"/a.yaml", dir+"/bad.yaml")
 	require.Equal(t, 1, r.code)

@@ -142,9 +142,18 @@ func (s *schedules) operate(name string) {
 	case 0:
 		s.apply(name, s.draw(name))
 	case 1:
-		old := s.latest(name)
+		old, again := s.latest(name), s.w.chaosAt
+		if r.IntN(2) == 0 { // while tasks of the deleted one run
+			again = func(do func()) {
+				s.w.after(4000+r.IntN(8000), func() {
+					if !s.w.healed {
+						do()
+					}
+				})
+			}
+		}
 		s.apply(name, nil)
-		s.w.chaosAt(func() {
+		again(func() {
 			d, was := new(events.ScheduleDefinition), s.fired[name]
 			if err := json.Unmarshal(old.Body, d); err != nil || r.IntN(2) == 0 { // or it is applied as it was
 				d = s.draw(name)
@@ -152,6 +161,9 @@ func (s *schedules) operate(name string) {
 			s.apply(name, d)
 			for range min(len(was), 2) {
 				s.w.after(s.w.rng.IntN(20_000), func() { s.trigger(name, was[s.w.rng.IntN(len(was))].due) })
+			}
+			for i := range 4 {
+				s.w.after(4000*i+s.w.rng.IntN(4000), func() { s.cancelStranger(name, was) })
 			}
 		})
 	case 2, 3, 4:
@@ -165,6 +177,20 @@ func (s *schedules) operate(name string) {
 // trigger starts a task of a schedule for a due time, which may have led to one before, perhaps of a deleted schedule of that name.
 func (s *schedules) trigger(name string, due events.Instant) {
 	s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: due, Overlap: append(events.Overlaps(), "")[s.w.rng.IntN(5)]})
+}
+
+// cancelStranger lets a schedule start the task of a due time that a deleted one of its name has started and that runs still, and then asks for
+// another one, for which what runs shall be cancelled.
+func (s *schedules) cancelStranger(name string, was []firing) {
+	for _, f := range slices.Backward(was) {
+		if t, _ := s.w.parts[events.Home(f.task, s.w.opt.Partitions)].state.Task(f.task); t != nil && !t.State.Ended() {
+			s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: f.due, Overlap: events.OverlapAllow})
+			for i := range events.Instant(3) {
+				s.send(events.TypeScheduleTrigger, events.ScheduleRequest{Schedule: name, Due: s.w.now + 1 + i, Overlap: events.OverlapCancel})
+			}
+			return
+		}
+	}
 }
 
 func (s *schedules) ask(kind, name string) { s.send(kind, events.ScheduleRequest{Schedule: name}) }

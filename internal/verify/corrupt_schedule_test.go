@@ -3,6 +3,7 @@ package verify_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
@@ -62,7 +63,7 @@ func harmSchedule(t *testing.T, parts [][]events.Record, kind events.Name, membe
 			}
 			var body map[string]json.RawMessage
 			require.NoError(t, json.Unmarshal(part[i].Value, &body))
-			if _, ok := body[member]; !ok {
+			if _, ok := body[member]; !ok || member == "cancels" && !cancelFollows(t, part[i+1:], body["due"]) {
 				continue
 			}
 			if member == "submission" {
@@ -80,4 +81,16 @@ func harmSchedule(t *testing.T, parts [][]events.Record, kind events.Name, membe
 		}
 	}
 	return false
+}
+
+// cancelFollows says whether a task is asked to cancel for that due time. Where all tasks were asked before, none is.
+func cancelFollows(t *testing.T, records []events.Record, due json.RawMessage) bool {
+	return slices.ContainsFunc(records, func(r events.Record) bool {
+		var body map[string]json.RawMessage
+		if r.Header(events.HeaderType) != events.TypePrefix+string(events.NameScheduleCancelRequested) {
+			return false
+		}
+		require.NoError(t, json.Unmarshal(r.Value, &body))
+		return string(body["due"]) == string(due)
+	})
 }

@@ -238,6 +238,11 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
 		p.tell(f, at)
+	case *events.RequestRefused:
+		if s := p.live[f.Task]; s != nil {
+			s.stranger = asksStranger(s, input)
+		}
+		p.tell(f, at)
 	default:
 		p.tell(f, at)
 	}
@@ -334,7 +339,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
 		def = &definition{}
 	}
-	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}}
+	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}, began: b.ScheduleBegan}
 	begins := max(f.Time, b.NotBefore)
 	s.deadlineWithin = max(0, min(b.Deadline, begins.Add(events.MaxDelay.Std())).Sub(begins))
 	s.cancelHeld = len(p.held[f.Task]) > 0

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
@@ -46,7 +47,7 @@ func (t *telling) refusedRequest(b *events.RequestRefused) {
 	grantable := false
 	switch b.Verb {
 	case events.RequestCancel:
-		grantable = !t.back && t.pivot() == nil
+		grantable = !t.back && t.pivot() == nil && !t.stranger
 	case events.RequestPause:
 		grantable = !t.paused
 	case events.RequestResume:
@@ -57,6 +58,16 @@ func (t *telling) refusedRequest(b *events.RequestRefused) {
 	if grantable {
 		t.wrong(CheckAttempts, "refused_wrongly", "", "a request to %s the task is refused (%s) although nothing forbids it", b.Verb, b.Reason)
 	}
+}
+
+// asksStranger says whether a schedule asks a task to cancel that it did not start.
+func asksStranger(s *story, input *events.Record) bool {
+	if input == nil {
+		return false // that is already a finding
+	}
+	_, data, err := events.Open(input)
+	var q events.Request
+	return err == nil && json.Unmarshal(data, &q) == nil && q.ScheduleBegan != 0 && q.ScheduleBegan != s.began
 }
 
 // pausing notes that the task is paused, or resumed.

@@ -9,7 +9,10 @@ import (
 
 // story is a live task according to the log.
 type story struct {
-	id string
+	// began is where the schedule began that started the task, and stranger says that a later one of its name asks in vain.
+	began    int64
+	stranger bool
+	id       string
 	// incarnation is the position of its Submitted: the ticket of all its work.
 	incarnation string
 	workflow    string
