@@ -113,6 +113,7 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 			undos = s.Undo.Attempt
 		}
 		//mutant:redone-step-has-new-run
+		//mutant:undo-in-doubt-outlasts-its-run
 		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, undoQuiet: s.undoQuiet, row: s.row}
 		s.change()
 	}

@@ -11,7 +11,6 @@ type undoQuiet struct {
 
 // doubt takes an attempt to undo the step that began at the given time.
 func (q *undoQuiet) doubt(quietAt, started Instant) {
-	//mutant:undo-in-doubt-outlasts-the-run
 	if quietAt > q.UndoQuietAt {
 		*q = undoQuiet{quietAt, started}
 	}

@@ -77,6 +77,7 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		out, err := events.Compact(p.Output)
 		switch {
 		case p.Operation == events.Undo:
+			//mutant:undone-twice-is-in-doubt
 			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, QuietAt: i.planner.quietAt(s, events.Undo, i.afterwards(s, p)), Outcome: times}
 		case err == nil && len(out) <= i.settings().PayloadBytes:
 			if fault := i.planner.check(t, p.Step, out); fault != nil {
