@@ -168,7 +168,7 @@ var mutants = []mutant{
 	{"undo-in-doubt-outlasts-its-run", "a step keeps the time until which its undo may act when a run begins",
 		swap("undoQuiet: s.undoQuiet, ", ""), "^a rerun, an undo in doubt$", "while an attempt to undo it may still act"},
 	{"undone-twice-is-in-doubt", "an undo that was sent in two epochs is in doubt, even if it was reported as completed",
-		swap("i.afterwards(s, p)", "events.EffectNone"), "^a rerun, an undo, a crash$", "while an attempt to undo it may still act"},
+		swap("i.afterwards(s, p)", "events.EffectNone"), "^a rerun, an undo sent twice$", "while an attempt to undo it may still act"},
 	{"work-has-the-run-of-its-fact", "a work request has the run of its fact",
 		swap("events.RunOf(b.Run)", "1"), "^a rerun$", "is sent for run 1"},
 	{"rerun-refuses-while-running", "nothing is redone that runs",
