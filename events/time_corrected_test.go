@@ -54,7 +54,7 @@ func (w *scribe) wrongClock() {
 		w.write(task, &events.TimeCorrected{To: to})
 	}
 	drone := w.task(undone).Step("drone")
-	require.Equal(w.t, []events.Instant{to, to.Add(8 * time.Second)}, []events.Instant{drone.UndoQuietFrom, drone.UndoQuietAt})
+	require.Equal(w.t, []events.Instant{to, to.Add(7 * time.Second)}, []events.Instant{drone.UndoQuietFrom, drone.UndoQuietAt})
 	require.Equal(w.t, to.Add(60*time.Second), w.task(delayed).NotBefore)
 	require.Equal(w.t, w.task(delayed).NotBefore.Add(30*time.Second), w.task(delayed).Deadline)
 	require.Equal(w.t, w.task(dated).NotBefore.Add(30*time.Second), w.task(dated).Deadline)

@@ -28,3 +28,12 @@ func (s *Step) NotBefore() Instant {
 	//mutant:do-waits-for-its-undo
 	return max(s.RetryAt, s.UndoQuietAt)
 }
+
+// nextAt returns the time at which something follows for a step that waits; zero if nothing does. now is that of the task's latest fact: what
+// had passed by then has been planned.
+func (s *Step) nextAt(now Instant) Instant {
+	if s.UndoQuietAt > now {
+		return s.NotBefore()
+	}
+	return s.RetryAt
+}

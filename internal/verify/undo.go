@@ -66,7 +66,8 @@ func (t *telling) undoFailed(b *events.CompensationFailed) {
 		}
 	} else if st = t.outcome(b.Step, events.Undo, b.Attempt); st == nil {
 		return
-	} else {
+	}
+	if b.Attempt > 0 {
 		doubted(t, st, b.QuietAt, b.Request != "")
 	}
 	t.undoVerdict(st, b.Verdict)
