@@ -127,6 +127,13 @@ func usesPermit(t *telling, body events.Body) {
 		endsWithPermit(t, b.Step, b.Operation, b.QuietAt)
 	case *events.CompensationFailed:
 		endsWithPermit(t, b.Step, events.Undo, b.QuietAt)
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			usesPermit(t, b.Failed)
+		}
+		if b.CompensationFailed != nil {
+			usesPermit(t, b.CompensationFailed)
+		}
 	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated, *events.RunBegun:
 		for at, x := range t.story.limits.open {
 			t.wrong(CheckAttempts, "permit_kept", at.step, "%s does not give back permit %d of %s, which nobody else gets then", body.Name(), x.n, x.limit)
