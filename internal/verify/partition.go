@@ -47,7 +47,7 @@ type partition struct {
 	dead   map[events.Input]*deadLetters
 	known  map[digest]accepted
 	live   map[string]*story
-	// reruns are the tasks that are rerun somewhere in the log. ended are those of them that have ended for now.
+	// reruns are the tasks that are rerun somewhere in the log. ended are those of them that have ended since their latest rerun.
 	reruns map[string]bool
 	ended  map[string]*story
 	swept  map[digest]uint64                // forgotten after a submission was judged
