@@ -79,7 +79,7 @@ func (r *reporter) record(p report) (events.Record, error) {
 		Result: events.ResultCompleted, Output: p.try.output, Instance: r.instance,
 		StartedAt: events.At(p.began), FinishedAt: events.At(p.ended),
 	}
-	if p.try.doubt && w.Operation == events.Do {
+	if p.try.doubt {
 		e.Effect = events.EffectInDoubt
 	}
 	if f := p.try.failure; f != nil {

@@ -185,13 +185,19 @@ func TestASuccessAfterATryInDoubtIsInDoubt(t *testing.T) {
 	for want, first := range map[events.Effect]error{events.EffectInDoubt: errBoom, "": agent.Ended(errBoom)} {
 		synctest.Test(t, func(t *testing.T) {
 			tries := 0
-			h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			try := func() error {
 				if tries++; tries == 1 {
-					return in, first
+					return first
 				}
-				return in, nil
-			}, agent.WithRetry(agent.Retry{Tries: 2})))
+				return nil
+			}
+			h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { return in, try() },
+				agent.WithRetry(agent.Retry{Tries: 2}), agent.WithUndo(func(context.Context, agent.Undo[parcel, parcel]) error { return try() })))
 			r := h.Do("package", parcel{})
+			require.Equal(t, events.ResultCompleted, r.Result)
+			require.Equal(t, want, r.Effect)
+			tries = 0
+			r = h.Undo("package", parcel{}, parcel{})
 			require.Equal(t, events.ResultCompleted, r.Result)
 			require.Equal(t, want, r.Effect)
 		})

@@ -41,7 +41,7 @@ func (s *State) foldTask(f *Fact) error {
 		return t.compensated(f, b)
 	case *CompensationFailed:
 		t.judged(RequestFail, b.Request, "")
-		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
+		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.QuietAt, b.Verdict)
 	case *SignalReceived:
 		return received(t, b)
 	case *CancelRequested:
@@ -187,6 +187,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	s.Pivot, s.Undoable, s.Heartbeat, s.CapBy = b.Pivot, b.Undoable, b.Heartbeat, b.CapBy
 	s.limit(b.StartBy, f.Time)
 	s.beginSoft(b.RemindAfter, f.Time)
+	s.undoQuiet = undoQuiet{}
 	s.Tries++
 	t.State = TaskStateProcessing
 	return nil
@@ -207,7 +208,7 @@ func skipStep(t *Task, f *Fact, b *StepSkipped) error {
 	}
 	*s = Step{
 		Path: b.Step, State: StepStateSkipped, Attempt: s.Attempt, EndedAt: f.Time, Reason: b.Why,
-		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, row: s.row, changed: true,
+		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, Left: s.Left, undoQuiet: s.undoQuiet, row: s.row, changed: true,
 	}
 	return nil
 }
@@ -368,6 +369,7 @@ func (t *Task) compensated(f *Fact, b *Compensated) error {
 	if err != nil {
 		return err
 	}
+	s.doubt(b.QuietAt, s.Undo.StartedAt)
 	s.undone(f.Time)
 	return nil
 }
@@ -378,7 +380,7 @@ func (s *Step) undone(now Instant) {
 	s.State = StepStateUndone
 }
 
-func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, v Verdict) error {
+func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, quietAt Instant, v Verdict) error {
 	var s *Step
 	var err error
 	if attempt == 0 { // failed before any work was sent
@@ -391,6 +393,7 @@ func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, v 
 	}
 	u := s.Undo
 	u.State, u.EndedAt, u.Error = StepStateFailed, f.Time, &e
+	s.doubt(quietAt, u.StartedAt)
 	u.FailureCount++
 	t.FailureCount++
 	switch v.Action {

@@ -50,6 +50,10 @@ func (v *CancelRequested) size() int {
 func (v *Compensated) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Int(`,"attempt":`, int64(v.Attempt))
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
 	if v.Instance != "" {
 		w.Text(`,"instance":`, v.Instance)
 	}
@@ -90,29 +94,32 @@ func (v *Compensated) read(r *jsontext.Reader) (seen uint64) {
 		case "attempt":
 			r.Once(&seen, 1<<1)
 			v.Attempt = r.Int()
-		case "instance":
+		case "quiet_at":
 			r.Once(&seen, 1<<2)
+			v.QuietAt.read(r)
+		case "instance":
+			r.Once(&seen, 1<<3)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.FinishedAt.read(r)
 		case "request":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			r.Text(&v.Request)
 		case "reason":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -126,6 +133,9 @@ func (v *Compensated) size() int {
 	n := 21
 	n += 2 + len(v.Step)
 	n += 5
+	if v.QuietAt != 0 {
+		n += 12 + 26
+	}
 	if v.Instance != "" {
 		n += 12 + 2 + len(v.Instance)
 	}
@@ -158,6 +168,10 @@ func (v *CompensationFailed) write(w *jsontext.Writer) {
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	w.Literal(`,"error":`)
 	v.Error.write(w)
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
 	if v.RetryAfter != 0 {
 		w.Literal(`,"retry_after":`)
 		v.RetryAfter.write(w)
@@ -207,35 +221,38 @@ func (v *CompensationFailed) read(r *jsontext.Reader) (seen uint64) {
 		case "error":
 			r.Once(&seen, 1<<2)
 			v.Error.read(r)
-		case "retry_after":
+		case "quiet_at":
 			r.Once(&seen, 1<<3)
+			v.QuietAt.read(r)
+		case "retry_after":
+			r.Once(&seen, 1<<4)
 			v.RetryAfter.read(r)
 		case "verdict":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.Verdict.read(r)
 		case "instance":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.FinishedAt.read(r)
 		case "request":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Text(&v.Request)
 		case "reason":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -250,6 +267,9 @@ func (v *CompensationFailed) size() int {
 	n += 2 + len(v.Step)
 	n += 5
 	n += v.Error.size()
+	if v.QuietAt != 0 {
+		n += 12 + 26
+	}
 	if v.RetryAfter != 0 {
 		n += 15 + 26
 	}
@@ -3351,6 +3371,14 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"soft_from":`)
 		v.SoftFrom.write(w)
 	}
+	if v.UndoQuietAt != 0 {
+		w.Literal(`,"undo_quiet_at":`)
+		v.UndoQuietAt.write(w)
+	}
+	if v.UndoQuietFrom != 0 {
+		w.Literal(`,"undo_quiet_from":`)
+		v.UndoQuietFrom.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -3468,6 +3496,12 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "soft_from":
 			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
+		case "undo_quiet_at":
+			r.Once(&seen, 1<<36)
+			v.UndoQuietAt.read(r)
+		case "undo_quiet_from":
+			r.Once(&seen, 1<<37)
+			v.UndoQuietFrom.read(r)
 		default:
 			r.Doubt()
 		}

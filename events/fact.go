@@ -305,15 +305,19 @@ type CompensationStarted struct {
 type Compensated struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
+	// QuietAt is set if the attempt may also be carried out by another instance, or a second time. No do of the step starts before it.
+	QuietAt Instant `json:"quiet_at,omitzero"`
 	Outcome
 	Operator
 }
 
 // CompensationFailed is a reported failure of an attempt to undo; a Timeout with operation undo is its sibling.
 type CompensationFailed struct {
-	Step       string   `json:"step"`
-	Attempt    int      `json:"attempt"`
-	Error      Error    `json:"error"`
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	Error   Error  `json:"error"`
+	// QuietAt is set if the attempt may still act: its complete-by time plus the grace. No do of the step starts before it.
+	QuietAt    Instant  `json:"quiet_at,omitzero"`
 	RetryAfter Duration `json:"retry_after,omitzero"`
 	Verdict    Verdict  `json:"verdict"`
 	Outcome

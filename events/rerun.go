@@ -78,6 +78,7 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 			return fmt.Errorf("%w: step %q is rerun, which never started or is the pivot", ErrImpossible, path)
 		}
 		s.change()
+		s.correctQuiet(f.Time)
 		if s.State == StepStateWaiting {
 			s.State, s.RetryAt, s.Wait = StepStateFailed, 0, nil
 		}
@@ -112,7 +113,8 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 			undos = s.Undo.Attempt
 		}
 		//mutant:redone-step-has-new-run
-		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, row: s.row}
+		//mutant:undo-in-doubt-outlasts-its-run
+		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, undoQuiet: s.undoQuiet, row: s.row}
 		s.change()
 	}
 	if len(t.Rerun.Input) > 0 {

@@ -39,7 +39,13 @@ func (w *scribe) reruns() {
 			run = 0
 		}
 		undo(step, attempt, run)
-		w.write(id, &events.Compensated{Step: step, Attempt: attempt})
+		if step != "drone" {
+			w.write(id, &events.Compensated{Step: step, Attempt: attempt, QuietAt: w.now.Add(time.Duration(attempt) * 9e9)})
+			continue
+		}
+		w.write(id, &events.CompensationFailed{Step: step, Attempt: attempt, QuietAt: w.now.Add(7e9), Verdict: park("no"), Error: events.Error{Class: events.ClassPermanent, Message: "no"}})
+		w.write(id, &events.TaskParked{Step: step, Reason: "no"})
+		w.write(id, &events.StepSkipped{Step: step, Why: events.SkipOperator, Left: true, Operator: events.Operator{Request: "n3", Reason: "it never flew"}})
 	}
 	w.write(id, &events.RunBegun{Run: 3, RemindAfter: events.Duration(90 * time.Minute)})
 	w.write(id, &events.StepSkipped{Step: "gift", Why: events.SkipCondition})

@@ -207,12 +207,14 @@ type Step struct {
 	Run             int `json:"run,omitzero"`
 	EarlierAttempts int `json:"earlier_attempts,omitzero"`
 	EarlierUndos    int `json:"earlier_undos,omitzero"`
-	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.
+	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left. In a later run it says that of an
+	// earlier one.
 	Left bool `json:"left,omitzero"`
 	// Continued says that the step timed out and the task went on without it.
 	Continued bool `json:"continued,omitzero"`
 	startLimit
 	softLimit
+	undoQuiet
 
 	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
 	row *rowState
@@ -334,10 +336,10 @@ func (s *Step) ToUndo() bool {
 }
 
 // NotUndone returns the steps that may have had an effect and are not undone, in the order in which they started. A step whose undo an
-// operator skipped is one of them: it counts as undone for the order of undos only.
+// operator skipped, in any run, is one of them: it counts as undone for the order of undos only.
 func (t *Task) NotUndone() (paths []string) {
 	for _, s := range t.Steps {
-		if s.Touched && (s.State != StepStateUndone || s.Left) {
+		if s.Left || s.Touched && s.State != StepStateUndone {
 			paths = append(paths, s.Path)
 		}
 	}

@@ -69,6 +69,7 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
 		s.correct(to)
 		s.correctSoft(to)
+		s.correctQuiet(to)
 		s.correctProgress(started, to)
 		if u := s.Undo; u != nil {
 			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt

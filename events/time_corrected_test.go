@@ -36,6 +36,8 @@ func (w *scribe) wrongClock() {
 		QuietAt: w.now.Add(7e9), Verdict: undo("attempts used up"),
 	})
 	w.write(undone, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write(undone, &events.Timeout{Step: "drone", Operation: events.Undo, Attempt: 1, CompleteBy: w.now.Add(5e9), QuietAt: w.now.Add(7e9), Verdict: retryAt(w.now.Add(6e9))})
+	w.write(undone, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
 	w.submit(again)
 	w.start(again, "account", 1)
 	w.fail(again, "account", 1, park("attempts used up"))
@@ -51,6 +53,8 @@ func (w *scribe) wrongClock() {
 	for _, task := range []string{"", again, begun, tried, undone, beating, delayed, dated} {
 		w.write(task, &events.TimeCorrected{To: to})
 	}
+	drone := w.task(undone).Step("drone")
+	require.Equal(w.t, []events.Instant{to, to.Add(7 * time.Second)}, []events.Instant{drone.UndoQuietFrom, drone.UndoQuietAt})
 	require.Equal(w.t, to.Add(60*time.Second), w.task(delayed).NotBefore)
 	require.Equal(w.t, w.task(delayed).NotBefore.Add(30*time.Second), w.task(delayed).Deadline)
 	require.Equal(w.t, w.task(dated).NotBefore.Add(30*time.Second), w.task(dated).Deadline)

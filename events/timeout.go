@@ -19,7 +19,8 @@ type Timeout struct {
 	CompleteBy Instant   `json:"complete_by,omitzero"`
 	// StartBy is set if Attempt is 0 and the next attempt did not start in time.
 	StartBy Instant `json:"start_by,omitzero"`
-	// QuietAt is complete-by plus the grace in which a request in flight may still land; no undo starts before it.
+	// QuietAt is complete-by plus the grace in which a request in flight may still land. No undo of the task starts before that of a do, and
+	// no do of the step before that of an undo.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 	Verdict Verdict `json:"verdict"`
 }
@@ -45,7 +46,7 @@ func timeout(t *Task, f *Fact, b *Timeout) error {
 	}
 	e := s.OutOfTime(b.Operation)
 	if b.Operation == Undo {
-		return t.compensationFailed(f, b.Step, b.Attempt, e, b.Verdict)
+		return t.compensationFailed(f, b.Step, b.Attempt, e, b.QuietAt, b.Verdict)
 	}
 	s.Touched = true
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
@@ -69,7 +70,7 @@ func lapsed(t *Task, f *Fact, b *Timeout) error {
 	}
 	e := Error{Class: ClassTimeout, Message: "its time was over"}
 	if b.Operation == Undo {
-		return t.compensationFailed(f, b.Step, 0, e, b.Verdict)
+		return t.compensationFailed(f, b.Step, 0, e, 0, b.Verdict)
 	}
 	s, err := t.open(b.Step, b.Name())
 	if err != nil {

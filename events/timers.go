@@ -46,7 +46,7 @@ func (t *Task) Timers() []Timer {
 				list = append(list, m)
 			}
 		} else if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
-			list = s.timers(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
+			list = s.timers(list, Timer{s.nextAt(t.UpdatedAt), TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {
 			list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})

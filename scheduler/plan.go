@@ -113,9 +113,9 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		case at.State == events.StepStateRunning, at.Waits():
 			running = true
 		case at.State == events.StepStateWaiting && !at.Attempted(): // rerun, or reopened before it ever started: its condition is evaluated again
-			w.begin(c, states, &env, at.RetryAt)
+			w.begin(c, states, &env, at.NotBefore())
 		case at.State == events.StepStateWaiting:
-			w.start(c, &env, at.RetryAt)
+			w.start(c, &env, at.NotBefore())
 		default:
 			failed = c.step.ID
 		}
@@ -164,9 +164,9 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	case at == nil:
 		return 0, needsOver(c, t), nil
 	case at.State == events.StepStateWaiting && !at.Attempted():
-		return at.RetryAt, needsOver(c, t), nil
+		return at.NotBefore(), needsOver(c, t), nil
 	}
-	return at.RetryAt, at.State == events.StepStateWaiting, nil
+	return at.NotBefore(), at.State == events.StepStateWaiting, nil
 }
 
 // needsOver says whether the steps that a step needs are over.

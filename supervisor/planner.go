@@ -184,6 +184,9 @@ func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
 	switch b := body.(type) {
 	case *events.StepQueued:
 		b.StartBy = p.stamp().Add(b.StartWithin.Std())
+		if s := t.Step(b.Step); s != nil { // it cannot start before
+			b.StartBy = max(b.StartBy, s.UndoQuietAt.Add(b.StartWithin.Std()))
+		}
 		return b
 	case *events.WaitStarted:
 		b.Stamp(p.stamp())
@@ -208,11 +211,15 @@ func (p *planner) notStarted(t *events.Task, path string, op events.Operation, e
 	return &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: body}
 }
 
-// quietAt returns the time until which a request of the step's running do may still take effect, zero if the attempt is not in
+// quietAt returns the time until which a request of the step's running do, or undo, may still take effect, zero if the attempt is not in
 // doubt.
-func (p *planner) quietAt(s *events.Step, e events.Effect) events.Instant {
+func (p *planner) quietAt(s *events.Step, op events.Operation, e events.Effect) events.Instant {
 	if e != events.EffectInDoubt {
 		return 0
+	}
+	if op == events.Undo {
+		//mutant:do-waits-for-undo-in-doubt
+		return p.quietAfter(s.Undo.CompleteBy)
 	}
 	//mutant:undo-waits-for-doubt
 	//mutant:doubt-lasts-until-the-cap

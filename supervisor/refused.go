@@ -116,9 +116,10 @@ func (p *planner) failAttempt(e *entry, body *events.EffectFailed) {
 	}
 	switch b := failureOf(failure, began.number, p.verdict(failure)).(type) {
 	case *events.StepFailed:
-		b.QuietAt = p.quietAt(t.Step(b.Step), b.Effect)
+		b.QuietAt = p.quietAt(t.Step(b.Step), events.Do, b.Effect)
 		body.Failed = b
 	case *events.CompensationFailed:
+		b.QuietAt = p.quietAt(t.Step(b.Step), events.Undo, failure.Effect)
 		body.CompensationFailed = b
 	}
 }

@@ -77,12 +77,13 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		out, err := events.Compact(p.Output)
 		switch {
 		case p.Operation == events.Undo:
-			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, Outcome: times}
+			//mutant:undone-twice-is-in-doubt
+			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, QuietAt: i.planner.quietAt(s, events.Undo, i.afterwards(s, p)), Outcome: times}
 		case err == nil && len(out) <= i.settings().PayloadBytes:
 			if fault := i.planner.check(t, p.Step, out); fault != nil {
 				return i.failsCheck(t, p, out, *fault, times)
 			}
-			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, QuietAt: i.planner.quietAt(s, i.afterwards(s, p)), Outcome: times}
+			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, QuietAt: i.planner.quietAt(s, events.Do, i.afterwards(s, p)), Outcome: times}
 		}
 		if i.afterwards(s, p) == events.EffectInDoubt {
 			p.Effect = events.EffectInDoubt
@@ -94,13 +95,13 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	fault := i.faultOf(p)
 	effect := events.EffectInDoubt
 	//mutant:resent-attempt-is-in-doubt
-	if (p.Effect == events.EffectNone || p.Effect == events.EffectDoneUnknown) && !i.sentTwice(s) {
+	if (p.Effect == events.EffectNone || p.Effect == events.EffectDoneUnknown) && !i.sentTwice(s, p.Operation) {
 		effect = p.Effect
 	}
 	if p.Effect != events.EffectNone || p.Operation == events.Do && effect != events.EffectNone {
 		fault.Class = tried(fault.Class)
 	}
-	if p.Operation == events.Undo && fault.Class == events.ClassPermanent && s.Undo.StartedAt <= i.state.Partition.Since {
+	if p.Operation == events.Undo && fault.Class == events.ClassPermanent && i.sentTwice(s, events.Undo) {
 		// The other copy may have removed what this one did not find. The next attempt is allowed to find nothing, so there must be
 		// one, even if the policy allows no other.
 		fault.Class = events.ClassUnavailable
@@ -109,10 +110,10 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
 	})
 	if p.Operation == events.Undo {
-		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, RetryAfter: p.RetryAfter, Verdict: v, Outcome: times}
+		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, QuietAt: i.planner.quietAt(s, events.Undo, effect), RetryAfter: p.RetryAfter, Verdict: v, Outcome: times}
 	}
 	return &events.StepFailed{
-		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, effect),
+		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, events.Do, effect),
 		RetryAfter: p.RetryAfter, Verdict: v, Outcome: times,
 	}
 }
@@ -123,16 +124,16 @@ func (i *inbox) failsCheck(t *events.Task, p *events.Report, out json.RawMessage
 	s, effect := t.Step(p.Step), i.afterwards(t.Step(p.Step), p)
 	fault.Message = events.Clip(fault.Message, maxDetail)
 	return &events.StepFailed{
-		Step: p.Step, Attempt: p.Attempt, Error: fault, Effect: effect, Output: out, QuietAt: i.planner.quietAt(s, effect), Outcome: times,
+		Step: p.Step, Attempt: p.Attempt, Error: fault, Effect: effect, Output: out, QuietAt: i.planner.quietAt(s, events.Do, effect), Outcome: times,
 		Verdict: i.planner.verdict(Failure{Task: t, Path: p.Step, Operation: events.Do, Error: fault, Effect: effect}),
 	}
 }
 
 // afterwards says what a completed attempt may still do: it is in doubt if its request was sent more than once, by owners or by
-// agents, since another copy may still be carried out, perhaps after the undo.
+// agents, since another copy may still be carried out, perhaps after the undo, or after that if it undoes.
 func (i *inbox) afterwards(s *events.Step, p *events.Report) events.Effect {
 	//mutant:completed-twice-is-in-doubt
-	if s.Undoable && (p.Effect == events.EffectInDoubt || i.sentTwice(s)) {
+	if s.Undoable && (p.Effect == events.EffectInDoubt || i.sentTwice(s, p.Operation)) {
 		return events.EffectInDoubt
 	}
 	return events.EffectDoneUnknown
@@ -146,10 +147,16 @@ func tried(c events.Class) events.Class {
 	return c
 }
 
-// sentTwice says whether the running attempt of a step may have been sent by an earlier owner and again by a later one:
+// sentTwice says whether the running attempt of a step, or of its undo, may have been sent by an earlier owner and again by a later one:
 // it was started before the epoch. Then one copy may have no effect while the other, at another instance, has one. A report
 // covers the whole attempt only if one request was sent.
-func (i *inbox) sentTwice(s *events.Step) bool { return s.StartedAt <= i.state.Partition.Since }
+func (i *inbox) sentTwice(s *events.Step, op events.Operation) bool {
+	started := s.StartedAt
+	if op == events.Undo {
+		started = s.Undo.StartedAt
+	}
+	return started <= i.state.Partition.Since
+}
 
 // withinLimits returns the error with a code and a message of at most the length that is recorded.
 func withinLimits(e events.Error) events.Error {

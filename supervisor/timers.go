@@ -283,11 +283,10 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		Error: s.OutOfTime(m.Operation),
 	})
 	t.stats.Timeouts++
-	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}
-	if m.Operation == events.Do { // only a do must have come to rest before an undo starts
-		body.QuietAt = t.planner.quietAfter(m.Due) // the agent of an attempt with a heartbeat knows of no later end
+	return &events.Timeout{
+		Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v,
+		QuietAt: t.planner.quietAfter(m.Due), // the agent of an attempt with a heartbeat knows of no later end
 	}
-	return body
 }
 
 // expireStart ends the wait of a step, or an undo, whose next attempt did not start in time.

@@ -195,13 +195,16 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 	case *events.StepFailed:
 		s := t.Step(b.Step)
 		//mutant:failed-by-hand-is-in-doubt
-		if b.Attempt > 0 && i.sentTwice(s) {
+		if b.Attempt > 0 && i.sentTwice(s, events.Do) {
 			b.Effect = events.EffectInDoubt
 		}
 		//mutant:undo-waits-for-failed-by-hand
-		b.QuietAt = i.planner.quietAt(s, b.Effect)
+		b.QuietAt = i.planner.quietAt(s, events.Do, b.Effect)
 		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect})
 	case *events.CompensationFailed:
+		if b.Attempt > 0 { // whatever the operator says, nobody stops its request
+			b.QuietAt = i.planner.quietAt(t.Step(b.Step), events.Undo, events.EffectInDoubt)
+		}
 		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Undo, Error: b.Error})
 	}
 	return body, why

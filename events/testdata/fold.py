@@ -349,7 +349,7 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from"""
+        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from undo_quiet_at undo_quiet_from"""
 
     def attempted(self):
         return int(self.get("attempt", "0")) > int(self.get("earlier_attempts", "0"))
@@ -650,7 +650,7 @@ class State:
         s = t.step(body["step"])
         s.take(body, "agent", "function", "attempt", "input", "complete_by", "pivot", "undoable", "heartbeat", "cap_by")
         s.update(state='"running"', started_at=time)
-        s.clear_of("ended_at", "retry_at", "output")
+        s.clear_of("ended_at", "retry_at", "output", "undo_quiet_at", "undo_quiet_from")
         self.limit(s, body, time)
         self.soft(s, body, time)
         s.add("tries")
@@ -751,7 +751,7 @@ class State:
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
                 s.clear_of("retry_at", "with", "wait")
             return self.by_hand(t, '"skip"', body, failed, time)
-        kept = {k: s[k] for k in ("attempt", "run", "earlier_attempts", "earlier_undos") if k in s}
+        kept = {k: s[k] for k in ("attempt", "run", "earlier_attempts", "earlier_undos", "left", "undo_quiet_at", "undo_quiet_from") if k in s}
         s.clear()
         s.update(kept, path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
 
@@ -769,15 +769,22 @@ class State:
         s = t.step(body["step"])
         failed = s["undo"]["state"] == '"failed"'
         s["state"] = '"undone"'
+        self.doubt(s, body)
         s["undo"].update(state='"undone"', ended_at=time)
         s["undo"].clear_of("error", "retry_at", "with")
         if "request" in body:
             self.by_hand(t, '"complete"', body, failed, time)
 
+    @staticmethod
+    def doubt(s, body):
+        if body.get("quiet_at", "") > s.get("undo_quiet_at", ""):
+            s.update(undo_quiet_at=body["quiet_at"], undo_quiet_from=s["undo"]["started_at"])
+
     def CompensationFailed(self, t, body, time):
         s = t.step(body["step"])
         t.judge('"fail"', body.get("request"))
         u = s.setdefault("undo", UndoState())
+        self.doubt(s, body)
         verdict = members(body["verdict"])
         u.update(state='"failed"', ended_at=time, error=Error(members(body["error"])))
         u.add("failure_count")
@@ -867,6 +874,8 @@ class State:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
                 s.clear_of("retry_at", "wait")
+            lasting(s, "undo_quiet_at", "undo_quiet_from", time)
+            cut(s, "undo_quiet_from", time)
             if "undo" in s and s["undo"]["state"] in ('"failed"', '"waiting"'):
                 s["state"] = '"undoing"'
                 s["undo"].update(state='"waiting"', retry_at=time)
@@ -883,8 +892,9 @@ class State:
             s = t.step(path)
             attempt = s.get("attempt", "0")
             undos = s["undo"].get("attempt", "0") if "undo" in s else s.get("earlier_undos", "0")
+            kept = {k: s[k] for k in ("left", "undo_quiet_at", "undo_quiet_from") if k in s}
             s.clear()
-            s.update(path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
+            s.update(kept, path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
         t.keep(t["rerun"], "input")
         if "deadline" in t:
             within = datetime.timedelta(milliseconds=span(t.get("deadline_within", '"0"')))
@@ -942,6 +952,8 @@ class State:
             started, beat = s.get("started_at", "0"), s.get("heartbeat", "0") != "0"
             lasting(s, "soft_at", "soft_from", to)
             cut(s, "soft_from", to)
+            lasting(s, "undo_quiet_at", "undo_quiet_from", to)
+            cut(s, "undo_quiet_from", to)
             if beat:
                 lasting(s, "cap_by", "started_at", to)
             if "within" in s.get("wait", ()):

@@ -89,8 +89,8 @@ func (g *saga) completedByHand(f *events.Fact, b *events.StepCompleted) string {
 
 func (g *saga) compensatedByHand(f *events.Fact, b *events.Compensated) string {
 	s := g.steps[b.Step]
-	if s == nil || s.undo != b.Attempt {
-		return "an operator completes an undo that the step does not have"
+	if s == nil || s.undo != b.Attempt || b.QuietAt != 0 {
+		return "an operator completes an undo that the step does not have, or puts it in doubt"
 	}
 	if why := g.undoOpen(s); why != "" {
 		return why

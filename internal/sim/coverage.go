@@ -91,6 +91,7 @@ const (
 	sawRerunParked
 	sawRerunUndoes
 	sawRunBegun
+	sawUndoInDoubt
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -326,6 +327,7 @@ var named = [situations]struct {
 	sawRerunParked:        {name: "a parked task is rerun"},
 	sawRerunUndoes:        {name: "steps are undone because they are to run once more"},
 	sawRunBegun:           {name: "another run of a task begins"},
+	sawUndoInDoubt:        {name: "a run begins while a request to undo may still land", rare: true},
 	sawTerminated:         {name: "a task is terminated", rare: true},
 	sawRequestTwice:       {name: "a request comes twice"},
 	sawRetryParked:        {name: "a parked task is retried"},

@@ -67,6 +67,9 @@ func (a *sagas) timesOutIn(g *saga, f *events.Fact, b *events.Timeout) string {
 		if s != nil && b.CompleteBy != s.back.completeBy {
 			return "an undo times out at another time than its complete-by time"
 		}
+		if why := a.doubts(s, f, b.QuietAt, true); why != "" {
+			return why
+		}
 		return a.undoEnds(g, f, b.Attempt, x)
 	}
 	if b.Attempt == 0 {
@@ -193,7 +196,46 @@ func (a *sagas) undoFails(g *saga, f *events.Fact, b *events.CompensationFailed)
 	if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && !s.undoRuns {
 		return a.undoJudged(g, f, x)
 	}
+	effect := a.reported(f)
+	_, _, _, input := f.Cause.Input() // otherwise a broker refused it
+	if why := a.doubts(g.steps[b.Step], f, b.QuietAt, input && effect != events.EffectNone && effect != events.EffectDoneUnknown); why != "" {
+		return why
+	}
 	return a.undoEnds(g, f, b.Attempt, x)
+}
+
+// reported returns the effect that the report says which is the cause of a fact, if one is.
+func (a *sagas) reported(f *events.Fact) events.Effect {
+	in, _, offset, ok := f.Cause.Input()
+	if !ok {
+		return ""
+	}
+	x, _ := a.p.inputs.Input(in, offset)
+	return x.Report.Effect
+}
+
+// lastUndo is until when requests to undo a step may still land, and when the attempt began from which that is.
+type lastUndo struct{ quiet, from events.Instant }
+
+// doubts takes the end of the running attempt to undo a step, which may act until the given instant. It may in any case if it was sent in two
+// epochs, or if nobody vouches for its end.
+func (a *sagas) doubts(s *sagaStep, f *events.Fact, quietAt events.Instant, doubted bool) string {
+	if s == nil {
+		return "INV7: the outcome of an undo that does not run"
+	}
+	end := s.back.completeBy.Add(a.w.cfg.Settings.Grace.Std())
+	if quietAt != 0 && quietAt != end || quietAt == 0 && (doubted || s.undoEpoch != f.Epoch) {
+		return "the time until which an undo in doubt may act is wrong"
+	}
+	if quietAt > s.lastUndo.quiet {
+		s.lastUndo = lastUndo{quietAt, s.back.startedAt}
+	}
+	return ""
+}
+
+// corrects takes a correction of the time.
+func (x *lastUndo) corrects(to events.Instant) {
+	x.quiet, x.from = moved(x.quiet, x.from, to), min(x.from, to)
 }
 
 func (a *sagas) undoEnds(g *saga, f *events.Fact, attempt int, x failure) string {

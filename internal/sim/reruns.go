@@ -39,6 +39,7 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 		}
 		s.failed, s.wait = s.failed || s.wait != nil, nil
 		s.undoTries, s.undoFailed, s.back.notBefore, s.back.startBy = 0, false, 0, 0
+		s.lastUndo.corrects(f.Time) // if it ended at a wrong time
 	}
 	if g.ended && g.toldAt > f.Time && g.quiet > f.Time {
 		g.quiet = f.Time.Add(max(0, g.quiet.Sub(g.toldAt)))
@@ -85,7 +86,10 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 		case s.def.Undo != nil && !s.undoneByHand:
 			mustBeUndone(a.p, f.Task, s)
 		}
-		*s = sagaStep{def: s.def, known: true, run: b.Run, attempt: s.attempt, earlier: s.attempt, undo: s.undo, earlierUndos: s.undo}
+		*s = sagaStep{def: s.def, known: true, run: b.Run, attempt: s.attempt, earlier: s.attempt, undo: s.undo, earlierUndos: s.undo, left: s.left, lastUndo: s.lastUndo}
+		if s.lastUndo.quiet > f.Time {
+			a.w.saw(sawUndoInDoubt)
+		}
 		g.completed = slices.DeleteFunc(g.completed, func(done string) bool { return done == id })
 	}
 	if len(g.rerun.Input) > 0 {

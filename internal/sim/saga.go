@@ -94,10 +94,12 @@ type sagaStep struct {
 	// sagaTimes are those of its do, and back those of its undo.
 	sagaTimes
 	back sagaTimes
+	// lastUndo is until when requests to undo it may still land, in any run.
+	lastUndo
 	// progress is the last one of any attempt.
 	progress json.RawMessage
-	// epoch is the epoch in which the latest attempt started.
-	epoch events.Epoch
+	// epoch is the epoch in which the latest attempt started, and undoEpoch that of the latest attempt to undo it.
+	epoch, undoEpoch events.Epoch
 	// wait is nil unless it waits, and nobody does it.
 	wait *sagaWait
 	soft sagaSoft
@@ -195,6 +197,7 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 			return "INV7: the outcome of an undo that does not run"
 		}
 		s.undoRuns, s.undone = false, true
+		return a.doubts(s, f, b.QuietAt, a.reported(f) == events.EffectInDoubt)
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
 	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased, *events.PermitBlocked:
@@ -258,6 +261,8 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "INV7: an attempt is numbered wrong"
 	case f.Time < s.notBefore:
 		return "a step starts again before its time"
+	case f.Time < s.lastUndo.quiet:
+		return "a step starts while an attempt to undo it may still act"
 	case s.startBy != 0 && f.Time >= s.startBy:
 		return "a step starts although its time is over"
 	case s.def.StartWithin > 0 && !s.attempted() && !s.queued:
@@ -280,7 +285,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "the start of a step is not given its last progress"
 	}
 	s.capBy, s.progressedAt = b.CapBy, 0
-	s.output, s.queued = nil, false
+	s.output, s.queued, s.lastUndo = nil, false, lastUndo{}
 	s.attempt, s.running, s.agent, s.startedAt, s.completeBy, s.epoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	s.tries++
 	return a.takesPlace(b.Agent, b.Input)
@@ -449,7 +454,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	if why := own.back.begins(f, b.StartBy, own.def.Undo.Retry.Within, own.undo-own.earlierUndos); why != "" {
 		return why
 	}
-	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy = b.Attempt, true, b.Agent, f.Time, b.CompleteBy
+	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy, own.undoEpoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	own.undoTries++
 	return a.takesPlace(b.Agent, b.Input)
 }

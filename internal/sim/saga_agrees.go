@@ -37,7 +37,7 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || s.run != events.RunOf(x.Run) || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || s.run != events.RunOf(x.Run) || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || s.left != x.Left || s.lastUndo.quiet != x.UndoQuietAt || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
 			plain.def, plain.wait = nil, nil

@@ -99,7 +99,7 @@ func (g *saga) terminates(b *events.TaskTerminated) string {
 	}
 	left := map[string]bool{}
 	for id, s := range g.steps {
-		if s.touched && (!s.undone || s.left) {
+		if s.left || s.touched && !s.undone {
 			left[id] = true
 		}
 	}

@@ -16,7 +16,7 @@ func (a *sagas) queues(g *saga, f *events.Fact, b *events.StepQueued) string {
 	switch {
 	case s == nil || g.undoing || g.parked || g.parkDue || g.paused || s.running || s.over() || s.queued || s.attempted() || s.failed:
 		return "a step is queued that has begun or is over, or whose task does not go on"
-	case b.StartWithin == 0 || b.StartWithin != s.def.StartWithin || b.StartBy != f.Time.Add(b.StartWithin.Std()):
+	case b.StartWithin == 0 || b.StartWithin != s.def.StartWithin || b.StartBy != max(f.Time, s.lastUndo.quiet).Add(b.StartWithin.Std()):
 		return "a step is queued for another time than its workflow says"
 	}
 	for _, need := range s.def.Needs {

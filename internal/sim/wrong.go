@@ -99,6 +99,7 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 			a.w.saw(sawCorrectedSleep)
 		}
 		s.soft.corrects(to)
+		s.lastUndo.corrects(to)
 		for _, x := range []*sagaTimes{&s.sagaTimes, &s.back} {
 			x.completeBy = moved(x.completeBy, x.startedAt, to)
 			if x.notBefore <= g.toldAt { // it was due

@@ -42,7 +42,8 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it is the pivot")
 	}
 	if b.Left {
-		failed, st.undone, st.left, st.undoFailed, st.undo.waiting = st.undoFailed, true, true, false, false
+		failed, st.undone, st.undoFailed, st.undo.waiting = st.undoFailed, true, false, false
+		afterUndosOf(t.story, st.id).left = true
 	} else {
 		st.skipped, st.failed, st.do.waiting, st.queued, st.wait = true, false, false, false, nil
 	}
@@ -79,12 +80,12 @@ func (t *telling) leaves(b *events.TaskUndone) {
 	for _, id := range b.Left {
 		named[id] = true
 	}
-	for _, st := range t.steps {
-		if st.left && !named[st.id] {
-			t.wrong(CheckUndo, "left", st.id, "the task ends undone without naming this step, whose undo an operator skipped")
+	for id := range t.undos {
+		if t.left(id) && !named[id] {
+			t.wrong(CheckUndo, "left", id, "the task ends undone without naming this step, whose undo an operator skipped")
 		}
-		if st.left {
-			delete(named, st.id)
+		if t.left(id) {
+			delete(named, id)
 		}
 	}
 	for id := range named {
@@ -135,5 +136,6 @@ func compensated(t *telling, b *events.Compensated) {
 		t.compensatedByHand(b)
 	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
 		st.undone, st.undoneAt = true, t.fact.Time
+		doubted(t, st, b.QuietAt, false)
 	}
 }

@@ -106,7 +106,7 @@ func (s *story) nextStep() mover {
 			continue
 		}
 		if s.unmet(r) == "" {
-			return mover{kind: "ready", step: r.ID, since: s.time}
+			return mover{kind: "ready", step: r.ID, since: max(s.time, s.quietOf(r.ID))}
 		}
 	}
 	if open == 0 || failed {

@@ -107,9 +107,11 @@ func (t *telling) terminated(b *events.TaskTerminated) {
 	t.end, t.again, t.paused, t.parked, t.early.until = t.fact.Body.Name(), nil, false, false, 0
 	released(t, b.Release)
 	t.noneRuns()
-	for _, st := range t.steps {
-		if left := st.touched && (!st.undone || st.left); left != slices.Contains(b.NotUndone, st.id) {
-			t.wrong(CheckUndo, "not_undone", st.id, "the task is terminated; that what this step did may be left is %t, but the fact says %v", left, b.NotUndone)
+	for i := range t.def.Steps {
+		id := t.def.Steps[i].ID
+		st := t.step(id)
+		if left := t.left(id) || st != nil && st.touched && !st.undone; left != slices.Contains(b.NotUndone, id) {
+			t.wrong(CheckUndo, "not_undone", id, "the task is terminated; that what this step did may be left is %t, but the fact says %v", left, b.NotUndone)
 		}
 	}
 }

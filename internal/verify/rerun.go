@@ -95,6 +95,9 @@ func rerun(t *telling, b *events.TaskRerun, last events.Instant) {
 		t.wrong(CheckAttempts, "rerun_steps", b.From, "a rerun from here concerns the steps %q, but its fact names %q", want, steps)
 	}
 	for _, id := range steps {
+		if x := t.undos[id]; x != nil {
+			x.correct(t.fact.Time) // if the task ended at a wrong time
+		}
 		st := t.step(id)
 		if st == nil {
 			continue // it has not begun in this run

@@ -49,6 +49,7 @@ type story struct {
 	run     int
 	again   *again
 	earlier map[string]earlier
+	undos   map[string]*afterUndos // by step: what outlasts its runs
 }
 
 // work is the do or the undo of a step.
@@ -79,7 +80,6 @@ type step struct {
 	continued       bool // its time was over, and the task went on without it
 	undone          bool
 	undoFailed      bool
-	left            bool // an operator skipped its undo
 	failed          bool
 	wait            *wait // nil unless it waits, and nobody does it
 	soft            soft
@@ -215,7 +215,7 @@ func (t *telling) tell() {
 		if b.Request != "" {
 			t.requested(b.Request)
 		}
-		t.undoFailed(b.Step, b.Attempt, b.Verdict)
+		t.undoFailed(b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		t.answered()
 	case *events.NotBeforePassed:
@@ -255,7 +255,7 @@ func unsent(t *telling, b *events.EffectFailed) {
 	if b.Failed != nil {
 		t.failed(b.Failed)
 	} else if b.CompensationFailed != nil {
-		t.undoFailed(b.CompensationFailed.Step, b.CompensationFailed.Attempt, b.CompensationFailed.Verdict)
+		t.undoFailed(b.CompensationFailed)
 	}
 }
 
@@ -314,6 +314,7 @@ func (t *telling) started(b *events.StepStarted) {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
 	needsPermit(t, b.Step)
+	waitedForUndos(t, b)
 	startsWithGiven(t, st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})

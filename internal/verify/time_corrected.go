@@ -76,6 +76,9 @@ func (t *telling) corrected(to, last events.Instant) {
 			w.startedAt, w.askedAt = min(w.startedAt, to), min(w.askedAt, to)
 		}
 	}
+	for _, x := range t.undos {
+		x.correct(to)
+	}
 	t.quiet = min(t.quiet, to.Add(longest))
 	if before := t.early.until; before == 0 {
 		lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))

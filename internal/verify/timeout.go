@@ -14,7 +14,7 @@ func (t *telling) lapsed(b *events.Timeout) {
 		t.wrong(CheckAttempts, "timeout_early", b.Step, "its time is over at %s for %s, but its next attempt may start until %q", t.fact.Time, b.StartBy, w.startBy.String())
 	}
 	if b.Operation == events.Undo {
-		t.undoFailed(b.Step, 0, b.Verdict)
+		t.undoFailed(&events.CompensationFailed{Step: b.Step, Verdict: b.Verdict})
 		return
 	}
 	if t.back || st.over() || st.do.running {
@@ -39,6 +39,7 @@ func (t *telling) timeout(b *events.Timeout) {
 	}
 	t.notSent(w.position)
 	if b.Operation == events.Undo {
+		doubted(t, st, b.QuietAt, true)
 		t.undoVerdict(st, b.Verdict)
 		return
 	}
@@ -52,7 +53,7 @@ func (t *telling) queued(b *events.StepQueued) {
 	st := t.open(b.Step)
 	r := t.def.step(b.Step)
 	switch {
-	case r == nil || r.StartWithin != b.StartWithin || b.StartBy != t.fact.Time.Add(b.StartWithin.Std()):
+	case r == nil || r.StartWithin != b.StartWithin || b.StartBy != max(t.fact.Time, t.quietOf(b.Step)).Add(b.StartWithin.Std()):
 		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it must start within %s, by %s, which differs from its definition", b.StartWithin, b.StartBy)
 	case t.stands() || st.over() || st.queued || st.do.made() > 0 || st.failed:
 		t.wrong(CheckAttempts, "queued", b.Step, "it is queued although it has begun or is over, or the task is %s", t.state())

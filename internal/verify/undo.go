@@ -57,17 +57,20 @@ func (t *telling) mayUndo(st *step) {
 	}
 }
 
-func (t *telling) undoFailed(id string, attempt int, v events.Verdict) {
+func (t *telling) undoFailed(b *events.CompensationFailed) {
 	var st *step
-	if attempt == 0 { // before any work was sent
-		if st = t.step(id); st == nil || st.undo.running {
-			t.wrong(CheckAttempts, "outcome_of_nothing", id, "its undo fails before its start although it runs or the step never started")
+	if b.Attempt == 0 { // before any work was sent
+		if st = t.step(b.Step); st == nil || st.undo.running {
+			t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "its undo fails before its start although it runs or the step never started")
 			return
 		}
-	} else if st = t.outcome(id, events.Undo, attempt); st == nil {
+	} else if st = t.outcome(b.Step, events.Undo, b.Attempt); st == nil {
 		return
 	}
-	t.undoVerdict(st, v)
+	if b.Attempt > 0 {
+		doubted(t, st, b.QuietAt, b.Request != "")
+	}
+	t.undoVerdict(st, b.Verdict)
 }
 
 func (t *telling) undoVerdict(st *step, v events.Verdict) {

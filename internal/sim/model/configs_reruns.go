@@ -21,6 +21,9 @@ func reruns(add func(Bound, Config)) {
 	add(CI, Config{Name: "a rerun, an undo", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: saga, Outcomes: forGood, Budgets: faults{Failures: 1, Repeats: 1}})
 	add(Large, Config{Name: "a rerun, a crash, late effects", Nodes: 1, Clients: []Client{submit("T1", "one"), asks("one", "", 1)}, Budgets: faults{Crashes: 1, Repeats: 1, LateEffects: 1}})
 	add(CI, Config{Name: "a rerun, an undo, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks("back", "", 1)}, Budgets: faults{Crashes: 1, Repeats: 1}})
+	back := []Client{submit("T1", "back"), asks("back", "", 1)}
+	add(CI, Config{Name: "a rerun, an undo in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(back, later(Retry, "T1", "back")), Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 2}, Calm: true})
+	add(CI, Config{Name: "a rerun, an undo sent twice", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: back, Budgets: faults{Crashes: 1, Passes: 2}, Calm: true})
 	add(CI, Config{Name: "a rerun, a sweep", Nodes: 1, Clients: []Client{submit("T1", "none"), asks("none", "", 1)}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a rerun, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), asks("dated", "", 1)}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a rerun, an undo, two crashes", Nodes: 1, Clients: saga, Outcomes: forGood, Budgets: faults{Crashes: 2, Failures: 1, Repeats: 1}})

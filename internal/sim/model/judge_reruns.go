@@ -59,6 +59,9 @@ func checkReruns(j *judge, f *events.Fact) {
 		if r := runsOf(j, f.Task); events.RunOf(b.Run) != r.run {
 			j.w.fail("%s of %s starts in run %d, which is run %d", b.Step, f.Task, events.RunOf(b.Run), r.run)
 		}
+		if j.w.sp.cfg.right(f.Time) < undoQuietAt(j, f.Task, b.Step) {
+			j.w.fail("%s of %s starts while an attempt to undo it may still act", b.Step, f.Task)
+		}
 	case *events.CompensationStarted:
 		r := runsOf(j, f.Task)
 		if done := r.of[b.Step]; done != 0 && events.RunOf(b.Run) != done {
@@ -68,6 +71,56 @@ func checkReruns(j *judge, f *events.Fact) {
 			j.w.fail("%s of %s is undone, and is not to be redone", b.Step, f.Task)
 		}
 	}
+}
+
+// undoQuietAt returns the time until which a request to undo a step may still land, in any run: one of an attempt without a report, of one
+// whose agent or operator does not vouch for its end, or of one that was sent in two epochs.
+func undoQuietAt(j *judge, task, step string) (quiet events.Instant) {
+	var began *events.Fact
+	var end events.Instant
+	ends := func(f *events.Fact, path string, doubted bool) {
+		if path == step && began != nil && (doubted || began.Epoch != f.Epoch) {
+			quiet = max(quiet, end.Add(settings().Grace.Std()))
+		}
+	}
+	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
+		if f.Task != task {
+			return true
+		}
+		switch b := f.Body.(type) {
+		case *events.Submitted:
+			began, quiet = nil, 0
+		case *events.CompensationStarted:
+			if b.Step == step {
+				began, end = f, j.w.sp.cfg.right(b.CompleteBy)
+			}
+		case *events.Compensated:
+			ends(f, b.Step, reported(j, f) == events.EffectInDoubt)
+		case *events.CompensationFailed:
+			effect := reported(j, f)
+			ends(f, b.Step, b.Attempt > 0 && effect != events.EffectNone && effect != events.EffectDoneUnknown)
+		case *events.EffectFailed:
+			if x := b.CompensationFailed; x != nil {
+				ends(f, x.Step, false)
+			}
+		case *events.Timeout:
+			if b.Operation == events.Undo && b.Attempt > 0 {
+				ends(f, b.Step, true)
+			}
+		}
+		return true
+	})
+	return quiet
+}
+
+// reported returns the effect that the report says which is the cause of a fact; none if no report is.
+func reported(j *judge, f *events.Fact) events.Effect {
+	in, _, offset, ok := f.Cause.Input()
+	if !ok {
+		return ""
+	}
+	x, _ := j.Input(in, offset)
+	return x.Report.Effect
 }
 
 // workRun returns the run of the attempt that a fact begins.

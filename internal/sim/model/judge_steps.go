@@ -82,8 +82,8 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 			of(path).undoFailed = false
 		}
 	case *events.RunBegun:
-		for _, path := range *redone {
-			delete(all, path)
+		for _, path := range *redone { // what an operator left stays
+			*of(path) = account{left: of(path).left}
 		}
 	case *events.TaskReopened:
 		for _, path := range b.Steps {
