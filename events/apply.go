@@ -293,6 +293,8 @@ func (s *State) fold(f *Fact) error {
 		return correctTime(s, b)
 	case *PermitsDecided:
 		return permitsDecided(s, f, b)
+	case *LimitAdopted:
+		return adoptLimit(s, b)
 	case *LimitPaused:
 		return pauseLimit(s, f, b)
 	case *LimitResumed:

@@ -22,6 +22,9 @@ func (s *State) foldTask(f *Fact) error {
 	t.Facts++
 	t.Last = Position{s.Partition.Epoch, f.Sequence} // the fact's own copy, which does not share bytes with the record
 	s.touchTask(f.Task, t)
+	if err := usePermit(t, f.Body); err != nil {
+		return err
+	}
 	switch b := f.Body.(type) {
 	case *StepStarted, *WaitStarted:
 		return begins(t, f)
@@ -62,11 +65,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
-		if t.State != TaskStateError || b.Reminder != t.Reminders+1 {
-			return fmt.Errorf("%w: reminder %d of task %q, which is %s, after reminder %d", ErrImpossible, b.Reminder, t.ID, t.State, t.Reminders)
-		}
-		t.Reminders = b.Reminder
-		t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
+		return reminded(t, f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReopened:
 		return t.reopened(f, b)
 	case *TimeCorrected:
@@ -134,6 +133,16 @@ func (t *Task) parked(f *Fact, b *TaskParked, remindAfter Duration) {
 		t.halt(f.Time)
 	}
 	t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
+}
+
+// reminded takes a reminder that the task is parked.
+func reminded(t *Task, f *Fact, b *TaskReminded, remindAfter Duration) error {
+	if t.State != TaskStateError || b.Reminder != t.Reminders+1 {
+		return fmt.Errorf("%w: reminder %d of task %q, which is %s, after reminder %d", ErrImpossible, b.Reminder, t.ID, t.State, t.Reminders)
+	}
+	t.Reminders = b.Reminder
+	t.remindAfter(f.Time, remindAfter)
+	return nil
 }
 
 // remindAfter says when the alert about a parked task is repeated.

@@ -23,6 +23,7 @@ const (
 	TypeJobProgress = "sagalog.job.progress"
 	TypeJobStop     = "sagalog.job.stop"
 	TypeSchedule    = "sagalog.schedule"
+	TypeLimit       = "sagalog.limit"
 	TypeTaskEnd     = "sagalog.task.end"
 	TypePresence    = "sagalog.presence"
 	TypeAlert       = "sagalog.alert"

@@ -1054,6 +1054,9 @@ func (v *Limit) write(w *jsontext.Writer) {
 	w.Text(`{"name":`, v.Name)
 	w.Int(`,"max":`, int64(v.Max))
 	w.Int(`,"version":`, int64(v.Version))
+	if v.Offset != 0 {
+		w.Int(`,"offset":`, v.Offset)
+	}
 	if v.Paused != nil {
 		w.Literal(`,"paused":`)
 		v.Paused.write(w)
@@ -1073,8 +1076,11 @@ func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
 		case "version":
 			r.Once(&seen, 1<<2)
 			v.Version = r.Int()
-		case "paused":
+		case "offset":
 			r.Once(&seen, 1<<3)
+			v.Offset = r.Int64()
+		case "paused":
+			r.Once(&seen, 1<<4)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		default:
@@ -1082,6 +1088,45 @@ func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
 		}
 	}
 	return seen
+}
+
+func (v *LimitAdopted) write(w *jsontext.Writer) {
+	w.Text(`{"limit":`, v.Limit)
+	w.Int(`,"offset":`, v.Offset)
+	if v.Max != 0 {
+		w.Int(`,"max":`, int64(v.Max))
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *LimitAdopted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "limit":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Limit)
+		case "offset":
+			r.Once(&seen, 1<<1)
+			v.Offset = r.Int64()
+		case "max":
+			r.Once(&seen, 1<<2)
+			v.Max = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *LimitAdopted) size() int {
+	n := 21
+	n += 2 + len(v.Limit)
+	n += 5
+	if v.Max != 0 {
+		n += 7 + 5
+	}
+	return n
 }
 
 func (v *LimitPaused) write(w *jsontext.Writer) {
@@ -1415,6 +1460,9 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 	if v.SchedulesOffset != 0 {
 		w.Int(`,"schedules_offset":`, v.SchedulesOffset)
 	}
+	if v.LimitsOffset != 0 {
+		w.Int(`,"limits_offset":`, v.LimitsOffset)
+	}
 	if v.SinceHash != 0 {
 		w.Int(`,"since_hash":`, int64(v.SinceHash))
 	}
@@ -1492,8 +1540,11 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "schedules_offset":
 			r.Once(&seen, 1<<16)
 			v.SchedulesOffset = r.Int64()
-		case "since_hash":
+		case "limits_offset":
 			r.Once(&seen, 1<<17)
+			v.LimitsOffset = r.Int64()
+		case "since_hash":
+			r.Once(&seen, 1<<18)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()
@@ -1620,8 +1671,12 @@ func (v *PermitAsked) write(w *jsontext.Writer) {
 	w.Text(`{"limit":`, v.Limit)
 	w.Literal(`,"link":`)
 	v.Link.write(w)
-	w.Int(`,"max":`, int64(v.Max))
-	w.Int(`,"version":`, int64(v.Version))
+	if v.Max != 0 {
+		w.Int(`,"max":`, int64(v.Max))
+	}
+	if v.Version != 0 {
+		w.Int(`,"version":`, int64(v.Version))
+	}
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
 	}
@@ -1661,11 +1716,15 @@ func (v *PermitAsked) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *PermitAsked) size() int {
-	n := 37
+	n := 19
 	n += 2 + len(v.Limit)
 	n += v.Link.size()
-	n += 5
-	n += 5
+	if v.Max != 0 {
+		n += 7 + 5
+	}
+	if v.Version != 0 {
+		n += 11 + 5
+	}
 	if v.Priority != 0 {
 		n += 12 + 5
 	}
@@ -3804,6 +3863,62 @@ func (v *StepFailed) size() int {
 	return n
 }
 
+func (v *StepPermit) write(w *jsontext.Writer) {
+	w.Text(`{"path":`, v.Path)
+	w.Text(`,"operation":`, string(v.Operation))
+	w.Text(`,"limit":`, v.Limit)
+	w.Int(`,"run":`, int64(v.Run))
+	w.Int(`,"n":`, int64(v.N))
+	w.Text(`,"state":`, string(v.State))
+	w.Literal(`,"at":`)
+	v.At.write(w)
+	if v.Used {
+		w.Bool(`,"used":`, v.Used)
+	}
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *StepPermit) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "path":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Path)
+		case "operation":
+			r.Once(&seen, 1<<1)
+			v.Operation = Operation(word(r))
+		case "limit":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Limit)
+		case "run":
+			r.Once(&seen, 1<<3)
+			v.Run = r.Int()
+		case "n":
+			r.Once(&seen, 1<<4)
+			v.N = r.Int()
+		case "state":
+			r.Once(&seen, 1<<5)
+			v.State = PermitState(word(r))
+		case "at":
+			r.Once(&seen, 1<<6)
+			v.At.read(r)
+		case "used":
+			r.Once(&seen, 1<<7)
+			v.Used = r.Bool()
+		case "quiet_at":
+			r.Once(&seen, 1<<8)
+			v.QuietAt.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *StepProgressed) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Int(`,"attempt":`, int64(v.Attempt))
@@ -4615,6 +4730,25 @@ func (v *Task) write(w *jsontext.Writer) {
 		w.Literal(`,"permit":`)
 		v.Permit.write(w)
 	}
+	if len(v.StepPermits) > 0 {
+		w.Literal(`,"step_permits":`)
+		w.B = append(w.B, '[')
+		for i := range v.StepPermits {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.StepPermits[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
+	if v.StepLinks != 0 {
+		w.Int(`,"step_links":`, int64(v.StepLinks))
+	}
+	if v.StepsQuietAt != 0 {
+		w.Literal(`,"steps_quiet_at":`)
+		v.StepsQuietAt.write(w)
+	}
 	if v.PivotPassed {
 		w.Bool(`,"pivot_passed":`, v.PivotPassed)
 	}
@@ -4836,20 +4970,35 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<36)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
-		case "pivot_passed":
+		case "step_permits":
 			r.Once(&seen, 1<<37)
+			v.StepPermits = make([]StepPermit, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item StepPermit
+				item.read(r)
+				r.Settle()
+				v.StepPermits = append(v.StepPermits, item)
+			}
+		case "step_links":
+			r.Once(&seen, 1<<38)
+			v.StepLinks = r.Int()
+		case "steps_quiet_at":
+			r.Once(&seen, 1<<39)
+			v.StepsQuietAt.read(r)
+		case "pivot_passed":
+			r.Once(&seen, 1<<40)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<41)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<42)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<43)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<44)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -4858,7 +5007,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<45)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -4867,7 +5016,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<46)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -4876,28 +5025,28 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<47)
 			r.Text(&v.Schedule)
 		case "schedule_began":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<48)
 			v.ScheduleBegan = r.Int64()
 		case "traceparent":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<49)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<50)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<51)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<49)
+			r.Once(&seen, 1<<52)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<50)
+			r.Once(&seen, 1<<53)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<51)
+			r.Once(&seen, 1<<54)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -4906,7 +5055,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<52)
+			r.Once(&seen, 1<<55)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -53,6 +53,7 @@ const (
 	NamePermitReturned          Name = "PermitReturned"
 	NamePermitBlocked           Name = "PermitBlocked"
 	NamePermitsDecided          Name = "PermitsDecided"
+	NameLimitAdopted            Name = "LimitAdopted"
 	NameLimitPaused             Name = "LimitPaused"
 	NameLimitResumed            Name = "LimitResumed"
 	NameInputRejected           Name = "InputRejected"

@@ -50,6 +50,7 @@ var names = []Name{
 	NamePermitReturned,
 	NamePermitBlocked,
 	NamePermitsDecided,
+	NameLimitAdopted,
 	NameLimitPaused,
 	NameLimitResumed,
 	NameInputRejected,
@@ -111,6 +112,7 @@ func (*PermitReleased) Name() Name          { return NamePermitReleased }
 func (*PermitReturned) Name() Name          { return NamePermitReturned }
 func (*PermitBlocked) Name() Name           { return NamePermitBlocked }
 func (*PermitsDecided) Name() Name          { return NamePermitsDecided }
+func (*LimitAdopted) Name() Name            { return NameLimitAdopted }
 func (*LimitPaused) Name() Name             { return NameLimitPaused }
 func (*LimitResumed) Name() Name            { return NameLimitResumed }
 func (*InputRejected) Name() Name           { return NameInputRejected }
@@ -215,6 +217,8 @@ func NewBody(n Name) (Body, error) {
 		return new(PermitBlocked), nil
 	case NamePermitsDecided:
 		return new(PermitsDecided), nil
+	case NameLimitAdopted:
+		return new(LimitAdopted), nil
 	case NameLimitPaused:
 		return new(LimitPaused), nil
 	case NameLimitResumed:
@@ -340,6 +344,8 @@ func nameOf(b []byte) Name {
 		return NamePermitBlocked
 	case NamePermitsDecided:
 		return NamePermitsDecided
+	case NameLimitAdopted:
+		return NameLimitAdopted
 	case NameLimitPaused:
 		return NameLimitPaused
 	case NameLimitResumed:
@@ -463,6 +469,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *PermitBlocked:
 		b.write(w)
 	case *PermitsDecided:
+		b.write(w)
+	case *LimitAdopted:
 		b.write(w)
 	case *LimitPaused:
 		b.write(w)
@@ -589,6 +597,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *PermitsDecided:
 		b.read(r)
+	case *LimitAdopted:
+		b.read(r)
 	case *LimitPaused:
 		b.read(r)
 	case *LimitResumed:
@@ -713,6 +723,8 @@ func bodySize(body Body) int {
 	case *PermitBlocked:
 		return b.size()
 	case *PermitsDecided:
+		return b.size()
+	case *LimitAdopted:
 		return b.size()
 	case *LimitPaused:
 		return b.size()

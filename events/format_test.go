@@ -60,7 +60,7 @@ func documentedFacts(t *testing.T) map[events.Name]bool {
 			facts[events.Name(name)] = true
 		}
 	}
-	require.Len(t, facts, 59)
+	require.Len(t, facts, 60)
 	return facts
 }
 
@@ -149,7 +149,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"definition": func() any { return new(events.Definition) },
 		"permit":     func() any { return new(events.PermitMessage) },
 		"schedule":   func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },
-		"hold": func() any { return new(events.LimitRequest) },
+		"hold": func() any { return new(events.LimitRequest) }, "named": func() any { return new(events.LimitDefinition) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {

@@ -37,6 +37,9 @@ type LimitResumed struct {
 
 // CheckLimit returns an error if no limit can have that name.
 func CheckLimit(name string) error {
+	if strings.HasPrefix(name, NamedPrefix) {
+		return checkNamedLimit(name)
+	}
 	workflow, key, ok := strings.Cut(strings.TrimPrefix(name, ConcurrencyPrefix), "/")
 	if !strings.HasPrefix(name, ConcurrencyPrefix) || !ok || workflow == "" || key == "" || len(key) > MaxTaskID || CheckTaskID(workflow) != nil ||
 		CheckTaskID(key) != nil && key != "." && key != ".." {
@@ -77,7 +80,7 @@ func resumeLimit(s *State, b *LimitResumed) error {
 
 // leave removes a limit that nothing keeps in the state.
 func (all *Limits) leave(l *Limit) {
-	if len(l.links) == 0 && l.Paused == nil {
+	if len(l.links) == 0 && l.Paused == nil && l.Offset == 0 {
 		delete(all.byName, l.Name)
 	}
 }

@@ -43,25 +43,25 @@ func (l *Link) ID() string {
 	return strings.Join([]string{l.Task, l.Incarnation, strconv.Itoa(l.Run), strconv.Itoa(l.N), string(l.Operation), l.Path}, "\x00")
 }
 
-// PermitAsked says that the task asks a limit for a permit. Its effect is the ask.
+// PermitAsked says that the task, or the next attempt of the step that the link names, asks a limit for a permit. Its effect is the ask.
 type PermitAsked struct {
 	Limit string `json:"limit"`
 	Link  Link   `json:"link"`
-	// Max is how many permits the limit may give at a time, by the version of the workflow.
-	Max      int `json:"max"`
-	Version  int `json:"version"`
+	// Max is how many permits the limit may give at a time, by the version of the workflow. Both are absent if the limit is a named one.
+	Max      int `json:"max,omitzero"`
+	Version  int `json:"version,omitzero"`
 	Priority int `json:"priority,omitzero"`
 	// Repeat says that the task has asked before, and has no answer yet.
 	Repeat bool `json:"repeat,omitzero"`
 }
 
-// PermitGranted says that the task has the permit for which it asked.
+// PermitGranted says that the task, or the attempt, has the permit for which it asked.
 type PermitGranted struct {
 	Limit string `json:"limit"`
 	Link  Link   `json:"link"`
 }
 
-// PermitReleased says that the task needs a permit no more, whether it has got it or still waits for it. Its effect is the release. The
+// PermitReleased says that the task, or the attempt, needs a permit no more, whether it has got it or still waits for it. Its effect is the release. The
 // facts that end a task have one as a member.
 type PermitReleased struct {
 	Limit string `json:"limit"`
@@ -128,13 +128,15 @@ const (
 	PermitRelease ParkedPermit = "release"
 )
 
-// Limit is the entity of a limit to which some link is known, or that is paused. It leaves the state by the fact that removes its last link, or by
-// which it goes on.
+// Limit is the entity of a limit to which some link is known, that is paused, or that an object defines. It leaves the state by the fact after
+// which nothing of that holds.
 type Limit struct {
 	Name string `json:"name"`
-	// Max is that of the newest version of the workflow that has asked, Version.
+	// Max is that of the newest version of the workflow that has asked, Version. That of a named limit is its object's, zero while none is known.
 	Max     int `json:"max"`
 	Version int `json:"version"`
+	// Offset is that of the record of the definitions that Max is from; zero if no object defines the limit.
+	Offset int64 `json:"offset,omitzero"`
 	// Paused is nil unless an operator has paused the limit.
 	Paused *Paused `json:"paused,omitempty"`
 
@@ -172,8 +174,14 @@ func (x *Permit) due() Instant {
 	return 0
 }
 
-// before is the order in which links get permits.
+// before is the order in which links get permits: undos first, since they free what others wait for, then by priority, then by arrival.
 func (x *Permit) before(y *Permit) int {
+	if (x.Link.Operation == Undo) != (y.Link.Operation == Undo) {
+		if x.Link.Operation == Undo {
+			return -1
+		}
+		return 1
+	}
 	if x.Priority != y.Priority {
 		return cmp.Compare(y.Priority, x.Priority)
 	}
@@ -234,7 +242,7 @@ func (l *Limit) Waiting() []*Permit { return l.waiting }
 func (l *Limit) FreeWith(a *PermitAsked) int {
 	var with Limit
 	if l != nil {
-		with = Limit{Max: l.Max, Version: l.Version, Paused: l.Paused, held: l.held}
+		with = Limit{Name: l.Name, Max: l.Max, Version: l.Version, Paused: l.Paused, held: l.held}
 	}
 	with.adopt(a)
 	return with.Free()
@@ -242,10 +250,14 @@ func (l *Limit) FreeWith(a *PermitAsked) int {
 
 // NextWith returns the link that gets the next permit once the ask is known.
 func (l *Limit) NextWith(a *PermitAsked) *Link {
-	if l != nil && len(l.waiting) > 0 && l.waiting[0].Priority >= a.Priority {
-		return &l.waiting[0].Link
+	if l == nil || len(l.waiting) == 0 {
+		return &a.Link
 	}
-	return &a.Link
+	last := &Permit{Link: a.Link, Priority: a.Priority, Asked: l.waiting[0].Asked} // of two with the same right, the one that waits
+	if last.before(l.waiting[0]) < 0 {
+		return &a.Link
+	}
+	return &l.waiting[0].Link
 }
 
 // FreeWithout returns how many permits are free without those of a link.

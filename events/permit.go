@@ -43,8 +43,11 @@ func PermitLink(t *Task, n int) Link {
 	return Link{Task: t.ID, Incarnation: t.Incarnation, Run: 1, N: n}
 }
 
-// HasLink says whether the task has the link for its permit, whether it waits for it or has got it.
+// HasLink says whether the task, or the attempt that the link names, has the link for its permit, whether it waits for it or has got it.
 func HasLink(t *Task, l Link) bool {
+	if l.Path != "" {
+		return !t.State.Ended() && hasStepLink(t, l)
+	}
 	return !t.State.Ended() && t.Permit != nil && t.Permit.State != "" && l == PermitLink(t, t.Permit.N)
 }
 
@@ -76,7 +79,11 @@ func OpenPermit(t *Task) *PermitReleased {
 func ReturnPermit(t *Task, m *PermitMessage, now Instant) *PermitReturned {
 	b := &PermitReturned{Limit: m.Limit, Link: m.Link}
 	if t != nil && t.Incarnation == m.Link.Incarnation {
-		b.QuietAt = lasting(t.QuietAt, t.EndedAt, now)
+		quiet := t.QuietAt
+		if m.Link.Path != "" {
+			quiet = t.StepsQuietAt
+		}
+		b.QuietAt = lasting(quiet, t.EndedAt, now)
 	}
 	return b
 }
@@ -94,7 +101,7 @@ func BlockPermit(t *Task, m *PermitMessage, now Instant) *PermitBlocked {
 // blocks says whether the fact fits the task.
 func blocks(t *Task, b *PermitBlocked, now Instant) bool {
 	p := t.Permit
-	return p.State == PermitStateGranted && HasLink(t, b.Link) && t.State == TaskStateError && b.Since == t.ParkedAt && b.Waiting > 0 &&
+	return p != nil && b.Link.Path == "" && p.State == PermitStateGranted && HasLink(t, b.Link) && t.State == TaskStateError && b.Since == t.ParkedAt && b.Waiting > 0 &&
 		now.Sub(t.ParkedAt) >= BlocksAfter && p.BlockedAt <= t.ParkedAt
 }
 
@@ -115,8 +122,11 @@ func UnusedPermit(t *Task) *PermitReleased {
 	return nil
 }
 
-// permit takes a fact about the permit of a task.
+// permitFact takes a fact about the permit of a task, or of one of its steps.
 func permitFact(t *Task, f *Fact) error {
+	if link := linkOf(f.Body); link.Path != "" {
+		return stepPermitFact(t, f, link)
+	}
 	p, wrong := t.Permit, fmt.Errorf("%w: %s of task %q", ErrImpossible, f.Body.Name(), t.ID)
 	if p == nil {
 		return wrong
@@ -147,7 +157,22 @@ func permitFact(t *Task, f *Fact) error {
 	return nil
 }
 
-// release takes the release of the task's permit, which the facts that end the task have as a member.
+// linkOf returns the link that a fact about a permit names.
+func linkOf(b Body) Link {
+	switch b := b.(type) {
+	case *PermitAsked:
+		return b.Link
+	case *PermitGranted:
+		return b.Link
+	case *PermitReleased:
+		return b.Link
+	case *PermitBlocked:
+		return b.Link
+	}
+	return Link{}
+}
+
+// releasePermit takes the release of the task's permit, which the facts that end the task have as a member.
 func releasePermit(t *Task, f *Fact, b *PermitReleased) error {
 	switch open := OpenPermit(t); {
 	case open == nil && b == nil:
@@ -180,7 +205,7 @@ func (p *TaskPermit) timer() (m Timer, ok bool) {
 	return Timer{Due: p.At.Add(RepeatAfter), Kind: TimerPermit}, true
 }
 
-// Limits are the limits of a partition to which some link is known, or that are paused.
+// Limits are the limits of a partition to which some link is known, that are paused, or that an object defines.
 type Limits struct {
 	byName map[string]*Limit
 	// due is not later than the first time at which something must be done about a permit.
@@ -194,7 +219,7 @@ func permitsDecided(s *State, f *Fact, b *PermitsDecided) error {
 		if l == nil {
 			l = &Limit{Name: b.Limit, links: map[string]*Permit{}}
 		}
-		if l.Permit(a.Link) != nil || a.Limit != b.Limit || a.Max < 1 {
+		if l.Permit(a.Link) != nil || a.Limit != b.Limit || l.IsNamed() != (a.Max == 0) || a.Max < 0 {
 			return fmt.Errorf("%w: the limit %q is asked for a link that it knows, or for another limit", ErrImpossible, b.Limit)
 		}
 		l.adopt(a)
@@ -253,7 +278,7 @@ func touchPermit(s *State, x *Permit) {
 	}
 }
 
-// Get returns a limit to which some link is known or that is paused, nil otherwise.
+// Get returns a limit to which some link is known, that is paused, or that an object defines; nil otherwise.
 func (all *Limits) Get(name string) *Limit { return all.byName[name] }
 
 // All yields these limits in the order of their names.

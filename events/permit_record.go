@@ -1,5 +1,7 @@
 package events
 
+import "strings"
+
 // The ce_types of the records by which tasks and limits speak, in <ns>.reports of the partition of the one that is addressed.
 const (
 	TypePermitAsk     = TypePrefix + "permit.ask"
@@ -35,7 +37,11 @@ func (m *PermitMessage) Check(kind string) string {
 	switch {
 	case m.Limit == "" || CheckTaskID(m.Link.Task) != nil || m.Link.Incarnation == "" || m.Link.Run < 1 || m.Link.N < 1:
 		return "it must name the limit and the link: the task, its incarnation, its run and n"
-	case kind == TypePermitAsk && (m.Max < 1 || m.Version < 1):
+	case strings.HasPrefix(m.Limit, NamedPrefix) != (m.Link.Path != "") || m.Link.Path != "" && m.Link.Operation != Do && m.Link.Operation != Undo:
+		return "a link of a named limit names a step and its operation, and no other link does"
+	case kind == TypePermitAsk && m.Link.Path != "" && (m.Max != 0 || m.Version != 0):
+		return "an ask of a named limit does not say how many permits there are"
+	case kind == TypePermitAsk && m.Link.Path == "" && (m.Max < 1 || m.Version < 1):
 		return "an ask must say how many permits there are, and by which version of the workflow"
 	}
 	return ""

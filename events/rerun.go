@@ -90,7 +90,7 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 	if t.State.Ended() {
 		t.UpdatedAt = f.Time
 	}
-	t.QuietAt = lasting(t.QuietAt, t.EndedAt, f.Time)
+	t.QuietAt, t.StepsQuietAt = lasting(t.QuietAt, t.EndedAt, f.Time), lasting(t.StepsQuietAt, t.EndedAt, f.Time)
 	t.State, t.Reason, t.EndedAt, t.Rerun = TaskStateUndoing, reasonOr(b.Reason, "rerun"), 0, &Rerun{b.Steps, b.Input}
 	t.replace(&t.Output, nil)
 	t.ParkedFrom, t.ParkedAt, t.ParkedReason, t.ParkDue, t.ParkReason = "", 0, "", "", ""

@@ -42,6 +42,8 @@ type PartitionState struct {
 	Reader int `json:"reader,omitzero"`
 	// SchedulesOffset is the highest Offset of a ScheduleAdopted.
 	SchedulesOffset int64 `json:"schedules_offset,omitzero"`
+	// LimitsOffset is the highest Offset of a LimitAdopted.
+	LimitsOffset int64 `json:"limits_offset,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
 }

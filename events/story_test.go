@@ -45,6 +45,7 @@ func story(t tester) *scribe {
 	w.signals()
 	w.functions()
 	w.permits()
+	w.namedLimits()
 	w.notYet()
 	w.inputs()
 	w.replies()

@@ -108,6 +108,7 @@ type Task struct {
 
 	// Permit is set if the workflow limits how many of its tasks run at a time.
 	Permit *TaskPermit `json:"permit,omitempty"`
+	stepPermits
 
 	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`

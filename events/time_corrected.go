@@ -85,6 +85,7 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 	if wait := settings.RemindAfter.Std(); wait > 0 { // the latest one may have come at the wrong time
 		t.RemindAt = min(t.RemindAt, to.Add(wait))
 	}
+	correctStepPermits(t, to, grace)
 	t.HaltedAt = min(t.HaltedAt, to)
 	if t.Permit != nil {
 		t.Permit.At, t.Permit.BlockedAt = min(t.Permit.At, to), min(t.Permit.BlockedAt, to)

@@ -68,6 +68,7 @@ func (t *Task) Timers() []Timer {
 	if m, ok := t.Permit.timer(); ok {
 		list = append(list, m)
 	}
+	list = stepPermitTimers(list, t)
 	if t.RemindAt != 0 {
 		list = append(list, Timer{Due: t.RemindAt, Kind: TimerReminder})
 	}

@@ -9,7 +9,7 @@ import (
 // verify.
 type Waiting string
 
-// The kinds. This is their only list. Nothing waits for a limit or child yet.
+// The kinds. This is their only list. Nothing waits for a child yet.
 const (
 	WaitingAgent       Waiting = "agent"
 	WaitingCapacity    Waiting = "capacity"
@@ -93,6 +93,11 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 		}
 		if p := t.Permit; p != nil && p.State == PermitStateAsked && !yield(WaitReason{Kind: WaitingConcurrency, Since: p.At}) {
 			return
+		}
+		for i := range t.StepPermits {
+			if p := &t.StepPermits[i]; p.State == PermitStateAsked && !yield(WaitReason{Step: p.Path, Kind: WaitingLimit, Since: p.At}) {
+				return
+			}
 		}
 		if undoWaits(t, now) && !yield(WaitReason{Kind: WaitingQuiet, Until: t.QuietAt}) {
 			return

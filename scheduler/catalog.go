@@ -81,6 +81,8 @@ type catalogState struct {
 	// scheduledUpTo is the offset of the latest of these records.
 	scheduledUpTo int64
 	jobs          map[string]JobRecord
+	// limits are the named limits and those that were deleted.
+	limits map[string]LimitRecord
 }
 
 type workflowVersions struct {
@@ -106,6 +108,10 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		if w := c.now.Load().workflows["schedule"]; name != "" && !w.has(name) { // not a version of a workflow of that name
 			return c.applySchedule(rec, events.Envelope{}, nil)
 		}
+		name = events.LimitOfKey(string(rec.Key))
+		if w := c.now.Load().workflows["limit"]; name != "" && !w.has(name) {
+			return c.applyLimit(rec, events.Envelope{}, nil)
+		}
 		c.applyDeletion(string(rec.Key))
 		return nil
 	}
@@ -124,6 +130,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applyAgentPause(rec.Offset, e, data)
 	case events.TypeSchedule:
 		err = c.applySchedule(rec, e, data)
+	case events.TypeLimit:
+		err = c.applyLimit(rec, e, data)
 	case events.TypeLoss:
 		err = c.applyLoss(rec.Offset, data)
 	case events.TypeJob:

@@ -87,6 +87,7 @@ type bodyStep struct {
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
 	Operation   string          `json:"operation"`
+	Limit       string          `json:"limit"`
 	Heartbeat   events.Duration `json:"heartbeat"`
 	Sleep       json.RawMessage `json:"sleep"`
 	Wait        json.RawMessage `json:"wait"`
@@ -176,7 +177,7 @@ func (b *body) step(id string, forward bool) Step {
 	s := b.Steps[id]
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
-		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
+		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Limit: s.Limit, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
 		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout, RemindAfter: s.RemindAfter,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),

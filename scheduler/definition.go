@@ -57,6 +57,8 @@ type Step struct {
 	FailIf         string          `json:"fail_if,omitempty"`
 	FailReason     string          `json:"fail_reason,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within,omitzero"`
+	// Limit is the limit of which each attempt to do or undo the step needs a permit.
+	Limit string `json:"limit,omitempty"`
 	// Heartbeat is how long an attempt may be silent; zero if it may be silent until the end. CompleteWithin is the most that an attempt
 	// takes, whatever progress it shows.
 	Heartbeat events.Duration `json:"heartbeat,omitzero"`

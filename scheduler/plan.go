@@ -122,7 +122,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	}
 	if open == 0 {
 		w.plan.Facts = append(w.plan.Facts, finish(p, &env))
-	} else if failed != "" && !running && w.plan.Quiet() && len(w.plan.Ready) == 0 {
+	} else if failed != "" && !running && !w.awaits && w.plan.Quiet() && len(w.plan.Ready) == 0 {
 		// The step that an operator retried is done. Nothing else would make the task progress (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
@@ -138,7 +138,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 // for its agent, and the conditions of one task may cost a second.
 func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error) {
 	cancels := func(h events.Request) bool { return h.Kind == events.RequestCancel }
-	if !t.Starts() || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" {
+	if !t.Starts() || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" || events.AwaitsPermit(t, path, op) {
 		return 0, false, nil
 	}
 	if t.State == events.TaskStateUndoing {
@@ -181,6 +181,8 @@ func over(s *events.Step) bool { return s != nil && s.Over() }
 type planner struct {
 	task *events.Task
 	plan events.Plan
+	// awaits says that an attempt waits for a permit.
+	awaits bool
 }
 
 // begin decides whether a step that has not started may start (INV6), and not before the given instant: an operator's verdict may have
@@ -223,6 +225,10 @@ func (w *planner) open(path string, o opening, notBefore events.Instant) {
 		return
 	}
 	t := w.task
+	if events.AwaitsPermit(t, path, o.call.Operation) {
+		w.awaits = true
+		return
+	}
 	w.plan.Ready = append(w.plan.Ready, events.Ready{
 		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Function: o.call.Function, Priority: t.Priority, FairBy: t.FairBy,
 		Since: t.SubmittedAt, NotBefore: notBefore,
@@ -325,6 +331,16 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 		return events.Start{}, fmt.Errorf("workflow %q has no step %q", t.Workflow, path)
 	}
 	return c.kind.start(t, path, op)
+}
+
+// Limit returns the limit of which each attempt to do or undo the step needs a permit, as its records have it; "" if it needs none.
+func (s *Scheduler) Limit(t *events.Task, path string) string {
+	if p := s.Program(t.Definition); p != nil {
+		if c := p.compiled(path); c != nil && c.step.Limit != "" {
+			return events.LimitKey(c.step.Limit)
+		}
+	}
+	return ""
 }
 
 // Defined returns what the task's definition says about the step; zero if it has none of this name.

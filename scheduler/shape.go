@@ -13,7 +13,7 @@ var (
 	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "labels", "priority", "fair_by", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"title", "description", "agent", "operation", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
+	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "operation", "with", "complete_within", "retry"}
@@ -290,6 +290,9 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 		if v, ok := keys[key]; ok {
 			v.duration()
 		}
+	}
+	if v, ok := keys["limit"]; ok {
+		v.name()
 	}
 	if v, ok := keys["on_timeout"]; ok && v.oneOf(ThenUndo, ThenPark, OnTimeoutContinue) {
 		s.onTimeout = &v

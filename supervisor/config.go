@@ -154,6 +154,8 @@ type Scheduler interface {
 	// Offers says whether a plan still offers an attempt, and from when. The task was quiet when the plan was made.
 	Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error)
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
+	// Limit returns the limit of which each attempt to do or undo the step needs a permit; "" if it needs none.
+	Limit(t *events.Task, path string) string
 	// Defined returns what the task's definition says about the step; zero if it has none of this name.
 	Defined(t *events.Task, path string) events.StepTraits
 	// Redone returns the steps that run once more if the task is rerun from that step, or from its beginning if path is empty.

@@ -53,8 +53,9 @@ type core struct {
 	waking   *waking
 	dispatch *dispatch
 	writer   *writer
-	// schedules submits the tasks of schedules.
+	// schedules submits the tasks of schedules, and limits adopts named limits.
 	schedules *schedules
+	limits    *limits
 }
 
 // batch is the facts of one append.

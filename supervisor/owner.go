@@ -31,7 +31,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.waking, c.delays, c.replies = &waking{core: c}, &delays{core: c}, &replies{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
-	c.schedules = &schedules{core: c}
+	c.schedules, c.limits = &schedules{core: c}, &limits{core: c}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
 	return &Owner{core: c}, nil
@@ -88,6 +88,7 @@ func (c *core) fill() error {
 	for _, step := range [...]func() error{
 		c.epoch.adopt,
 		c.schedules.adopt,
+		c.limits.adopt,
 		c.inbox.giveUp,
 		c.planner.parkPoisoned,
 		c.outbox.recordFailed,

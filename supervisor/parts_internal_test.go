@@ -59,6 +59,7 @@ var foldedBy = map[events.Name]string{
 	events.NamePermitReturned:          "outbox",
 	events.NamePermitBlocked:           "outbox",
 	events.NamePermitsDecided:          "outbox",
+	events.NameLimitAdopted:            "",
 	events.NameLimitPaused:             "",
 	events.NameLimitResumed:            "",
 	events.NameInputRejected:           "outbox",

@@ -106,7 +106,7 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 		return i.record(i.caused(item, m.Link.Task, events.ReturnPermit(t, m, i.stamp())), nil)
 	}
 	//mutant:grant-counts-once
-	if t.Permit.State == events.PermitStateGranted {
+	if granted(t, m.Link) {
 		if b := events.BlockPermit(t, m, i.stamp()); b != nil {
 			return i.record(i.caused(item, t.ID, b), nil)
 		}
@@ -164,8 +164,11 @@ func (t *timers) firePermitsOnce(at events.Instant) error {
 	return nil
 }
 
-// askAgain repeats the ask of a task that has no answer.
-func (*timers) askAgain(task *events.Task, _ events.Timer) events.Body {
+// askAgain repeats the ask of a task, or of one of its steps, that has no answer.
+func (*timers) askAgain(task *events.Task, m events.Timer) events.Body {
+	if m.Path != "" {
+		return askStepAgain(task, m)
+	}
 	if task.Permit.State != events.PermitStateAsked {
 		return nil
 	}

@@ -241,6 +241,9 @@ func (p *planner) park(t *events.Task, reason string) error {
 	if b := events.UnusedPermit(t); b != nil && err == nil {
 		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
 	}
+	for b := events.UnneededPermit(t); b != nil && err == nil; b = events.UnneededPermit(t) {
+		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
+	}
 	return err
 }
 
@@ -262,6 +265,9 @@ func (p *planner) start(r events.Ready) error {
 	}
 	if t.Facts >= p.settings().TaskFacts && r.Operation == events.Do { // the number of steps bounds the undos
 		return p.park(t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
+	}
+	if asks, err := askForAttempt(p, t, r); asks || err != nil {
+		return err
 	}
 	body, fault := p.startOf(t, r)
 	if fault != nil {

@@ -51,6 +51,9 @@ func (i *inbox) judgeRequest(item *input) error {
 		}
 		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: refused.Reason, By: q.By}
 	}
+	if err := releaseBefore(i, t, body); err != nil {
+		return err
+	}
 	if again, ok := body.(*events.TaskReopened); ok && len(again.Steps) == 0 {
 		i.planner.noOutput = id
 		defer func() { i.planner.noOutput = "" }()

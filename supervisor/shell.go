@@ -204,6 +204,11 @@ func (s *Shell) SetSchedules(list []ScheduleRecord) {
 	s.post(func(now events.Instant) { s.owner.SetSchedules(now, list) })
 }
 
+// SetLimits tells the owner the named limits of its partition: see the function SetLimits.
+func (s *Shell) SetLimits(list []LimitRecord) {
+	s.post(func(now events.Instant) { SetLimits(s.owner, now, list) })
+}
+
 // SetSettings tells the owner the settings of the namespace: see Owner.SetSettings.
 func (s *Shell) SetSettings(settings events.Settings, offset int64, level int) {
 	s.post(func(now events.Instant) { s.owner.SetSettings(now, settings, offset, level) })

@@ -37,7 +37,7 @@ func (s *Shell) send(all []Send) {
 	list := make([]Outgoing, len(all))
 	for i := range all {
 		if all[i].Kind == events.EffectAlert {
-			s.logAlert(&all[i].Record)
+			logAlert(s, &all[i].Record)
 		}
 		list[i] = Outgoing{Topic: all[i].Topic, Record: all[i].Record, Within: all[i].Within}
 	}
@@ -53,7 +53,7 @@ func (s *Shell) send(all []Send) {
 }
 
 // logAlert logs an alert, for operators who read only the log.
-func (s *Shell) logAlert(r *events.Record) {
+func logAlert(s *Shell, r *events.Record) {
 	var a Alert
 	if err := json.Unmarshal(r.Value, &a); err != nil {
 		return // we have encoded it ourselves

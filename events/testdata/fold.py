@@ -168,7 +168,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset limits_offset since_hash"
 
 
 class Passed(Entity):
@@ -207,8 +207,15 @@ class Concurrency(Entity):
     order = "limit! max! parked! n state at blocked_at"
 
 
+class StepPermit(Entity):
+    order = "path! operation! limit! run! n! state! at! used quiet_at"
+
+    def link(self, t):
+        return Link(task=t["id"], incarnation=t["incarnation"], run=self["run"], path=self["path"], operation=self["operation"], n=self["n"])
+
+
 class Limit(Entity):
-    order = "name! max! version! paused"
+    order = "name! max! version! offset paused"
 
 
 class Permit(Entity):
@@ -270,7 +277,7 @@ class Fire(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority fair_by labels input output content! submitted_at! updated_at!
-        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit pivot_passed deadline_passed quiet_at
+        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit step_permits step_links steps_quiet_at pivot_passed deadline_passed quiet_at
         completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -486,7 +493,7 @@ class State:
         elif kind == "Submitted":
             at = quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"])))
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
-                     facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
+                     facts="1", held=[], requests={}, steps=[], step_permits=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "fair_by", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
@@ -533,6 +540,13 @@ class State:
             assert p.pop("correcting") == body["to"]
         elif kind == "PermitsDecided":
             self.permits(json.loads(body["limit"]), body, quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))), time)
+        elif kind == "LimitAdopted":
+            name = json.loads(body["limit"])
+            assert int(body["offset"]) > int(p["limits_offset"]) and ("max" in body or name in self.limits)
+            p["limits_offset"] = body["offset"]
+            limit, permits = self.limits.setdefault(name, (Limit(name=body["limit"]), {}))
+            limit.update(max=body.get("max", "0"), offset=body["offset"] if "max" in body else "0")
+            self.leave(name)
         elif kind == "LimitPaused":
             limit, _ = self.limits.setdefault(json.loads(body["limit"]), (Limit(name=body["limit"]), {}))
             assert "paused" not in limit
@@ -540,10 +554,14 @@ class State:
         elif kind == "LimitResumed":
             limit, permits = self.limits[json.loads(body["limit"])]
             del limit["paused"]
-            if not permits:
-                del self.limits[json.loads(body["limit"])]
+            self.leave(json.loads(body["limit"]))
         elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
             self.of_task(kind, body, h, time)
+
+    def leave(self, name):
+        limit, permits = self.limits[name]
+        if not permits and "paused" not in limit and limit["offset"] == "0":
+            del self.limits[name]
 
     def permits(self, name, body, at, time):
         def link(text):
@@ -552,7 +570,7 @@ class State:
         if "asked" in body:
             ask = members(body["asked"])
             limit, permits = self.limits.setdefault(name, (Limit(name=body["limit"]), {}))
-            if int(ask["version"]) > int(limit["version"]):
+            if int(ask.get("version", "0")) > int(limit["version"]):
                 limit.take(ask, "max", "version")
             x = Permit(limit=body["limit"], link=link(ask["link"]), asked=at)
             x.keep(ask, "priority")
@@ -565,19 +583,58 @@ class State:
             del permits[link(body["released"]).name()]
         if "granted" in body:
             permits[link(body["granted"]).name()]["granted_at"] = time
-        if not permits and "paused" not in limit:
-            del self.limits[name]
+        self.leave(name)
+
+    def step_permit(self, t, path, operation):
+        return next((x for x in t["step_permits"] if x["path"] == path and x["operation"] == operation), None)
+
+    def of_step(self, t, body):
+        """The permit of the attempt that the link names, None if the link names none."""
+        link = members(body["link"])
+        return self.step_permit(t, link["path"], link["operation"]) if "path" in link else None
+
+    def use_permit(self, kind, t, body):
+        undo = kind.startswith("Compensation") or body.get("operation") == '"undo"'
+        x = self.step_permit(t, body.get("step"), '"undo"' if undo else '"do"')
+        if kind in ("TaskProcessed", "TaskUndone", "TaskTerminated", "RunBegun"):
+            assert not t["step_permits"]
+        elif x is None:
+            return
+        elif kind in ("StepStarted", "CompensationStarted"):
+            assert x["state"] == '"granted"' and x["used"] == "0"
+            x["used"] = "true"
+        elif kind in ("StepCompleted", "StepFailed", "Compensated", "CompensationFailed", "Timeout") and x["used"] != "0" and "quiet_at" in body:
+            x["quiet_at"] = max(x.get("quiet_at", ""), body["quiet_at"])
 
     def PermitAsked(self, t, body, time):
+        link = members(body["link"])
+        if "path" in link:
+            x = self.of_step(t, body)
+            if x is None:
+                t["step_links"] = link["n"]
+                x = StepPermit(path=link["path"], operation=link["operation"], limit=body["limit"], run=link["run"], n=link["n"], state='"asked"')
+                t["step_permits"].append(x)
+            x["at"] = time
+            return
         t["permit"].update(n=members(body["link"])["n"], state='"asked"', at=time)
 
     def PermitGranted(self, t, body, time):
+        x = self.of_step(t, body)
+        if x is not None:
+            x.update(state='"granted"', at=time)
+            return
         t["permit"].update(state='"granted"', at=time)
 
     def PermitBlocked(self, t, body, time):
         t["permit"]["blocked_at"] = time
 
     def PermitReleased(self, t, body, time):
+        x = self.of_step(t, body)
+        if x is not None:
+            if "quiet_at" in x:
+                t["steps_quiet_at"] = max(t.get("steps_quiet_at", ""), x["quiet_at"])
+            t["step_permits"].remove(x)
+            return
         t["permit"].clear_of("state", "at")
 
     def ends(self, t, body, time):
@@ -616,6 +673,7 @@ class State:
         t = self.tasks[h["ce_subject"]]
         t.add("facts")
         t.update(updated_at=max(t["updated_at"], time), last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
+        self.use_permit(kind, t, body)
         getattr(self, kind)(t, body, time)
 
     def StepQueued(self, t, body, time):
@@ -974,6 +1032,14 @@ class State:
                     s["complete_by"] = min(less(to, -2 * span(s["heartbeat"])), s["cap_by"])
                 cut(s, "progressed_at", to)
         cut(t, "quiet_at", less(to, -longest - span(members(self.partition["settings"])["grace"])))
+        grace = span(members(self.partition["settings"])["grace"])
+        ends = [s[n] for s in t["steps"] for n in ("complete_by", "cap_by") if s.get(n, "0") != "0"]
+        ends += [s["undo"]["complete_by"] for s in t["steps"] if s.get("undo", {}).get("complete_by", "0") != "0"]
+        latest = max(less(x, -grace) for x in ends + [to])
+        cut(t, "steps_quiet_at", latest)
+        for x in t["step_permits"]:
+            cut(x, "at", to)
+            cut(x, "quiet_at", latest)
         since = "reopened_at" if t.get("reopened_at", "") > t["submitted_at"] else "submitted_at"
         if "not_before" not in t:
             lasting(t, "deadline", since, to)

@@ -50,6 +50,7 @@ type Config struct {
 	Jobs        Jobs
 	Schedules   Schedules
 	Limits      Limits
+	NamedLimits NamedLimits
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -142,6 +143,7 @@ func (c *Config) validate() error {
 	required(c.Jobs != nil, "Jobs")
 	required(c.Schedules != nil, "Schedules")
 	required(c.Limits != nil, "Limits")
+	required(c.NamedLimits != nil, "NamedLimits")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

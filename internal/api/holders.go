@@ -15,7 +15,7 @@ const namedHolders = 3
 // holders says which limit a task waits for, and which tasks hold its permits: "payment/c-17: held by order-9 (parked 3h)". The limit and
 // the holders may be in partitions that are not here; what is not known is left out.
 func (s documents) holders(ctx context.Context, limit string, now events.Instant) (string, error) {
-	text := strings.TrimPrefix(limit, events.ConcurrencyPrefix)
+	text := limitName(limit)
 	if !s.here(limit) {
 		return text, nil
 	}

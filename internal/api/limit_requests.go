@@ -14,6 +14,7 @@ import (
 // limitRequests passes requests about limits to the log.
 type limitRequests struct {
 	tasks      Tasks
+	named      NamedLimits
 	workflows  Workflows
 	inputs     Inputs
 	rejections Rejections
@@ -106,14 +107,24 @@ func (s *limitRequests) request(ctx context.Context, kind string, in *LimitReque
 // find checks that a limit can have that name: some task knows it, or its workflow exists.
 func (s *limitRequests) find(ctx context.Context, name string) error {
 	if err := events.CheckLimit(limitKey(name)); err != nil {
-		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("%q is not the name of a limit: it is the workflow, a slash, and the key of its concurrency.", events.Clip(name, maxReason)))
+		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("%q is not the name of a limit.", events.Clip(name, maxReason)))
 	}
 	if l, err := s.tasks.Limit(ctx, limitKey(name)); err != nil {
 		return s.log.internal(ctx, "read a limit", err)
 	} else if l != nil {
 		return nil
 	}
-	workflow, _, _ := strings.Cut(name, "/")
+	workflow, _, ofTasks := strings.Cut(name, "/")
+	if !ofTasks {
+		all, err := s.named.NamedLimits(ctx)
+		if err != nil {
+			return limitFailed(ctx, s.log, "list limits", err)
+		}
+		if _, ok := all[name]; ok {
+			return nil
+		}
+		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no limit %q.", name))
+	}
 	w, err := s.workflows.Workflow(ctx, workflow, 0)
 	switch {
 	case err != nil:

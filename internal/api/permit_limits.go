@@ -33,20 +33,25 @@ type Limits interface {
 
 // LimitDocument is a limit.
 type LimitDocument struct {
-	Limit   string         `json:"limit" doc:"Its name: the workflow, a slash, and the key"`
-	Max     int            `json:"max" doc:"How many tasks may have a permit at a time, by the newest version of the workflow that a task asked for"`
-	Held    int            `json:"held" doc:"How many permits are not free"`
-	Halted  int            `json:"halted" doc:"How many of the first 100 holders are parked or paused, of those that this node knows"`
-	Waiting int            `json:"waiting" doc:"How many tasks wait for a permit"`
-	Paused  *events.Paused `json:"paused,omitempty" doc:"Who paused the limit, since when, and why"`
-	Since   events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the next one waits; absent if this node does not know it"`
-	Holders []LimitLink    `json:"holders,omitempty" doc:"The first 100, in the order in which they asked"`
-	Waiters []LimitLink    `json:"waiters,omitempty" doc:"The first 100, in the order in which they get permits"`
+	Limit     string         `json:"limit" doc:"Its name: that of a named limit, or of a limit of concurrency the workflow, a slash, and the key"`
+	Named     bool           `json:"named,omitzero" doc:"Steps name it, and its permits are those of attempts; absent: a limit of concurrency, whose permits are those of tasks"`
+	Max       int            `json:"max" doc:"How many permits there are: of a named limit by its object, of another by the newest version of the workflow that a task asked for"`
+	AppliedAt events.Instant `json:"applied_at,omitzero" format:"date-time" doc:"When the named limit was applied"`
+	Changed   bool           `json:"changed,omitzero" doc:"Whether the call changed anything"`
+	Held      int            `json:"held" doc:"How many permits are not free"`
+	Halted    int            `json:"halted" doc:"How many of the first 100 holders are parked or paused, of those that this node knows"`
+	Waiting   int            `json:"waiting" doc:"How many tasks wait for a permit"`
+	Paused    *events.Paused `json:"paused,omitempty" doc:"Who paused the limit, since when, and why"`
+	Since     events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the next one waits; absent if this node does not know it"`
+	Holders   []LimitLink    `json:"holders,omitempty" doc:"The first 100, in the order in which they asked"`
+	Waiters   []LimitLink    `json:"waiters,omitempty" doc:"The first 100, in the order in which they get permits"`
 }
 
 // LimitLink is a task that has a permit or waits for one.
 type LimitLink struct {
 	Task     string           `json:"task"`
+	Step     string           `json:"step,omitempty" doc:"The step whose attempt has the permit of a named limit or waits for it"`
+	Undo     bool             `json:"undo,omitzero" doc:"It is an attempt to undo the step"`
 	Priority int              `json:"priority,omitzero"`
 	State    events.TaskState `json:"state,omitempty" doc:"The state of the task; absent if this node does not know the task"`
 	Since    events.Instant   `json:"since,omitzero" format:"date-time" doc:"Since when it has the permit or waits for it"`
@@ -57,7 +62,7 @@ type LimitLink struct {
 
 // LimitPath names a limit.
 type LimitPath struct {
-	Name string `path:"name" doc:"Its name: the workflow, a slash, and the key, percent-encoded"`
+	Name string `path:"name" doc:"Its name, percent-encoded: that of a named limit, or the workflow, a slash, and the key"`
 }
 
 // LimitAnswer is a limit.
@@ -78,37 +83,49 @@ type LimitsList struct {
 // LimitsAnswer is a list of limits.
 type LimitsAnswer struct{ Body LimitsList }
 
-// permitLimits answers for the limits of concurrency.
+// permitLimits answers for the limits of concurrency, and for named ones.
 type permitLimits struct {
 	documents
 	limits Limits
+	named  NamedLimits
 	proxy  *proxy.Proxy
 }
 
 func (s *permitLimits) register(api huma.API) {
 	tags := []string{"limits"}
 	list := operation(api, huma.Operation{
-		OperationID: "list-limits", Method: http.MethodGet, Path: limitsPath, Summary: "List limits of concurrency", Tags: tags,
-		Description: "A workflow with concurrency has a limit for each key whose tasks run or wait. The list has those for which tasks wait, and those that are paused.",
+		OperationID: "list-limits", Method: http.MethodGet, Path: limitsPath, Summary: "List limits", Tags: tags,
+		Description: "All named limits. And a workflow with concurrency has a limit for each key whose tasks run or wait: the list has those for which tasks wait, and those that are paused.",
 	})
 	huma.Register(api, list, s.list)
 	huma.Register(api, needsOwner(api, huma.Operation{
-		OperationID: "get-limit", Method: http.MethodGet, Path: limitPath, Summary: "Read a limit of concurrency", Tags: tags,
-		Description: "Which tasks have its permits, and which wait for one.",
+		OperationID: "get-limit", Method: http.MethodGet, Path: limitPath, Summary: "Read a limit", Tags: tags,
+		Description: "Which tasks or attempts have its permits, and which wait for one.",
 	}), s.get)
 }
 
 // limitKey returns the key of a limit's records by its name in documents.
-func limitKey(name string) string { return events.ConcurrencyPrefix + name }
+func limitKey(name string) string {
+	if !strings.Contains(name, "/") {
+		return events.LimitKey(name)
+	}
+	return events.ConcurrencyPrefix + name
+}
 
 func (s *permitLimits) get(ctx context.Context, in *LimitPath) (*LimitAnswer, error) {
+	if all, err := s.named.NamedLimits(ctx); err != nil {
+		return nil, limitFailed(ctx, s.log, "list limits", err)
+	} else if known, ok := all[in.Name]; ok {
+		d, err := s.describe(ctx, &known)
+		return &LimitAnswer{d}, err
+	}
 	l, err := s.tasks.Limit(ctx, limitKey(in.Name))
 	if err != nil {
 		return nil, s.log.internal(ctx, "read a limit", err)
 	}
 	if l == nil {
 		return nil, problem(http.StatusNotFound, codeNotFound,
-			fmt.Sprintf("No task has a permit of %q or waits for one. The name of a limit is the workflow, a slash, and the key of its concurrency.", events.Clip(in.Name, maxReason)))
+			fmt.Sprintf("There is no limit %q, and no task has a permit of it or waits for one. The name of a limit of concurrency is the workflow, a slash, and the key.", events.Clip(in.Name, maxReason)))
 	}
 	d, err := s.document(ctx, l)
 	return &LimitAnswer{d}, err
@@ -116,7 +133,7 @@ func (s *permitLimits) get(ctx context.Context, in *LimitPath) (*LimitAnswer, er
 
 // document returns a limit and what this node knows of its tasks.
 func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDocument, err error) {
-	d = LimitDocument{Limit: strings.TrimPrefix(l.Name, events.ConcurrencyPrefix), Max: l.Max, Paused: l.Paused}
+	d = LimitDocument{Limit: limitName(l.Name), Named: l.IsNamed(), Max: l.Max, Paused: l.Paused}
 	var holders []*events.Permit
 	for x := range l.Permits() {
 		if x.Held() {
@@ -154,7 +171,7 @@ func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDo
 // links returns the first links of a list.
 func (s *permitLimits) links(ctx context.Context, list []*events.Permit) (out []LimitLink, err error) {
 	for _, x := range list[:min(len(list), maxLinks)] {
-		d := LimitLink{Task: x.Link.Task, Priority: x.Priority, FreeAt: x.EndsAt}
+		d := LimitLink{Task: x.Link.Task, Step: x.Link.Path, Undo: x.Link.Operation == events.Undo, Priority: x.Priority, FreeAt: x.EndsAt}
 		if !s.here(d.Task) {
 			out = append(out, d)
 			continue
@@ -164,7 +181,7 @@ func (s *permitLimits) links(ctx context.Context, list []*events.Permit) (out []
 			return nil, s.log.internal(ctx, "read a task of a limit", err)
 		}
 		if t != nil && t.Incarnation == x.Link.Incarnation {
-			d.tell(t)
+			d.tell(t, x.Link)
 		}
 		out = append(out, d)
 	}
@@ -172,9 +189,13 @@ func (s *permitLimits) links(ctx context.Context, list []*events.Permit) (out []
 }
 
 // tell adds what the task says.
-func (d *LimitLink) tell(t *events.Task) {
+func (d *LimitLink) tell(t *events.Task, link events.Link) {
 	d.State = t.State
-	if p := t.Permit; p != nil && p.State != "" {
+	if link.Path != "" {
+		if p := events.StepPermitOf(t, link.Path, link.Operation); p != nil && p.N == link.N {
+			d.Since = p.At
+		}
+	} else if p := t.Permit; p != nil && p.State != "" {
 		d.Since = p.At
 	}
 	switch {
@@ -241,7 +262,7 @@ func (s *permitLimits) listHere(ctx context.Context, in *LimitsQuery, partitions
 	}
 	var all []brief
 	err := s.limits.EachLimit(ctx, partitions, func(l *events.Limit) {
-		if n := len(l.Waiting()); n > 0 || in.All || l.Paused != nil {
+		if n := len(l.Waiting()); n > 0 || in.All || l.Paused != nil || l.IsNamed() {
 			all = append(all, brief{l.Name, n})
 		}
 	})

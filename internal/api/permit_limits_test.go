@@ -57,7 +57,7 @@ func TestALimitNamesItsHoldersAndWaiters(t *testing.T) {
 
 	r = w.do("GET", "/v1/limits/payment%2Fc-18", "")
 	require.Equal(t, 404, r.status)
-	require.Contains(t, r.body, `No task has a permit of \"payment/c-18\"`)
+	require.Contains(t, r.body, `There is no limit \"payment/c-18\"`)
 }
 
 // The list is cut at the limits with the fewest waiting tasks, and says how many it leaves out.
@@ -97,7 +97,7 @@ func TestALimitIsPausedAndResumed(t *testing.T) {
 	d = into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/resume?wait=5s", ""))
 	require.Equal(t, "granted", d.Result)
 	require.Nil(t, d.Paused)
-	for name, want := range map[string]string{"nobody%2Fnew": `there is no workflow \"nobody\"`, "order": "is not the name of a limit"} {
+	for name, want := range map[string]string{"nobody%2Fnew": `there is no workflow \"nobody\"`, "order": `There is no limit \"order\"`} {
 		r := w.do("POST", "/v1/limits/"+name+"/pause", "")
 		require.Equal(t, 404, r.status)
 		require.Contains(t, r.body, want)

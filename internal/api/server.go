@@ -96,6 +96,7 @@ func (s *Server) parts() []part {
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, now: c.Now,
 		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
+	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
 	list := []part{
 		s.submissions,
 		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
@@ -118,10 +119,10 @@ func (s *Server) parts() []part {
 		},
 		&jobs{jobs: c.Jobs, lists: lists, now: c.Now, log: s.log},
 		&limitRequests{
-			tasks: c.Tasks, workflows: c.Workflows, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
+			tasks: c.Tasks, named: c.NamedLimits, workflows: c.Workflows, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
-		&permitLimits{documents: documents, limits: c.Limits, proxy: s.proxy},
+		limits, &namedLimits{limits},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},

@@ -85,6 +85,8 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 		return t.Reason, nil
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
+	case events.WaitingLimit:
+		return s.waitsWithin(ctx, t, w.Step, now)
 	case events.WaitingConcurrency:
 		return s.holders(ctx, t.Permit.Limit, now)
 	case events.WaitingAgent:

@@ -48,7 +48,7 @@ func factRow(f api.HistoryEvent) row {
 	}
 	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
 		func(d string) bool { return d == "" })
-	if act := cmp.Or(operatorsAct(f), progressText(f), wait(f)); act != "" {
+	if act := cmp.Or(operatorsAct(f), progressText(f), permitText(f), wait(f)); act != "" {
 		detail = append([]string{act}, detail...)
 	}
 	if f.Type == string(events.NameTimeCorrected) {
@@ -185,16 +185,6 @@ func wait(f api.HistoryEvent) string {
 		return data.By + " sent the signal " + data.Signal
 	case name == events.NameSignalReceived:
 		return "the signal " + data.Signal
-	case name == events.NamePermitAsked && data.Repeat:
-		return "it still waits for a permit of " + data.Limit
-	case name == events.NamePermitAsked:
-		return "it needs a permit of " + data.Limit
-	case name == events.NamePermitGranted:
-		return "it has a permit of " + data.Limit
-	case name == events.NamePermitBlocked:
-		return "others wait for its permit of " + strings.TrimPrefix(data.Limit, events.ConcurrencyPrefix)
-	case name == events.NamePermitReleased:
-		return "it gave back its permit of " + data.Limit
 	case name == events.NameStepCompleted && data.Signal != "":
 		return "it took the signal " + data.Output.Signal
 	}

@@ -17,19 +17,19 @@ import (
 
 func limitCommand() *cobra.Command {
 	list := output(&cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the concurrency limits that tasks wait for, or that are paused", Args: cobra.NoArgs,
-		Long: "List the concurrency limits that tasks wait for, or that are paused. Those with the most waiting tasks come first. HALTED counts the holders that are parked\n" +
+		Use: "list", Aliases: []string{"ls"}, Short: "List named limits, and the concurrency limits that tasks wait for or that are paused", Args: cobra.NoArgs,
+		Long: "List all named limits, and the concurrency limits that tasks wait for or that are paused. Those with the most waiting tasks come first. HALTED counts the holders that are parked\n" +
 			"or paused: tasks that wait for their permits wait until an operator retries, resumes, cancels or terminates them.",
 		Example: "  sagalog limit list --all",
 		RunE:    client(func(s *session, _ []string) error { return s.limits() }),
 	})
-	list.Flags().Bool("all", false, "also the limits that no task waits for and that are not paused")
-	g := group("limit", "List, read, pause and resume concurrency limits", list,
-		limitVerb("pause", "Pause a limit: no further task gets a permit", "Pause a limit: no further task gets a permit until it is resumed; tasks that have one go on. A limit may be paused before any task needs it."),
-		limitVerb("resume", "Resume a paused limit", "Resume a paused limit: the tasks that wait for it get the permits that are free."),
+	list.Flags().Bool("all", false, "also the concurrency limits that no task waits for and that are not paused")
+	g := group("limit", "Apply, read, pause and delete limits of what runs at a time", list, applyLimitCommand(), deleteLimitCommand(),
+		limitVerb("pause", "Pause a limit: it gives no further permit", "Pause a limit: it gives no further permit until it is resumed; what has one goes on. A limit may be paused before any task needs it."),
+		limitVerb("resume", "Resume a paused limit", "Resume a paused limit: what waits for it gets the permits that are free."),
 		output(&cobra.Command{
-			Use: "get WORKFLOW/KEY", Aliases: []string{"show"}, Short: "Read a limit: which tasks have its permits, and which wait", Args: cobra.ExactArgs(1),
-			Example: "  sagalog limit get payment/c-17",
+			Use: "get NAME|WORKFLOW/KEY", Aliases: []string{"show"}, Short: "Read a limit: what has its permits, and what waits", Args: cobra.ExactArgs(1),
+			Example: "  sagalog limit get bank\n  sagalog limit get payment/c-17",
 			RunE: client(func(s *session, args []string) error {
 				doc, err := s.get(s.cmd.Context(), limitPath(args[0]), nil)
 				if err != nil {
@@ -50,8 +50,8 @@ func limitCommand() *cobra.Command {
 // limitVerb is the command of a request about a limit.
 func limitVerb(verb, short, long string) *cobra.Command {
 	c := output(&cobra.Command{
-		Use: verb + " WORKFLOW/KEY", Short: short, Long: long, Args: cobra.ExactArgs(1),
-		Example: "  sagalog limit " + verb + " payment/c-17 --reason 'the bank is closed'",
+		Use: verb + " NAME|WORKFLOW/KEY", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Example: "  sagalog limit " + verb + " bank --reason 'the bank is closed'\n  sagalog limit " + verb + " payment/c-17",
 		RunE:    client(func(s *session, args []string) error { return s.askLimit(verb, args[0]) }),
 	})
 	f := c.Flags()
@@ -148,6 +148,14 @@ func showLimit(w io.Writer, d *api.LimitDocument) error {
 // linkText says which task has a permit or waits for one, and what is known of it.
 func linkText(x *api.LimitLink) string {
 	text := x.Task
+	if x.Undo {
+		text += ", undo of"
+	} else if x.Step != "" {
+		text += ","
+	}
+	if x.Step != "" {
+		text += " step " + x.Step
+	}
 	add := func(what string, at events.Instant) {
 		if at != 0 {
 			text += ", " + what + " " + instant(at)

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
@@ -28,4 +30,41 @@ func TestLimitsOnTheCommandLine(t *testing.T) {
 	require.Contains(t, e.run("limit", "resume", "payment/c-17").out, "resume is granted")
 	require.Equal(t, 3, e.run("limit", "pause", "nobody/c-17").code)
 	require.Equal(t, 2, e.run("limit", "pause", "payment/c-17", "--wait-for", "2m").code)
+}
+
+func TestNamedLimitsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	file := filepath.Join(t.TempDir(), "bank.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"limit":"bank","max":20}`), 0o600))
+	for _, changed := range []string{"yes", "no"} {
+		r := e.run("limit", "apply", file)
+		require.Equal(t, 0, r.code, r.err)
+		require.Regexp(t, `LIMIT +CHANGED +MAX +HELD +WAITING\nbank +`+changed+` +20 +0 +0`, r.out)
+	}
+	link := func(id string, op events.Operation) events.Link {
+		return events.Link{Task: id, Run: 1, Path: "charge", Operation: op, N: 1}
+	}
+	e.PutLimit(t, "limit/bank", 20, events.Permit{GrantedAt: 1, Link: link("order-9", events.Do)}, events.Permit{Link: link("x", events.Undo)})
+	require.Regexp(t, `bank +open +20 +1 +0 +1`, e.run("limit", "list").out)
+	require.Regexp(t, `HOLDER +order-9, step charge\nWAITER +x, undo of step charge`, e.run("limit", "get", "bank").out)
+	require.Contains(t, e.run("limit", "pause", "bank").out, "limit bank: pause is granted")
+	require.Contains(t, e.run("limit", "resume", "bank").out, "limit bank: resume is granted")
+
+	r := e.run("limit", "delete", "bank")
+	require.Equal(t, 0, r.code, r.err)
+	require.Equal(t, "limit bank is deleted\n", r.out)
+	for _, verb := range []string{"get", "delete", "pause"} {
+		require.Equal(t, 3, e.run("limit", verb, "bank").code, verb)
+	}
+
+	require.NoError(t, os.WriteFile(file, []byte("limit: used\nmax: 1\n"), 0o600))
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("limit: Bank\nmax: 0\n"), 0o600))
+	r = e.run("limit", "apply", file, bad)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "nothing is applied: 2 faults")
+	require.Equal(t, 3, e.run("limit", "get", "used").code)
+	r = e.run("limit", "apply", bad+".missing")
+	require.Contains(t, r.err, "read the limit: ")
 }

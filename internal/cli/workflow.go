@@ -89,18 +89,25 @@ func printFaults(p *printer, docs []json.RawMessage) error {
 
 // load reads and validates a definition. The definition is nil if a fault is more than a warning.
 func load(cmd *cobra.Command, d Deps, file string) (*scheduler.Source, []scheduler.Fault, error) {
-	var data []byte
-	var err error
+	data, err := readFile(cmd, file, "definition")
+	if err != nil {
+		return nil, nil, err
+	}
+	def, faults := d.Load(file, data)
+	return def, faults, nil
+}
+
+// readFile reads an object of that kind from a file; - is stdin.
+func readFile(cmd *cobra.Command, file, kind string) (data []byte, err error) {
 	if file == "-" {
 		data, err = io.ReadAll(cmd.InOrStdin())
 	} else {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the definition: %w", err)
+		return nil, fmt.Errorf("read the %s: %w", kind, err)
 	}
-	def, faults := d.Load(file, data)
-	return def, faults, nil
+	return data, nil
 }
 
 func applyCommand(d Deps) *cobra.Command {

@@ -230,11 +230,12 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: d.ns.catalog.Ordinal(src.Workflow, src.Hash)}
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)
+		faults = append(faults, d.unknownLimits(whole)...)
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false
 	}
-	return src, a, nil
+	return src, a, faults
 }
 
 // pointer turns a path such as steps.account.needs[0] into a JSON pointer.

@@ -43,6 +43,9 @@ func (n *Node) Jobs() api.Jobs { return &jobs{n.ns, n.producer} }
 // Schedules applies and reads schedules.
 func (n *Node) Schedules() api.Schedules { return &schedules{n.ns, n.producer, n.store.Store} }
 
+// NamedLimits applies and deletes named limits.
+func (n *Node) NamedLimits() api.NamedLimits { return &namedLimits{n.ns, n.producer, n.defs} }
+
 // Outdate makes this node's shell of a partition one that cannot own it, for good, though other nodes can.
 func (n *Node) Outdate(partition int32) {
 	n.owners.shells[partition].SetSettings(events.Settings{}, 0, n.cfg.maxLevel+1)

@@ -60,11 +60,11 @@ func (w *world) askSchedule(kind string, q events.ScheduleRequest) {
 	w.produce(w.topics.Reports(), -1, r)
 }
 
-// scheduleSeries returns the series about schedules, and checks their names.
-func scheduleSeries(t *testing.T, r *prometheus.Registry) (list []string) {
+// seriesOf returns the series whose names begin so, and checks their names.
+func seriesOf(t *testing.T, r *prometheus.Registry, prefix string) (list []string) {
 	families, err := r.Gather()
 	require.NoError(t, err)
-	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "sagalog_schedule_") })
+	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), prefix) })
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
@@ -109,7 +109,7 @@ func TestTheDailyReport(t *testing.T) {
 			`sagalog_schedule_fires_total{result="failed",schedule="daily-report"} 0`, `sagalog_schedule_fires_total{result="fired",schedule="daily-report"} 1`,
 			`sagalog_schedule_fires_total{result="missed",schedule="daily-report"} 0`, `sagalog_schedule_fires_total{result="skipped",schedule="daily-report"} 0`,
 			`sagalog_schedule_next_timestamp_seconds{schedule="daily-report"} 9.468612e+08`,
-		}, scheduleSeries(t, r), "the due time of a trigger is no lag")
+		}, seriesOf(t, r, "sagalog_schedule_"), "the due time of a trigger is no lag")
 		task := w.watch.task(x.Fires[0].Task)
 		require.JSONEq(t, `{"day":"2000-01-01"}`, string(task.Input))
 		require.Equal(t, map[string]string{"team": "finance"}, task.Labels)

@@ -154,9 +154,9 @@ func (s *settings) replyTopic(topic string) error {
 // submissionBytes is the limit of a submission as of now.
 func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settings.SubmissionBytes }
 
-// follow passes each change of the settings and of schedules, and each accepted loss to the owners until ctx ends.
+// follow passes each change of the settings, schedules and limits, and each accepted loss to the owners until ctx ends.
 func (s *settings) follow(ctx context.Context, o *owners) error {
-	next, handed := int64(0), int64(-1)
+	next, handed, limited := int64(0), int64(-1), int64(-1)
 	for {
 		moved := s.ns.catalog.movement()
 		recorded := s.ns.catalog.Settings()
@@ -171,6 +171,10 @@ func (s *settings) follow(ctx context.Context, o *owners) error {
 		if scheduled := s.ns.catalog.ScheduledUpTo(); scheduled != handed {
 			handed = scheduled
 			o.setSchedules(s.ns.catalog.Catalog)
+		}
+		if upTo := s.ns.catalog.LimitedUpTo(); upTo != limited {
+			limited = upTo
+			o.setLimits(s.ns.catalog.Catalog)
 		}
 		select {
 		case <-ctx.Done():

@@ -133,6 +133,12 @@ const (
 	sawLimitPaused
 	sawLimitResumed
 	sawLimitAskedTwice
+	sawLimitRaised
+	sawLimitDeleted
+	sawStepPermitWaits
+	sawStepPermitUnused
+	sawUndoPermitInDoubt
+	sawUndoFirst
 	sawParked
 	sawReminded
 	sawSoftTask
@@ -419,6 +425,12 @@ var named = [situations]struct {
 	sawLimitPaused:        {name: "a limit that tasks need is paused", rare: true},
 	sawLimitResumed:       {name: "a limit for which tasks wait goes on", rare: true},
 	sawLimitAskedTwice:    {name: "a request about a limit changes nothing", rare: true},
+	sawLimitRaised:        {name: "a limit for which steps wait is raised", rare: true},
+	sawLimitDeleted:       {name: "a limit that steps name is deleted", rare: true},
+	sawStepPermitWaits:    {name: "a step waits for a permit that others have"},
+	sawStepPermitUnused:   {name: "an attempt that does not start gives its permit back", rare: true},
+	sawUndoPermitInDoubt:  {name: "the permit of an undo without a report is kept", rare: true},
+	sawUndoFirst:          {name: "an undo gets a permit for which others wait", rare: true},
 	sawParked:             {name: "a task is parked"},
 	sawSoftTask:           {name: "the soft limit of a task passes"},
 	sawSoftStep:           {name: "the soft limit of a step passes"},

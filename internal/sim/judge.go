@@ -12,6 +12,7 @@ import (
 // its partition. It looks at the fact before it is folded.
 type Judge struct {
 	Witness
+	Objects Objects
 	// State is the fold of the log before the fact.
 	State *events.State
 	// ID is the partition, one of Partitions.
@@ -33,6 +34,14 @@ type Witness interface {
 	WasHeld(task, request string) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
+}
+
+// Objects is a world's knowledge about the objects of named limits.
+type Objects interface {
+	// Applied returns the Max of the object at that offset of the definitions, 0 for a deletion, and false if no such record is there.
+	Applied(limit string, offset int64) (most int, known bool)
+	// Most is the largest Max that the limit has had.
+	Most(limit string) int
 }
 
 // Input is a world's knowledge about an input that it wrote.

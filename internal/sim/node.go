@@ -124,6 +124,7 @@ func (s *slot) boot() {
 	s.owner, s.producer, s.tail, s.inputs, s.stopped = o, nil, nil, nil, false
 	s.clock, s.agreed, s.time, s.answered = supervisor.NewClock(s.node.reading()), false, &timeline{}, map[events.Input]int64{}
 	w.schedules.boot(s)
+	w.namedLimits.boot(s)
 }
 
 // tick is how often an owner looks at its timers.

@@ -61,7 +61,7 @@ func newPartition(w *World, id int32) *partition {
 	p.sagas = sagas{w: w, p: p, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())
 	p.state.SetLevel(newerBuild)
-	p.rules = Judge{&p.inputs, p.state, id, w.opt.Partitions, w.opt.Off, w.fail}
+	p.rules = Judge{&p.inputs, w.namedLimits, p.state, id, w.opt.Partitions, w.opt.Off, w.fail}
 	return p
 }
 

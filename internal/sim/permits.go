@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -101,6 +102,9 @@ func SaysPermit(f *events.Fact, r *events.Record, m events.PermitMessage, partit
 // already when it was judged, and its link may have changed since; one that is forgotten is found at rest.)
 func (j *Judge) needsPermitFact(x *Permit) string {
 	t, _ := j.State.Task(x.Link.Task)
+	if x.Type == events.TypePermitGrant && x.Link.Path != "" {
+		return j.needsStepPermitFact(x, t)
+	}
 	if x.Type == events.TypePermitGrant && t != nil && t.Incarnation == x.Link.Incarnation && t.Permit != nil && t.Permit.N == x.Link.N && t.Permit.State == events.PermitStateAsked {
 		return "the grant is not taken"
 	}
@@ -113,7 +117,9 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 	switch b := f.Body.(type) {
 	case *events.PermitGranted:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
-		j.grants(f, b, states, right)
+		if b.Link.Path == "" {
+			j.grants(f, b, states, right)
+		}
 	case *events.PermitBlocked:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
 		if t, _ := j.State.Task(f.Task); t != nil && (b.Since != t.ParkedAt || f.Time.Sub(t.ParkedAt) < 15*time.Minute || t.Permit.BlockedAt > t.ParkedAt) {
@@ -121,7 +127,8 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 		}
 	case *events.PermitReturned:
 		j.causedBy(f, events.TypePermitGrant, b.Limit, b.Link)
-		if t, _ := j.State.Task(b.Link.Task); t != nil && t.Incarnation == b.Link.Incarnation && !t.State.Ended() && t.Permit.N == b.Link.N && t.Permit.State != "" {
+		if t, _ := j.State.Task(b.Link.Task); t != nil && (b.Link.Path != "" && hasStepLink(t, b.Link) ||
+			b.Link.Path == "" && t.Incarnation == b.Link.Incarnation && !t.State.Ended() && t.Permit.N == b.Link.N && t.Permit.State != "") {
 			j.Fail("task %q returns a permit that it has or waits for", t.ID)
 		}
 	case *events.PermitsDecided:
@@ -130,7 +137,23 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 		j.pauses(f, b.Limit, events.RequestPause, b.Request)
 	case *events.LimitResumed:
 		j.pauses(f, b.Limit, events.RequestResume, b.Request)
+	case *events.LimitAdopted:
+		if most, known := j.Objects.Applied(b.Limit, b.Offset); !known || most != b.Max {
+			j.Fail("the limit %s is adopted with %d permits, and its object says %d", b.Limit, b.Max, most)
+		}
+	case *events.Timeout:
+		j.keepsPermit(f, b.Step, b.Operation, b.Attempt, b.QuietAt)
+	case *events.CompensationFailed:
+		in, _, offset, ok := f.Cause.Input()
+		if x, known := j.Input(in, offset); ok && known && x.Kind == InputReport && x.Report.Effect != events.EffectNone && x.Report.Effect != events.EffectDoneUnknown {
+			j.keepsPermit(f, b.Step, events.Undo, b.Attempt, b.QuietAt)
+		}
+	case *events.CompensationStarted:
+		j.startsWithin(f, attemptOf{b.Step, events.Undo}, states, right)
 	case *events.StepStarted, *events.WaitStarted:
+		if b, ok := b.(*events.StepStarted); ok {
+			j.startsWithin(f, attemptOf{b.Step, events.Do}, states, right)
+		}
 		if t, _ := j.State.Task(f.Task); t != nil && t.Permit != nil && t.Permit.State != events.PermitStateGranted {
 			j.Fail("a step of task %q starts without a permit", f.Task)
 		}
@@ -241,8 +264,10 @@ func (j *Judge) fair(b *events.PermitsDecided) {
 	case b.Asked != nil:
 		priority = b.Asked.Priority
 	}
+	priority = urgency(b.Granted, priority)
 	for x := range l.Permits() {
-		if x != own && !x.Held() && (x.Priority > priority || x.Priority == priority && (own == nil || x.Asked.Before(own.Asked))) && (b.Released == nil || *b.Released != x.Link) {
+		urgent := urgency(&x.Link, x.Priority)
+		if x != own && !x.Held() && (urgent > priority || urgent == priority && (own == nil || x.Asked.Before(own.Asked))) && (b.Released == nil || *b.Released != x.Link) {
 			j.Fail("%s gets a permit of %s before %s, which has waited longer or is more urgent", b.Granted.Task, b.Limit, x.Link.Task)
 		}
 	}
@@ -261,7 +286,9 @@ func PermitRest(states []*events.State, now events.Instant) string {
 			}
 			for x := range l.Permits() {
 				needs, has := false, false
-				if t := task(x.Link.Task); t != nil && events.HasLink(t, x.Link) {
+				if t := task(x.Link.Task); t != nil && x.Link.Path != "" {
+					needs, has = hasStepLink(t, x.Link), hasStepLink(t, x.Link) && events.StepPermitOf(t, x.Link.Path, x.Link.Operation).State == events.PermitStateGranted
+				} else if t != nil && events.HasLink(t, x.Link) {
 					needs, has = true, t.Permit.State == events.PermitStateGranted
 				}
 				switch {
@@ -281,6 +308,7 @@ func PermitRest(states []*events.State, now events.Instant) string {
 			if p := t.Permit; p != nil && p.State != "" && !t.State.Ended() && states[events.Home(p.Limit, int32(len(states)))].Limits.Get(p.Limit).Permit(events.PermitLink(t, p.N)) == nil {
 				lost = fmt.Sprintf("stuck task: %s does not know the permit of %s", p.Limit, t.ID)
 			}
+			lost = cmp.Or(lost, unknownStepPermit(states, t))
 			return lost == ""
 		})
 		if lost != "" {

@@ -36,7 +36,7 @@ func permitLands(w *World, r *events.Record) {
 func (c *clients) pauseLimits() {
 	w := c.w
 	dice := rand.New(rand.NewPCG(w.aside.Uint64(), 0x11417))
-	for _, limit := range []string{"concurrency/lone/k", "concurrency/few/true", "concurrency/few/false"} {
+	for _, limit := range []string{"concurrency/lone/k", "concurrency/few/true", "concurrency/few/false", gate} {
 		for dice.IntN(4) == 0 {
 			at := dice.IntN(int(w.opt.Chaos.Milliseconds()))
 			w.after(at, func() { c.askLimit(limit, events.RequestPause, dice.IntN(4)) })
@@ -87,6 +87,7 @@ func (p *partition) permits(f *events.Fact) {
 	}
 	p.rules.Permits(f, statesOf(p.w), right)
 	w := p.w
+	w.namedLimits.see(f, p.state)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		if why := p.sagas.byTask[f.Task].needsPermit(b); why != "" {
@@ -101,6 +102,9 @@ func (p *partition) permits(f *events.Fact) {
 	case *events.PermitReturned:
 		w.saw(sawPermitReturned)
 	case *events.PermitReleased:
+		if b.Link.Path != "" {
+			return
+		}
 		if g := p.sagas.byTask[f.Task]; g != nil && g.parked {
 			w.saw(sawPermitParked)
 		} else {
@@ -118,6 +122,7 @@ func (p *partition) permits(f *events.Fact) {
 		switch {
 		case b.Ending != nil:
 			w.saw(sawPermitInDoubt)
+		case b.Asked != nil && b.Asked.Link.Path != "":
 		case b.Asked != nil && b.Granted == nil:
 			w.saw(sawPermitWaits)
 		case b.Released != nil && b.Granted != nil:

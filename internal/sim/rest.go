@@ -69,7 +69,7 @@ func (w *World) unrest() string {
 		}
 		left = append(left, p.schedules.unrest()...)
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) && events.Permitted(t) {
+			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) && events.Permitted(t) && !waitsWithin(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			// (A deadline may be hours away.)

@@ -51,8 +51,9 @@ type saga struct {
 	// kept are the signals that no step has taken.
 	kept      []events.SignalReceived
 	completed []string // in order
-	// permit is nil if the task needs none.
+	// permit is nil if the task needs none, and limits are those of its steps.
 	permit *sagaPermit
+	limits sagaStepPermits
 }
 
 // sagas are the tasks of a partition.
@@ -156,7 +157,7 @@ func (a *sagas) judge(f *events.Fact) {
 	case g.ended && body.Name() != events.NameTaskRerun:
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
-		if why := a.tells(g, f, body); why != "" {
+		if why := cmp.Or(g.takesPermit(f, body), a.tells(g, f, body)); why != "" {
 			a.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
 		}
 		g.toldAt = f.Time

@@ -20,9 +20,9 @@ func (a *sagas) agrees(t *events.Task) {
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
-		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.run != t.Run || (g.rerun != nil) != (t.Rerun != nil) || g.early.until != t.NotBefore || g.soft.at != t.SoftAt || !g.permit.agrees(t) {
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.run != t.Run || (g.rerun != nil) != (t.Rerun != nil) || g.early.until != t.NotBefore || g.soft.at != t.SoftAt || !g.permit.agrees(t) || !g.limits.agrees(t) {
 		plain := *g
-		plain.def, plain.steps, plain.kept, plain.permit, plain.rerun = nil, nil, nil, nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept, plain.permit, plain.rerun, plain.limits.open = nil, nil, nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {

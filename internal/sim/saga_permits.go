@@ -56,6 +56,9 @@ func (p *sagaPermit) agrees(t *events.Task) bool {
 
 // permits adds a fact about the permit of a task, or says which promise it breaks.
 func (g *saga) permits(f *events.Fact) string {
+	if link := linkOf(f); link.Path != "" {
+		return g.permitsOfStep(f)
+	}
 	p := g.permit
 	if p == nil {
 		return "a task without a limit has a permit"

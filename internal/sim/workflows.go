@@ -38,10 +38,10 @@ workflow: wide
 fair_by: "${ input.n }"
 defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
-  x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  x: {agent: alpha, limit: gate, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
   nap: {sleep: {until: "${ input.extra == true ? '700ms' : '2027-01-15T08:00:00Z' }"}}
-  z: {needs: [nap], agent: beta, operation: hold, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
+  z: {needs: [nap], agent: beta, operation: hold, limit: gate, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
@@ -65,7 +65,7 @@ defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}
 steps:
   k: {agent: alpha, pivot: true}
   l: {agent: beta, operation: take, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  m: {needs: [k], agent: gamma, limit: gate, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 `, `
 workflow: ask
 remind_after: 5s
@@ -250,6 +250,9 @@ func (p *Process) Start(t *events.Task, path string, op events.Operation) (event
 func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*events.Error, int) {
 	return p.by(t.Definition).Check(t, path, output)
 }
+
+// Limit implements supervisor.Scheduler.
+func (p *Process) Limit(t *events.Task, path string) string { return p.by(t.Definition).Limit(t, path) }
 
 // Defined implements supervisor.Scheduler.
 func (p *Process) Defined(t *events.Task, path string) events.StepTraits {

@@ -33,7 +33,8 @@ type World struct {
 	offers  *offers
 	clients *clients
 	// schedules are those of the namespace.
-	schedules *schedules
+	schedules   *schedules
+	namedLimits *namedLimits
 	// settings are the namespace's settings.
 	settings *settings
 	levels   *levels
@@ -133,6 +134,7 @@ func newWorld(seed uint64, opt Options) *World {
 	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
 	w.settings, w.levels, w.clocks.w = newSettings(w), newLevels(w), w
 	w.report.Kinds = map[events.Name]int{}
+	w.namedLimits = newNamedLimits(w, seed)
 	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
@@ -212,6 +214,7 @@ func (w *World) start() {
 	}
 	w.clients.plan()
 	w.schedules.plan()
+	w.namedLimits.plan()
 	w.chaos()
 }
 
@@ -245,4 +248,5 @@ func (w *World) heal() {
 	w.offers.heal()
 	w.settings.heal()
 	w.schedules.heal()
+	w.namedLimits.heal()
 }

@@ -114,6 +114,7 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 		}
 	}
 	g.quiet = min(g.quiet, to.Add(longest+a.w.cfg.Settings.Grace.Std()))
+	g.limits.corrects(g, to, a.w.cfg.Settings.Grace)
 	if g.early.until == 0 {
 		g.deadline = moved(g.deadline, g.datedAt, to)
 		g.soft.corrects(to)

@@ -139,3 +139,28 @@ func compensated(t *telling, b *events.Compensated) {
 		doubted(t, st, b.QuietAt, false)
 	}
 }
+
+func (t *telling) reopened(b *events.TaskReopened) {
+	t.requested(b.Request)
+	for _, id := range b.Steps {
+		st := t.step(id)
+		if _, before := t.story.earlier[id]; before && st == nil {
+			continue // it runs once more, and has not begun yet
+		}
+		st.give(b.With)
+		switch {
+		case st == nil:
+			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
+		case st.undoFailed || st.undo.waiting:
+			st.undoFailed, st.undo.waiting, st.undo.waitsFor, st.undo.retryAt, st.undo.askedAt = false, true, events.WaitingRetry, t.fact.Time, t.fact.Time
+			st.undo.startBy, st.undo.timedFrom = 0, 0
+		case (st.failed || st.do.waiting || st.queued) && st.wait == nil && !t.back:
+			st.failed, st.do.waiting, st.do.waitsFor, st.do.retryAt, st.do.askedAt = false, true, events.WaitingRetry, t.fact.Time, t.fact.Time
+			st.do.startBy, st.do.timedFrom, st.queued = 0, 0, false
+		default:
+			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
+		}
+	}
+	t.parked = false
+	t.goOn()
+}

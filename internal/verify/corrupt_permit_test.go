@@ -39,7 +39,9 @@ var permitCorruptions = []corruption{
 	}},
 	{"a paused limit gives a permit", verify.CheckAttempts, "limit", false, func(h *harmed) string {
 		f := h.fact(events.NameLimitResumed, "")
-		granted := h.fact(events.NamePermitsDecided, "", func(x found) bool { return x.index > f.index && x.body()["granted"] != nil })
+		granted := h.fact(events.NamePermitsDecided, "", func(x found) bool {
+			return x.part == f.part && x.index > f.index && x.body()["limit"] == f.body()["limit"] && x.body()["granted"] != nil
+		})
 		h.nothing(f.Record)
 		return granted.place()
 	}},

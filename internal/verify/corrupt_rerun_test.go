@@ -33,10 +33,10 @@ var rerunCorruptions = []corruption{
 		f.alter("quiet_at", "2099-01-01T00:00:00.000Z")
 		return string(f.Key) + "/pack"
 	}},
-	{"an undo that timed out is not in doubt", verify.CheckUndo, "doubt_too_short", false, func(h *harmed) string {
-		f := h.fact(events.NameTimeout, "", func(f found) bool { return f.text("operation") == string(events.Undo) })
-		f.alter("quiet_at", nil)
-		return string(f.Key)
+	{"an undo in doubt counts as quiet before its end", verify.CheckUndo, "doubt_too_short", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensated, "again-", step("pack"))
+		f.alter("quiet_at", "2000-01-01T00:00:00.000Z")
+		return string(f.Key) + "/pack"
 	}},
 	{"an attempt begins in the run before", verify.CheckAttempts, "wrong_run", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "again-", func(f found) bool { return f.text("run") == "2" })

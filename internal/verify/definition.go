@@ -47,6 +47,8 @@ type stepRule struct {
 	RemindAfter events.Duration `json:"remind_after"`
 	Retry       retryRule       `json:"retry"`
 	Pivot       bool            `json:"pivot"`
+	// Limit is the named limit of its attempts, "" if it has none.
+	Limit string `json:"limit"`
 	// Heartbeat is zero if the step has none.
 	Heartbeat events.Duration `json:"heartbeat"`
 	Undo      *struct {

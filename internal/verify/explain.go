@@ -52,6 +52,8 @@ func (p *partition) explainEnd() {
 		say("it waits for %s", events.Waiting(m.kind).Says())
 	case string(events.WaitingConcurrency):
 		say("it is %s: it waits for %s (%s)", s.state(), events.WaitingConcurrency.Says(), s.permit.Limit)
+	case string(events.WaitingLimit):
+		say("it is %s: step %s waits for %s", s.state(), m.step, events.WaitingLimit.Says())
 	case "none":
 		say("it is %s, and nothing will move it", s.state())
 	case "running":

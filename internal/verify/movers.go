@@ -47,6 +47,8 @@ func (s *story) next() mover {
 		return *run
 	case s.paused:
 		return mover{kind: string(events.WaitingPaused)}
+	case waitsWithin(s) != "":
+		return mover{kind: string(events.WaitingLimit), step: waitsWithin(s)}
 	case wait != nil:
 		if s.back && s.quiet > wait.since {
 			wait.kind, wait.since = string(events.WaitingQuiet), s.quiet
@@ -134,7 +136,7 @@ func (p *partition) rest(s *story) {
 		return
 	}
 	p.count.Live++
-	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingSignal) && m.since == 0 {
+	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingLimit) || m.kind == string(events.WaitingSignal) && m.since == 0 {
 		return // an operator moves it, or whoever sends the signal, or the end of another task
 	}
 	late := p.cfg.Now.Sub(m.since)

@@ -54,6 +54,8 @@ type partition struct {
 	held   map[string]map[string]inputPrint // by task and request
 	defs   map[string]*definition
 	limits map[string]*limit
+	// limitsOffset is the highest offset of an object of a limit that was adopted.
+	limitsOffset int64
 	// timetables are the schedules whose home is the partition.
 	timetables timetables
 	accepted   int
@@ -221,6 +223,8 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
 	case *events.PermitsDecided:
 		decided(p, f, b, at, input)
+	case *events.LimitAdopted:
+		limitAdopted(p, f, b, at)
 	case *events.LimitPaused, *events.LimitResumed:
 		limitHeld(p, f, at, input)
 	case *events.PermitGranted:

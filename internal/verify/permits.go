@@ -40,6 +40,10 @@ func needsPermit(t *telling, step string) {
 
 // permitted takes a fact about the task's permit.
 func permitted(t *telling) {
+	if link := linkIn(t.fact.Body); link.Path != "" {
+		stepPermitted(t, link)
+		return
+	}
 	p := t.permit
 	if p == nil {
 		t.wrong(CheckAttempts, "permit", "", "%s of a task whose workflow has no concurrency", t.fact.Body.Name())
@@ -95,6 +99,8 @@ func released(t *telling, b *events.PermitReleased) {
 type limit struct {
 	max, version int
 	paused       bool
+	// defined says that an object defines it, if it is a named limit.
+	defined bool
 	// links holds what is known, and whether it has a permit; endsAt holds the permits that were given back and are kept.
 	links  map[events.Link]bool
 	endsAt map[events.Link]events.Instant
@@ -161,7 +167,7 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 		}
 		l.links[*x] = true
 	}
-	if len(l.links) == 0 && !l.paused {
+	if len(l.links) == 0 && !l.paused && !l.defined {
 		delete(p.limits, b.Limit)
 	}
 }
@@ -197,7 +203,7 @@ func limitHeld(p *partition, f *events.Fact, at Place, input *events.Record) {
 	if l.paused == pauses {
 		wrong(CheckAttempts, "limit", "it is so already")
 	}
-	if l.paused = pauses; !pauses && len(l.links) == 0 {
+	if l.paused = pauses; !pauses && len(l.links) == 0 && !l.defined {
 		delete(p.limits, name)
 	}
 	if input == nil {
@@ -272,7 +278,14 @@ func silentPermit(p *partition, j *join, kind string, data []byte, wrong func(ta
 	if home := events.Home(m.To(kind), p.check.number); home != p.number {
 		wrong("", "the record belongs in partition %d", home)
 	}
-	if s := p.live[m.Link.Task]; kind == events.TypePermitGrant && s != nil && s.incarnation == m.Link.Incarnation && s.at < j.since && s.permit != nil && s.permit.asked && s.permit.n == m.Link.N {
+	s := p.live[m.Link.Task]
+	if kind == events.TypePermitGrant && m.Link.Path != "" {
+		if x := s.stepPermit(m.Link); x != nil && s.incarnation == m.Link.Incarnation && s.at < j.since && x.n == m.Link.N && !x.granted {
+			wrong(m.Link.Task, "step %q waits for the permit %d of %s", m.Link.Path, m.Link.N, m.Limit)
+		}
+		return
+	}
+	if kind == events.TypePermitGrant && s != nil && s.incarnation == m.Link.Incarnation && s.at < j.since && s.permit != nil && s.permit.asked && s.permit.n == m.Link.N {
 		wrong(m.Link.Task, "the task waits for the permit %d of %s", m.Link.N, m.Limit)
 	}
 }

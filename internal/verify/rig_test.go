@@ -19,6 +19,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/stretchr/testify/require"
 )
 
@@ -59,6 +60,13 @@ steps:
   pack: {needs: [reserve], agent: stock, with: {id: "${ task.id }"}, undo: {}}
 `
 
+// shelved has a step of which one attempt runs at a time, in all tasks.
+const shelved = `
+workflow: shelved
+steps:
+  charge: {agent: bank, with: {id: "${ task.id }"}, limit: shelf}
+`
+
 // approval has two steps that wait for signals, of which the second may time out.
 const approval = `
 workflow: approval
@@ -97,7 +105,10 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(r.producer.Close)
 	r.start("node-a")
-	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed, "twice.yaml": twice} {
+	shelf, err := scheduler.EncodeLimit(&events.LimitDefinition{Limit: "shelf", Max: 1}, events.Subject{ID: "shelf", Source: "/test", Time: events.At(time.Now())})
+	require.NoError(t, err)
+	r.produce(r.topics.Definitions(), 0, shelf)
+	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed, "twice.yaml": twice, "shelved.yaml": shelved} {
 		_, faults, err := r.node.ApplyFile(context.Background(), name, []byte(text), nil)
 		require.NoError(t, err)
 		require.Empty(t, faults)
@@ -210,6 +221,8 @@ func submission(id string, n int) events.Record {
 		body["workflow"] = "twice"
 	case strings.HasPrefix(id, "key-"):
 		body["workflow"] = "keyed"
+	case strings.HasPrefix(id, "limit-"):
+		body["workflow"] = "shelved"
 	case (strings.HasPrefix(id, "ok-") || strings.HasPrefix(id, "park-")) && n%2 == 0:
 		body["not_before"] = "30ms"
 	}
@@ -411,6 +424,7 @@ func play(t *testing.T) *recorded {
 	submit("sig", 1, 4)
 	r.holdLimit(events.TypeLimitPause, "p1", "p2") // the second one changes nothing
 	submit("key", 1, 4)
+	submit("limit", 1, 4)
 	submit("again", 1, 4)
 	submit("ok", 1, 3) // duplicates
 	r.strays()
@@ -421,7 +435,7 @@ func play(t *testing.T) *recorded {
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4+4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

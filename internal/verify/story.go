@@ -42,6 +42,7 @@ type story struct {
 	requests       map[string]bool // those that were judged
 	kept           []kept
 	permit         *permit // nil if it needs none
+	limits         stepPermits
 	cancelHeld     bool
 	steps          []*step
 	end            events.Name
@@ -185,6 +186,7 @@ func (s *story) pivot() *step {
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
 	last := t.story.time
+	usesPermit(t, t.fact.Body)
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
 	case *events.StepQueued:
@@ -451,31 +453,6 @@ func (t *telling) skipped(b *events.StepSkipped) {
 		}
 	}
 	st.skipped, st.failed, st.do.waiting = true, false, false
-}
-
-func (t *telling) reopened(b *events.TaskReopened) {
-	t.requested(b.Request)
-	for _, id := range b.Steps {
-		st := t.step(id)
-		if _, before := t.story.earlier[id]; before && st == nil {
-			continue // it runs once more, and has not begun yet
-		}
-		st.give(b.With)
-		switch {
-		case st == nil:
-			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
-		case st.undoFailed || st.undo.waiting:
-			st.undoFailed, st.undo.waiting, st.undo.waitsFor, st.undo.retryAt, st.undo.askedAt = false, true, events.WaitingRetry, t.fact.Time, t.fact.Time
-			st.undo.startBy, st.undo.timedFrom = 0, 0
-		case (st.failed || st.do.waiting || st.queued) && st.wait == nil && !t.back:
-			st.failed, st.do.waiting, st.do.waitsFor, st.do.retryAt, st.do.askedAt = false, true, events.WaitingRetry, t.fact.Time, t.fact.Time
-			st.do.startBy, st.do.timedFrom, st.queued = 0, 0, false
-		default:
-			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
-		}
-	}
-	t.parked = false
-	t.goOn()
 }
 
 func (t *telling) processed(b *events.TaskProcessed) {

@@ -80,6 +80,7 @@ func (t *telling) corrected(to, last events.Instant) {
 		x.correct(to)
 	}
 	t.quiet = min(t.quiet, to.Add(longest))
+	t.story.limits.corrected()
 	if before := t.early.until; before == 0 {
 		lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
 		lasting(&t.soft.at, t.soft.from)

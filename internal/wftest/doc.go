@@ -11,6 +11,7 @@
 //
 //   - The result of a case is a function of the test file and of the workflow.
 //   - A call without an answer fails its case; so do an answer that no call uses and a request that the engine refuses.
+//   - A named limit exists and never makes an attempt wait: how large it is does not belong to the workflow.
 //   - Each fault of a test file has a place in it.
 //
 // It refuses to test anything but the workflow: whether an agent really calls its service is a matter for the agent's tests.

@@ -85,6 +85,11 @@ func newEngine(src *scheduler.Source, d *scheduler.Definition) (*engine, error) 
 			offers[c.Agent] = o
 		}
 	}
+	var limits []supervisor.LimitRecord
+	for i, name := range d.Limits() {
+		limits = append(limits, supervisor.LimitRecord{Limit: events.LimitKey(name), Offset: int64(2 + i), Max: events.MaxLimit})
+	}
+	supervisor.SetLimits(e.owner, e.now, limits)
 	e.owner.SetOffers(e.now, offers)
 	e.owner.Assign(e.now)
 	e.run()

@@ -78,6 +78,8 @@ type Engine struct {
 	jobs     map[string]api.Job
 	// schedules are the schedules as they were applied, and scheduled as their home partitions know them.
 	schedules map[string]api.Schedule
+	// named are the named limits as they were applied.
+	named     map[string]api.NamedLimit
 	scheduled map[string]*events.Schedule
 }
 

@@ -172,6 +172,10 @@ type Config struct {
 	Delays bool
 	// Settings makes the first node know later settings than the second, which knows settings from before the partition's.
 	Settings bool
+	// Limit is the Max of the object of the limit bank; 0 if it does not exist. If OldLimit is set, the second node knows only an older object, with
+	// another Max.
+	Limit    int
+	OldLimit bool
 	// Older is the number of the node, from 1, whose build is older: it understands level 1, while the namespace has level 2 already,
 	// which the node has not read. 0 means that all nodes have one build.
 	Older int

@@ -331,6 +331,9 @@ func (x *slot) start(s *space) {
 		panic(err)
 	}
 	x.owner = o
+	if list := s.cfg.limitsOf(x.node, x.part); list != nil {
+		supervisor.SetLimits(o, Begin, list)
+	}
 	if s.cfg.compared(x.node) {
 		o.Suspend(Begin, false, true)
 	}

@@ -104,6 +104,16 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
   s: {agent: x}
 `, `
+workflow: banked
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, limit: bank}
+`, `
+workflow: banked-undo
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {agent: x, limit: bank, undo: {retry: {attempts: 2, backoff: 1ms}}}
+`, `
 workflow: beside
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/spf13/cobra"
+)
+
+func applyLimitCommand() *cobra.Command {
+	return output(&cobra.Command{
+		Use: "apply FILE...", Short: "Apply named limits, in YAML or JSON", Args: cobra.MinimumNArgs(1),
+		Long: "Apply named limits in YAML or JSON, such as {limit: bank, max: 20}; - is stdin. All are validated first, and none is applied if one has a fault. Steps of any\n" +
+			"workflow name a limit, and at most max attempts of them run at a time. A new max holds at once; a limit that is paused stays paused.",
+		Example: "  sagalog limit apply bank.yaml",
+		RunE:    client(func(s *session, args []string) error { return applyLimits(s, args) }),
+	})
+}
+
+func deleteLimitCommand() *cobra.Command {
+	return output(&cobra.Command{
+		Use: "delete NAME", Short: "Delete a named limit that the current version of no workflow names", Args: cobra.ExactArgs(1),
+		RunE: client(func(s *session, args []string) error {
+			_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodDelete, path: limitPath(args[0])})
+			if err != nil {
+				return ofData(err)
+			}
+			return s.one(doc, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "limit %s is deleted\n", Printable(args[0]))
+				return err
+			})
+		}),
+	})
+}
+
+func applyLimits(s *session, files []string) error {
+	type draft struct {
+		name   string
+		source []byte
+	}
+	var drafts []draft
+	bad := 0
+	for _, file := range files {
+		data, err := readFile(s.cmd, file, "limit")
+		if err != nil {
+			return err
+		}
+		d, faults := scheduler.ParseLimit(file, "", data)
+		for _, f := range faults {
+			s.note("%s", Printable(f.String()))
+		}
+		if d == nil {
+			bad += len(faults)
+			continue
+		}
+		drafts = append(drafts, draft{d.Limit, data})
+	}
+	if bad > 0 {
+		return exit(ExitError, "nothing is applied: %s", Counted(bad, "fault"))
+	}
+	var docs []json.RawMessage
+	list := func() error {
+		return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
+			changed := "no"
+			if d.Changed {
+				changed = "yes"
+			}
+			return row{d.Limit, changed, strconv.Itoa(d.Max), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
+		}))
+	}
+	for _, d := range drafts {
+		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: limitPath(d.name), body: d.source, content: "application/yaml"})
+		if err != nil {
+			return errors.Join(list(), fmt.Errorf("apply %s: %w", d.name, ofData(err)))
+		}
+		docs = append(docs, doc)
+	}
+	return list()
+}

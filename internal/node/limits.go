@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// namedLimits implements api.NamedLimits.
+type namedLimits struct {
+	ns          *namespace
+	producer    *kafka.Producer
+	definitions *definitions
+}
+
+// NamedLimits implements api.NamedLimits.
+func (l *namedLimits) NamedLimits(ctx context.Context) (map[string]api.NamedLimit, error) {
+	if err := l.ns.catalog.upToNow(ctx); err != nil {
+		return nil, noAnswer(err)
+	}
+	list := map[string]api.NamedLimit{}
+	for name, r := range l.ns.catalog.Limits() {
+		if !r.Deleted {
+			list[name] = api.NamedLimit{LimitDefinition: r.LimitDefinition, AppliedAt: r.At}
+		}
+	}
+	return list, nil
+}
+
+// ApplyLimit implements api.NamedLimits.
+func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.NamedLimit, changed bool, faults []api.Fault, err error) {
+	if err := l.ns.catalog.upToNow(ctx); err != nil {
+		return now, false, nil, noAnswer(err)
+	}
+	d, found := scheduler.ParseLimit("", draft.Name, draft.Source)
+	for _, f := range found {
+		faults = append(faults, api.Fault{Pointer: pointer(f.Path), Message: f.Message, Line: f.Line, Column: f.Column})
+	}
+	if d == nil {
+		return now, false, faults, nil
+	}
+	known, has := l.ns.catalog.Limits()[d.Limit]
+	if has = has && !known.Deleted; !has && l.ns.catalog.LimitCount() >= scheduler.MaxLimits {
+		faults = append(faults, api.Fault{Message: fmt.Sprintf("the namespace has %d limits, as many as it can have: delete one first", scheduler.MaxLimits)})
+		return now, false, faults, nil
+	}
+	if changed = !has || known.Max != d.Max; changed {
+		r, err := scheduler.EncodeLimit(d, l.subject())
+		if err != nil {
+			return now, false, nil, err
+		}
+		if err := l.write(ctx, r); err != nil {
+			return now, false, nil, err
+		}
+	}
+	r := l.ns.catalog.Limits()[d.Limit]
+	return api.NamedLimit{LimitDefinition: r.LimitDefinition, AppliedAt: r.At}, changed, nil, nil
+}
+
+// LimitUsers implements api.NamedLimits.
+func (l *namedLimits) LimitUsers(name string) (workflows []string) {
+	for _, v := range l.ns.catalog.List() {
+		if p, err := l.definitions.program(v); err == nil && slices.Contains(p.Definition().Limits(), name) {
+			workflows = append(workflows, v.Workflow)
+		}
+	}
+	return workflows
+}
+
+// DeleteLimit implements api.NamedLimits.
+func (l *namedLimits) DeleteLimit(ctx context.Context, name string) (bool, error) {
+	if err := l.ns.catalog.upToNow(ctx); err != nil {
+		return false, noAnswer(err)
+	}
+	if known, has := l.ns.catalog.Limits()[name]; !has || known.Deleted {
+		return false, nil
+	}
+	return true, l.write(ctx, scheduler.EncodeLimitDeletion(name, l.subject()))
+}
+
+func (l *namedLimits) subject() events.Subject {
+	return events.Subject{ID: uuid.NewString(), Source: "/" + l.ns.name + "/limits", Time: events.At(time.Now())}
+}
+
+// write appends a record and reads it back.
+func (l *namedLimits) write(ctx context.Context, r events.Record) error {
+	r.Topic = l.ns.topics.Definitions()
+	at, err := l.producer.ProduceSync(ctx, r)
+	if err != nil {
+		return noAnswer(fmt.Errorf("record a limit: %w", err))
+	}
+	return noAnswer(l.ns.catalog.upTo(ctx, at[0]+1))
+}
+
+// setLimits tells the owners the named limits of their partitions.
+func (o *owners) setLimits(c *scheduler.Catalog) {
+	for p, shell := range o.shells {
+		var list []supervisor.LimitRecord
+		for _, r := range c.LimitsOf(int32(p), int32(len(o.shells))) {
+			x := supervisor.LimitRecord{Limit: events.LimitKey(r.Limit), Offset: r.Offset}
+			if !r.Deleted {
+				x.Max = r.Max
+			}
+			list = append(list, x)
+		}
+		shell.SetLimits(list)
+	}
+}
+
+// unknownLimits says which limits of a definition do not exist.
+func (d *definitions) unknownLimits(whole *scheduler.Definition) (faults []api.Fault) {
+	for _, s := range whole.Steps {
+		if r, has := d.ns.catalog.Limits()[s.Limit]; s.Limit != "" && (!has || r.Deleted) {
+			faults = append(faults, api.Fault{
+				Pointer: "/steps/" + s.ID + "/limit",
+				Message: fmt.Sprintf("there is no limit %q: apply it first, for example with `sagalog limit apply`", s.Limit),
+			})
+		}
+	}
+	return faults
+}

@@ -1,0 +1,90 @@
+package supervisor
+
+import (
+	"github.com/sagalog/sagalog/events"
+)
+
+// LimitRecord is the latest record of a named limit in the definitions. Max is zero if it was deleted.
+type LimitRecord struct {
+	// Limit is its name as its records have it: events.LimitKey.
+	Limit  string
+	Offset int64
+	Max    int
+}
+
+// limits brings the named limits whose home is the partition into it: from then on they are part of its state, and the owner gives as many
+// permits as the state says.
+type limits struct {
+	*core
+	// known are the limits that the node has read, in the order of their offsets. They outlive epochs.
+	known []LimitRecord
+}
+
+// SetLimits tells the owner the latest records of the named limits whose home is its partition, in the order of their offsets.
+func SetLimits(o *Owner, now events.Instant, list []LimitRecord) {
+	o.enter(now)
+	o.limits.known = list
+	o.deciding = true
+}
+
+// adopt brings the limits that are newer than those of the partition into it. The definitions are one partition, so an owner that knows a
+// record knows all before it.
+func (l *limits) adopt() error {
+	for _, r := range l.known {
+		has := l.state.Limits.Get(r.Limit)
+		//mutant:only-newer-limits-are-adopted
+		if r.Offset <= l.state.Partition.LimitsOffset || r.Max == 0 && (has == nil || has.Offset == 0) {
+			continue
+		}
+		if l.full() {
+			return nil
+		}
+		body := &events.LimitAdopted{Limit: r.Limit, Offset: r.Offset, Max: r.Max}
+		if err := l.record(&events.Fact{Body: body, Cause: events.CauseDefinition(r.Offset)}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askForAttempt asks for the permit of an attempt that could start otherwise, if its step needs one, and says whether the attempt must wait.
+func askForAttempt(p *planner, t *events.Task, r events.Ready) (waits bool, err error) {
+	limit := p.sched.Limit(t, r.Path)
+	//mutant:attempt-asks-for-permit
+	if limit == "" {
+		return false, nil
+	}
+	if has := events.StepPermitOf(t, r.Path, r.Operation); has != nil {
+		return has.State != events.PermitStateGranted, nil
+	}
+	return true, p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: events.AskStepPermit(t, r.Path, r.Operation, limit)}, nil)
+}
+
+// askStepAgain repeats the ask of an attempt that has no answer.
+func askStepAgain(t *events.Task, m events.Timer) events.Body {
+	if p := events.StepPermitOf(t, m.Path, m.Operation); p != nil && p.N == m.Attempt && p.State == events.PermitStateAsked {
+		return events.AskStepPermit(t, m.Path, m.Operation, p.Limit)
+	}
+	return nil
+}
+
+// granted says whether the task, or the attempt that the link names, has its permit already. It has the link.
+func granted(t *events.Task, l events.Link) bool {
+	if l.Path != "" {
+		return events.StepPermitOf(t, l.Path, l.Operation).State == events.PermitStateGranted
+	}
+	return t.Permit.State == events.PermitStateGranted
+}
+
+// releaseBefore gives back the permits of the steps of a task that an operator terminates.
+func releaseBefore(i *inbox, t *events.Task, body events.Body) error {
+	if _, ends := body.(*events.TaskTerminated); !ends {
+		return nil
+	}
+	for _, b := range events.OpenStepPermits(t) {
+		if err := i.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
