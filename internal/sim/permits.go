@@ -281,7 +281,7 @@ func PermitRest(states []*events.State, now events.Instant) string {
 	}
 	for _, s := range states {
 		for l := range s.Limits.All() {
-			if l.Free() > 0 && l.Next() != nil {
+			if l.Free(now) > 0 && l.Next() != nil {
 				return fmt.Sprintf("stuck task: %s waits for %s, of which a permit is free", l.Next().Link.Task, l.Name)
 			}
 			for x := range l.Permits() {
