@@ -139,7 +139,7 @@ type Limit struct {
 	Offset int64 `json:"offset,omitzero"`
 	// Rate is that of the object of a named limit. With a Rate, a Max of zero does not bound how many permits there are.
 	Rate string `json:"rate,omitempty"`
-	// PacedFrom and Paced say when the next permit is due by the rate: the time of so many permits after that instant.
+	// PacedFrom and Paced say when the next permit is due by the rate: the time of Paced permits after PacedFrom.
 	PacedFrom Instant `json:"paced_from,omitzero"`
 	Paced     int     `json:"paced,omitzero"`
 	// Paused is nil unless an operator has paused the limit.

@@ -389,7 +389,6 @@ func correctPermits(s *State, to Instant) {
 			l.Paused.Since = to
 			s.touchPart(KindLimit, l.Name)
 		}
-		//mutant:corrected-rate-goes-on
 		if l.correctPace(to) {
 			s.touchPart(KindLimit, l.Name)
 		}

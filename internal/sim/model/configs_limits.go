@@ -74,12 +74,9 @@ func limits(add func(Bound, Config)) {
 	add(Small, with("limits, an older object", nil, func(c *Config) {
 		c.Nodes, c.OldLimit, c.Budgets = 2, true, faults{Reassigns: 1}
 	}))
-	add(Small, with("limits, a rate", two("banked"), func(c *Config) { c.Limit, c.Rate, c.Budgets = 2, "1/s", faults{Passes: 2} }))
-	add(Small, with("limits, a rate, a wrong clock", two("banked"), func(c *Config) {
-		c.Nodes, c.Wrong, c.Rate, c.Budgets = 2, true, "1/s", faults{Reassigns: 1}
-	}))
-	add(CI, with("limits, a rate, a hand-over", two("banked"), func(c *Config) {
-		c.Nodes, c.Limit, c.Rate, c.Budgets = 2, 2, "1/s", faults{Passes: 1, Reassigns: 1, LateAppends: 1}
+	add(Small, with("limits, a rate", two("banked"), func(c *Config) { c.Limit, c.Rate, c.Calm, c.Budgets = 2, "1/s", true, faults{Passes: 2} }))
+	add(Large, with("limits, a rate, a hand-over", two("banked"), func(c *Config) {
+		c.Nodes, c.Limit, c.Rate, c.Calm, c.Budgets = 2, 2, "1/s", true, faults{Passes: 1, Reassigns: 1, LateAppends: 1}
 	}))
 	add(Large, with("limits, a pause", one("banked", later(Pause, "T1", "banked"), later(Resume, "T1", "banked")), nil))
 	add(Large, with("limits, a termination", two("banked"), func(c *Config) { c.Clients = append(c.Clients, later(Terminate, "T2", "banked")) }))

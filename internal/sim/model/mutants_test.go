@@ -303,6 +303,8 @@ var mutants = []mutant{
 		swap("b.Operation", "Do"), "^limits, an undo in doubt$", "is kept until"},
 	{"only-newer-limits-are-adopted", "a partition takes the object of a limit only if it is newer",
 		swap("r.Offset <= l.state.Partition.LimitsOffset ||", ""), "^limits, an older object$", "INV|stops|is adopted"},
+	{"rate-is-kept", "a limit gives no permit before it is due by its rate",
+		swap("at < l.OpensAt()", "false"), "^limits, a rate$", "faster than its rate"},
 	{"nothing-starts-before", "nothing of a task starts before its time has come",
 		swap("t.NotBefore != 0", "false"), "^a task that waits for its time$", "before the time of the task has come"},
 	{"task-starts-at-its-time", "a task that waits for its time has a timer",
