@@ -13,3 +13,6 @@ var KeyTables = map[string][]string{
 	"$defs/wait":                          waitKeys,
 	"$defs/sleepUntil":                    sleepKeys,
 }
+
+// LimitKeys are the keys of the object of a named limit.
+var LimitKeys = limitKeys

@@ -14,13 +14,13 @@ func TestFaultsOfLimits(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"max: 3":                            "limit is missing",
-		"limit: bank":                       "max is missing",
+		"limit: bank":                       "max and rate are missing",
 		"limit: Bank\nmax: 3":               "a lower-case letter",
 		"limit: bank\nmax: 0":               "1",
 		"limit: bank\nmax: 100001":          "100000",
 		"limit: bank\nmax: 1.5":             "whole number",
-		"limit: bank\nmax: 3\nrate: 50/s":   "rate",
-		"- bank":                            "limit and max",
+		"limit: bank\nmax: 3\nrate: 50":     "rate",
+		"- bank":                            "the keys limit, max and rate",
 		"limit: bank\nmax: 3 #" + pad(5000): "up to 4096 bytes",
 	} {
 		d, faults := scheduler.ParseLimit("l.yaml", "", []byte(text))
