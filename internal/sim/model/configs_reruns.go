@@ -10,7 +10,7 @@ func reruns(add func(Bound, Config)) {
 	forGood := []Outcome{FailedForGood}
 	add(Small, Config{Name: "a rerun", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "one"), asks("one", "", 2)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
 	add(Small, Config{Name: "a rerun, a step kept", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "saga"), asks("saga", "t", 1)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
-	add(Small, Config{Name: "a rerun, the pivot", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "pivot"), asks("pivot", "", 1)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
+	add(Small, Config{Name: "no rerun of the pivot", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "pivot"), asks("pivot", "", 1)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
 	add(Small, Config{Name: "a rerun, a step beside", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "beside"), asks("beside", "s", 1)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
 	add(Small, Config{Name: "a rerun, a permit", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "keyed"), asks("keyed", "", 1)}})
 	add(Large, Config{Name: "a rerun, a permit, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "keyed"), asks("keyed", "", 1)}, Budgets: faults{Crashes: 1}})
