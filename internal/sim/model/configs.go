@@ -238,6 +238,7 @@ func others(add func(Bound, Config)) {
 	add(Small, Config{Name: "an undo, in doubt", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(CI, Config{Name: "an undo, in doubt, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Large, Config{Name: "an undo, in doubt, a crash, two steps", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a cancel, a crash", Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "an undo, a cancel, a crash", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1, Passes: 1}})
 	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
