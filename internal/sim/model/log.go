@@ -46,6 +46,20 @@ func (l *logNode) last(s *space) *events.Fact {
 	return s.bodies[l.records[n]]
 }
 
+// logsByFact counts the logs that end with an accepted fact, by its name.
+func (s *space) logsByFact() map[events.Name]int {
+	count := map[events.Name]int{}
+	for _, l := range s.logs {
+		if l.end() == 0 {
+			continue
+		}
+		if f := l.last(s); f != nil {
+			count[f.Body.Name()]++
+		}
+	}
+	return count
+}
+
 // accepted calls yield for each accepted fact until it returns false.
 func (l *logNode) accepted(s *space, yield func(f *events.Fact) bool) {
 	for i, r := range l.records {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // Search tries everything that may happen in the worlds of a configuration, shortest paths first.
@@ -38,6 +40,8 @@ type Report struct {
 	// Idle lists the budgets of the configuration that no world has used up: the fault did not occur as often as the budget
 	// allows.
 	Idle []Budget
+	// Logs counts the distinct logs that end with an accepted fact, by the name of the fact. A name that is missing never happened.
+	Logs map[events.Name]int
 	// Livelocks counts the worlds from which the actions under way never lead to rest.
 	Livelocks int
 }
@@ -135,6 +139,7 @@ func (s Search) Run() *Report {
 			r.Idle = append(r.Idle, b)
 		}
 	}
+	r.Logs = root.sp.logsByFact()
 	r.States, r.Ran, r.Took = len(g.prints), root.sp.ran, time.Since(began)
 	r.Depth = int(g.depth[len(g.depth)-1])
 	if r.Exhausted {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim/model"
 )
 
@@ -50,11 +51,31 @@ func TestModelHolds(t *testing.T) {
 		require.Empty(t, r.Violation, r.String())
 		require.True(t, r.Exhausted || *capFlag > 0, "%s was not searched to its end", r.Name)
 		require.True(t, len(r.Idle) == 0 || *capFlag > 0, "%s never uses up its budgets %v", r.Name, r.Idle)
+		require.True(t, len(broken(r)) == 0 || *capFlag > 0, "%s never reaches %v", r.Name, broken(r))
 		require.Zero(t, r.Livelocks)
 		require.NotZero(t, r.Quiet)
 		states, transitions, quiet = states+r.States, transitions+r.Transitions, quiet+r.Quiet
 	}
 	t.Logf("%d configurations: %d states, %d transitions, %d at rest, in %s", len(reports), states, transitions, quiet, time.Since(began).Round(time.Second))
+}
+
+// promises are the facts that a configuration must reach because of the words in its name.
+var promises = []struct {
+	words *regexp.Regexp
+	fact  events.Name
+}{
+	{regexp.MustCompile("an undo"), (*events.CompensationStarted)(nil).Name()},
+	{regexp.MustCompile("a rerun"), (*events.RunBegun)(nil).Name()},
+}
+
+// broken returns the facts that the name of a configuration promises, and that its search never reached.
+func broken(r *model.Report) (missing []events.Name) {
+	for _, p := range promises {
+		if p.words.MatchString(r.Name) && r.Logs[p.fact] == 0 {
+			missing = append(missing, p.fact)
+		}
+	}
+	return missing
 }
 
 // searchAll searches the configurations, as many at once as there are processors.
