@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,8 +48,7 @@ func ParseLimit(file, name string, data []byte) (*events.LimitDefinition, []Faul
 		d.fault(d.root, "", "%q is not the name of a limit: a lower-case letter, then lower-case letters, digits, - and _, up to 64", abbreviate(name))
 	}
 	if v, has := m["max"]; has {
-		v.count(bounds{1, events.MaxLimit})
-		_ = json.Unmarshal([]byte(v.value.Value), &def.Max) // count reports a fault
+		def.Max = v.count(bounds{1, events.MaxLimit})
 	} else if ok {
 		d.fault(d.root, "", "max is missing: how many attempts of the steps that name the limit run at a time")
 	}

@@ -153,19 +153,21 @@ func (m member) duration() events.Duration {
 // bounds of a number, both inclusive.
 type bounds struct{ least, most int }
 
-func (m member) count(b bounds) {
+func (m member) count(b bounds) int {
 	large := m.value.Tag == "!!float" && strings.Trim(m.value.Value, "+-0123456789") == "" // YAML has no integers beyond 64 bits
 	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!int" && !large {
 		m.fault("expected a whole number, got %s", kindOf(m.value))
-		return
+		return 0
 	}
 	written, err := yamltree.Scalar(m.value)
 	if err != nil {
-		return // plain has reported it
+		return 0 // plain has reported it
 	}
-	if v, err := strconv.Atoi(fmt.Sprint(written)); err != nil || v < b.least || v > b.most { // an error means that it is too large for an int
+	v, err := strconv.Atoi(fmt.Sprint(written))
+	if err != nil || v < b.least || v > b.most { // an error means that it is too large for an int
 		m.fault("%s is not between %d and %d", abbreviate(m.value.Value), b.least, b.most)
 	}
+	return v
 }
 
 func (m member) factor() {

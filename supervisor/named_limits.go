@@ -68,6 +68,17 @@ func askStepAgain(t *events.Task, m events.Timer) events.Body {
 	return nil
 }
 
+// hasLink says whether the task, or the attempt that the link of a grant names, has asked that limit with this link.
+func hasLink(t *events.Task, m *events.PermitMessage) bool {
+	switch {
+	case !events.HasLink(t, m.Link):
+		return false
+	case m.Link.Path != "":
+		return events.StepPermitOf(t, m.Link.Path, m.Link.Operation).Limit == m.Limit
+	}
+	return t.Permit.Limit == m.Limit
+}
+
 // granted says whether the task, or the attempt that the link names, has its permit already. It has the link.
 func granted(t *events.Task, l events.Link) bool {
 	if l.Path != "" {

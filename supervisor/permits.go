@@ -102,7 +102,7 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 	if err != nil {
 		return err
 	}
-	if t == nil || !events.HasLink(t, m.Link) {
+	if t == nil || !hasLink(t, m) {
 		return i.record(i.caused(item, m.Link.Task, events.ReturnPermit(t, m, i.stamp())), nil)
 	}
 	//mutant:grant-counts-once
