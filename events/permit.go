@@ -357,8 +357,14 @@ func ReadLimit(row []byte, permits [][]byte) (*Limit, error) {
 		if err := json.Unmarshal(b, x); err != nil {
 			return nil, err
 		}
-		l.put(x)
+		l.links[x.Link.ID()] = x
+		if x.Held() {
+			l.held++
+		} else {
+			l.waiting = append(l.waiting, x)
+		}
 	}
+	slices.SortFunc(l.waiting, (*Permit).before) // they come in another order
 	return l, nil
 }
 

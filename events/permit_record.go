@@ -35,7 +35,9 @@ func (m *PermitMessage) To(kind string) string {
 // Check says what is wrong with the message, "" if nothing is.
 func (m *PermitMessage) Check(kind string) string {
 	switch {
-	case m.Limit == "" || CheckTaskID(m.Link.Task) != nil || m.Link.Incarnation == "" || m.Link.Run < 1 || m.Link.N < 1:
+	case CheckLimit(m.Limit) != nil:
+		return CheckLimit(m.Limit).Error()
+	case CheckTaskID(m.Link.Task) != nil || m.Link.Incarnation == "" || m.Link.Run < 1 || m.Link.N < 1:
 		return "it must name the limit and the link: the task, its incarnation, its run and n"
 	case strings.HasPrefix(m.Limit, NamedPrefix) != (m.Link.Path != "") || m.Link.Path != "" && m.Link.Operation != Do && m.Link.Operation != Undo:
 		return "a link of a named limit names a step and its operation, and no other link does"

@@ -80,6 +80,11 @@ func (p *StepPermit) release(t *Task) *PermitReleased {
 	return &PermitReleased{Limit: p.Limit, Link: p.link(t), QuietAt: p.QuietAt}
 }
 
+// ReleaseStepPermit returns the release of the permit that the next attempt of an operation has or waits for. It has one.
+func ReleaseStepPermit(t *Task, path string, op Operation) *PermitReleased {
+	return StepPermitOf(t, path, op).release(t)
+}
+
 // UnneededPermit returns the release of a permit that no attempt needs any more: the attempt is over, or it will not start, because the task is
 // parked, paused, or turned back. It returns nil if each is needed.
 func UnneededPermit(t *Task) *PermitReleased {

@@ -30,7 +30,7 @@ func TestLimitsAreReadWithTheirLinks(t *testing.T) {
 	require.NoError(t, p.EachLimit(func(x *events.Limit) {
 		names = append(names, x.Name)
 		require.Len(t, x.Waiting(), len(asked[x.Name])-1, x.Name)
-		require.Equal(t, 0, x.Free(), x.Name)
+		require.Equal(t, 0, x.Free(0), x.Name)
 	}))
 	require.Equal(t, []string{"concurrency/pay/a", "concurrency/pay/a/b", "concurrency/pay/c"}, names)
 	x, err := p.Limit("concurrency/pay/a")

@@ -33,6 +33,11 @@ func TestFaultsOfLimits(t *testing.T) {
 	d, faults = scheduler.ParseLimit("l.yaml", "bank", []byte("max: 3"))
 	require.Empty(t, faults)
 	require.Equal(t, &events.LimitDefinition{Limit: "bank", Max: 3}, d)
+	for text, want := range map[string]int{"0x10": 16, "1_000": 1000, "+5": 5, "0o10": 8} { // numbers of YAML that JSON does not have
+		d, faults := scheduler.ParseLimit("l.yaml", "bank", []byte("max: "+text))
+		require.Empty(t, faults, text)
+		require.Equal(t, want, d.Max, text)
+	}
 }
 
 func pad(n int) string { return fmt.Sprintf("%*s", n, "") }

@@ -69,6 +69,17 @@ func askStepAgain(t *events.Task, m events.Timer) events.Body {
 	return nil
 }
 
+// hasLink says whether the task, or the attempt that the link of a grant names, has asked that limit with this link.
+func hasLink(t *events.Task, m *events.PermitMessage) bool {
+	switch {
+	case !events.HasLink(t, m.Link):
+		return false
+	case m.Link.Path != "":
+		return events.StepPermitOf(t, m.Link.Path, m.Link.Operation).Limit == m.Limit
+	}
+	return t.Permit.Limit == m.Limit
+}
+
 // granted says whether the task, or the attempt that the link names, has its permit already. It has the link.
 func granted(t *events.Task, l events.Link) bool {
 	if l.Path != "" {
@@ -88,4 +99,39 @@ func releaseBefore(i *inbox, t *events.Task, body events.Body) error {
 		}
 	}
 	return nil
+}
+
+// returnUnused gives back the permit of an attempt that does not use it because an operator has paused its agent: attempts of other agents may
+// wait for it. The attempt asks again when the agent goes on. A permit that came before the pause goes back when the limit repeats the grant.
+func returnUnused(p *planner, link events.Link) error {
+	if link.Path == "" || !p.dispatch.pauses() {
+		return nil
+	}
+	t, err := p.state.Task(link.Task)
+	if err != nil || t == nil || !events.HasLink(t, link) || p.prepare(t) != nil {
+		return err
+	}
+	if x := events.StepPermitOf(t, link.Path, link.Operation); x.Used || x.State != events.PermitStateGranted {
+		return nil
+	}
+	plan, err := p.sched.Plan(t)
+	if err != nil {
+		return err
+	}
+	for _, r := range plan.Ready {
+		if r.Path == link.Path && r.Operation == link.Operation && p.dispatch.offers[r.Agent].Paused {
+			return p.recordAndPlan(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: events.ReleaseStepPermit(t, link.Path, link.Operation)})
+		}
+	}
+	return nil
+}
+
+// pauses says whether some agent is paused.
+func (d *dispatch) pauses() bool {
+	for _, o := range d.offers {
+		if o.Paused {
+			return true
+		}
+	}
+	return false
 }

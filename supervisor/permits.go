@@ -102,7 +102,7 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 	if err != nil {
 		return err
 	}
-	if t == nil || !events.HasLink(t, m.Link) {
+	if t == nil || !hasLink(t, m) {
 		return i.record(i.caused(item, m.Link.Task, events.ReturnPermit(t, m, i.stamp())), nil)
 	}
 	//mutant:grant-counts-once
@@ -110,10 +110,13 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 		if b := events.BlockPermit(t, m, i.stamp()); b != nil {
 			return i.record(i.caused(item, t.ID, b), nil)
 		}
-		return nil
+		return returnUnused(i.planner, m.Link)
 	}
 	i.judging.task = t.ID
-	return i.planner.recordAndPlan(i.caused(item, t.ID, &events.PermitGranted{Limit: m.Limit, Link: m.Link}))
+	if err := i.planner.recordAndPlan(i.caused(item, t.ID, &events.PermitGranted{Limit: m.Limit, Link: m.Link})); err != nil {
+		return err
+	}
+	return returnUnused(i.planner, m.Link)
 }
 
 // permitDue is what a limit does at that time about a permit that is due.
@@ -156,12 +159,22 @@ func (t *timers) firePermitsOnce(at events.Instant) error {
 		if l.Permit(x.Link) != x || !x.Held() && (l.Free(t.stamp()) == 0 || l.Next() != x) { // an earlier one in the list has changed it
 			continue
 		}
-		f := &events.Fact{Body: permitDue(l, x, t.stamp()), Cause: events.CauseTimer(x.Link.Task, x.Link.Run, x.Link.Path, x.Link.N, events.TimerPermit)}
-		if err := t.record(f, nil); err != nil {
+		if err := t.record(aboutPermit(x, permitDue(l, x, t.stamp())), nil); err != nil {
 			return err
+		}
+		// What is free goes out at once: to look for each permit at all links again would take too long with many that wait.
+		for next := l.Next(); next != nil && l.Free(t.stamp()) > 0 && !t.full(); next = l.Next() {
+			if err := t.record(aboutPermit(next, permitDue(l, next, t.stamp())), nil); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// aboutPermit is the fact by which a limit does what is due about a permit.
+func aboutPermit(x *events.Permit, body *events.PermitsDecided) *events.Fact {
+	return &events.Fact{Body: body, Cause: events.CauseTimer(x.Link.Task, x.Link.Run, x.Link.Path, x.Link.N, events.TimerPermit)}
 }
 
 // askAgain repeats the ask of a task, or of one of its steps, that has no answer.

@@ -124,7 +124,7 @@ func TestAPermitOutlivesTheOwnerOfItsLimit(t *testing.T) {
 	c.speak()
 	c.pass(time.Second)
 	s, _, _ := b.read()
-	require.Equal(t, 0, s.Limits.Get("concurrency/pay/c-17").Free())
+	require.Equal(t, 0, s.Limits.Get("concurrency/pay/c-17").Free(b.now))
 	require.Equal(t, events.PermitStateAsked, b.task("t2").Permit.State)
 	require.True(t, last[*events.PermitAsked](b).Repeat, "it asks again")
 	b.request(events.RequestTerminate, "q", "t1")

@@ -34,8 +34,6 @@ type Witness interface {
 	WasHeld(task, request string) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
-	// Given returns when the limit gave permits, by the facts so far.
-	Given(limit string) *Given
 }
 
 // Objects is a world's knowledge about the objects of named limits.
@@ -44,6 +42,8 @@ type Objects interface {
 	Applied(limit string, offset int64) (x supervisor.LimitRecord, known bool)
 	// Most is the largest Max that the limit has had, and no bound if it had none.
 	Most(limit string) int
+	// Given returns when the limit gave permits, by the facts so far.
+	Given(limit string) *Given
 }
 
 // Input is a world's knowledge about an input that it wrote.

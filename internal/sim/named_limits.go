@@ -105,6 +105,9 @@ func (l *namedLimits) Applied(limit string, offset int64) (r supervisor.LimitRec
 	return l.records[i], true
 }
 
+// Given implements Objects.
+func (l *namedLimits) Given(string) *Given { return &l.given }
+
 // Most implements Objects.
 func (l *namedLimits) Most(string) (most int) {
 	for _, r := range l.records {

@@ -219,7 +219,7 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 	if b.Granted != nil {
 		j.fair(b)
 		x := j.State.Limits.Get(b.Limit).Permit(*b.Granted)
-		if (x == nil || !x.Held()) && j.Given(b.Limit).tooFast(f.Time) {
+		if (x == nil || !x.Held()) && j.Objects.Given(b.Limit).tooFast(f.Time) {
 			j.Fail("the limit %s gives %s a permit faster than its rate allows", b.Limit, b.Granted.Task)
 		}
 	}

@@ -15,8 +15,8 @@ type sagaStepPermit struct {
 type sagaStepPermits struct {
 	open  map[attemptOf]*sagaStepPermit
 	links int
-	// ends is the epoch in which an attempt that could start gave its permit back, because an operator terminates the task: the next facts of
-	// the task say so, unless the epoch ends before.
+	// ends is the epoch in which an attempt that could start gave up its place among those that wait, because an operator terminates the task:
+	// the next facts of the task say so, unless the epoch ends before.
 	ends events.Epoch
 }
 
@@ -54,7 +54,7 @@ func (g *saga) permitsOfStep(f *events.Fact) string {
 			return "an attempt gives back a permit that it does not have, or too early"
 		case p.used && g.runsIn(at):
 			return "an attempt gives its permit back while it runs"
-		case !p.used && g.mayTake(at):
+		case !p.used && !p.granted && g.mayTake(at): // one that was granted also goes back while its agent is paused
 			g.limits.ends = f.Epoch
 		}
 		delete(g.limits.open, at)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -31,9 +32,26 @@ func (c *Config) limitsOf(node int, part int32) []supervisor.LimitRecord {
 	return list[len(list)-1:]
 }
 
+// objects implements sim.Objects.
+type objects struct {
+	cfg *Config
+	sp  *space
+	log *logNode
+}
+
+// Given implements sim.Objects.
+func (o objects) Given(limit string) *sim.Given {
+	g := new(sim.Given)
+	o.log.accepted(o.sp, func(f *events.Fact) bool {
+		g.See(limit, f)
+		return true
+	})
+	return g
+}
+
 // Applied implements sim.Objects.
-func (c *Config) Applied(limit string, offset int64) (supervisor.LimitRecord, bool) {
-	for _, r := range c.limits() {
+func (o objects) Applied(limit string, offset int64) (supervisor.LimitRecord, bool) {
+	for _, r := range o.cfg.limits() {
 		if limit == bankLimit && r.Offset == offset {
 			return r, true
 		}
@@ -42,8 +60,8 @@ func (c *Config) Applied(limit string, offset int64) (supervisor.LimitRecord, bo
 }
 
 // Most implements sim.Objects.
-func (c *Config) Most(string) (most int) {
-	for _, r := range c.limits() {
+func (o objects) Most(string) (most int) {
+	for _, r := range o.cfg.limits() {
 		most = max(most, r.Max)
 	}
 	return most

@@ -79,7 +79,7 @@ func (w *World) note(format string, args ...any) {
 func (w *World) judge(p int32) *judge {
 	part := &w.s.parts[p]
 	j := &judge{w: w, part: part, log: w.sp.logs[part.log]}
-	j.Judge = sim.Judge{Witness: j, Objects: &w.sp.cfg, State: j.log.state, ID: p, Partitions: w.sp.cfg.Partitions, Off: w.sp.cfg.Off, Fail: w.fail}
+	j.Judge = sim.Judge{Witness: j, Objects: objects{&w.sp.cfg, w.sp, j.log}, State: j.log.state, ID: p, Partitions: w.sp.cfg.Partitions, Off: w.sp.cfg.Off, Fail: w.fail}
 	return j
 }
 
