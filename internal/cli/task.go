@@ -55,7 +55,7 @@ func taskCommand(d Deps) *cobra.Command {
 		requestCommand(requestUse{
 			kind: "fail", short: "End an attempt that hangs", step: true,
 			long: "End the running attempt of a step or of its undo, or the wait for the next attempt. The agent is asked to stop, and the policy of the\n" +
-				"step decides what follows. Undos wait for the attempt's complete-by time, unless --effect is none or done_unknown.",
+				"step decides what follows. Undos wait for the attempt's complete-by time, unless --effect says that nothing of it is under way.",
 			members: []member{memberOperation, memberError, memberEffect},
 		}),
 		requestCommand(requestUse{
