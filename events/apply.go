@@ -294,7 +294,7 @@ func (s *State) fold(f *Fact) error {
 	case *PermitsDecided:
 		return permitsDecided(s, f, b)
 	case *LimitAdopted:
-		return adoptLimit(s, b)
+		return adoptLimit(s, f, b)
 	case *LimitPaused:
 		return pauseLimit(s, f, b)
 	case *LimitResumed:

@@ -1057,6 +1057,16 @@ func (v *Limit) write(w *jsontext.Writer) {
 	if v.Offset != 0 {
 		w.Int(`,"offset":`, v.Offset)
 	}
+	if v.Rate != "" {
+		w.Text(`,"rate":`, v.Rate)
+	}
+	if v.PacedFrom != 0 {
+		w.Literal(`,"paced_from":`)
+		v.PacedFrom.write(w)
+	}
+	if v.Paced != 0 {
+		w.Int(`,"paced":`, int64(v.Paced))
+	}
 	if v.Paused != nil {
 		w.Literal(`,"paused":`)
 		v.Paused.write(w)
@@ -1079,8 +1089,17 @@ func (v *Limit) read(r *jsontext.Reader) (seen uint64) {
 		case "offset":
 			r.Once(&seen, 1<<3)
 			v.Offset = r.Int64()
-		case "paused":
+		case "rate":
 			r.Once(&seen, 1<<4)
+			r.Text(&v.Rate)
+		case "paced_from":
+			r.Once(&seen, 1<<5)
+			v.PacedFrom.read(r)
+		case "paced":
+			r.Once(&seen, 1<<6)
+			v.Paced = r.Int()
+		case "paused":
+			r.Once(&seen, 1<<7)
 			v.Paused = new(Paused)
 			v.Paused.read(r)
 		default:
@@ -1095,6 +1114,9 @@ func (v *LimitAdopted) write(w *jsontext.Writer) {
 	w.Int(`,"offset":`, v.Offset)
 	if v.Max != 0 {
 		w.Int(`,"max":`, int64(v.Max))
+	}
+	if v.Rate != "" {
+		w.Text(`,"rate":`, v.Rate)
 	}
 	w.B = append(w.B, '}')
 }
@@ -1111,6 +1133,9 @@ func (v *LimitAdopted) read(r *jsontext.Reader) (seen uint64) {
 		case "max":
 			r.Once(&seen, 1<<2)
 			v.Max = r.Int()
+		case "rate":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Rate)
 		default:
 			r.Doubt()
 		}
@@ -1125,6 +1150,9 @@ func (v *LimitAdopted) size() int {
 	n += 5
 	if v.Max != 0 {
 		n += 7 + 5
+	}
+	if v.Rate != "" {
+		n += 8 + 2 + len(v.Rate)
 	}
 	return n
 }

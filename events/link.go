@@ -137,6 +137,11 @@ type Limit struct {
 	Version int `json:"version"`
 	// Offset is that of the record of the definitions that Max is from; zero if no object defines the limit.
 	Offset int64 `json:"offset,omitzero"`
+	// Rate is that of the object of a named limit. With a Rate, a Max of zero does not bound how many permits there are.
+	Rate string `json:"rate,omitempty"`
+	// PacedFrom and Paced say when the next permit is due by the rate: the time of so many permits after that instant.
+	PacedFrom Instant `json:"paced_from,omitzero"`
+	Paced     int     `json:"paced,omitzero"`
 	// Paused is nil unless an operator has paused the limit.
 	Paused *Paused `json:"paused,omitempty"`
 
@@ -216,13 +221,27 @@ func (l *Limit) Permits() iter.Seq[*Permit] {
 	}
 }
 
-// Free returns how many permits may be given.
-func (l *Limit) Free() int { return l.free(l.held) }
+// Free returns how many permits may be given at that time, counted without the rate: it opens for one after the other.
+func (l *Limit) Free(at Instant) int { return l.free(l.held, at) }
 
-func (l *Limit) free(held int) int {
+func (l *Limit) free(held int, at Instant) int {
+	//mutant:rate-is-kept
+	if at < l.OpensAt() {
+		return 0
+	}
+	return l.room(held)
+}
+
+// Room returns how many permits may be given as soon as the rate of the limit allows it.
+func (l *Limit) Room() int { return l.room(l.held) }
+
+func (l *Limit) room(held int) int {
 	//mutant:paused-limit-gives-nothing
 	if l.Paused != nil {
 		return 0
+	}
+	if l.Max == 0 && l.Rate != "" {
+		return 1
 	}
 	return max(0, l.Max-held)
 }
@@ -238,14 +257,14 @@ func (l *Limit) Next() *Permit {
 // Waiting returns the links that wait, in the order in which they get permits. The slice is the limit's.
 func (l *Limit) Waiting() []*Permit { return l.waiting }
 
-// FreeWith returns how many permits are free once the ask is known, before it gets one.
-func (l *Limit) FreeWith(a *PermitAsked) int {
+// FreeWith returns how many permits are free at that time once the ask is known, before it gets one.
+func (l *Limit) FreeWith(a *PermitAsked, at Instant) int {
 	var with Limit
 	if l != nil {
-		with = Limit{Name: l.Name, Max: l.Max, Version: l.Version, Paused: l.Paused, held: l.held}
+		with = *l
 	}
 	with.adopt(a)
-	return with.Free()
+	return with.Free(at)
 }
 
 // NextWith returns the link that gets the next permit once the ask is known.
@@ -260,12 +279,12 @@ func (l *Limit) NextWith(a *PermitAsked) *Link {
 	return &l.waiting[0].Link
 }
 
-// FreeWithout returns how many permits are free without those of a link.
-func (l *Limit) FreeWithout(x *Permit) int {
+// FreeWithout returns how many permits are free at that time without those of a link.
+func (l *Limit) FreeWithout(x *Permit, at Instant) int {
 	if x.Held() {
-		return l.free(l.held - 1)
+		return l.free(l.held-1, at)
 	}
-	return l.Free()
+	return l.Free(at)
 }
 
 // adopt takes the number of permits from an ask, if no newer version has asked.

@@ -8,8 +8,10 @@ import (
 // LimitDefinition is the object of a named limit as it was applied. Steps of any workflow name it, and it holds for all of them together.
 type LimitDefinition struct {
 	Limit string `json:"limit"`
-	// Max is how many attempts of these steps may run at a time.
-	Max int `json:"max"`
+	// Max is how many attempts of these steps may run at a time, zero without a bound. There is a Max, a Rate, or both.
+	Max int `json:"max,omitzero"`
+	// Rate is how many of them may start in a time, such as 50/s; "" does not limit it.
+	Rate string `json:"rate,omitempty"`
 }
 
 // MaxLimit bounds the Max of a limit.
@@ -34,19 +36,24 @@ func LimitOfKey(key string) string {
 // IsNamed says whether it is a limit that an object defines, and not that of a workflow's concurrency.
 func (l *Limit) IsNamed() bool { return strings.HasPrefix(l.Name, NamedPrefix) }
 
-// LimitAdopted brings a named limit into its home partition, replaces its definition, or without a Max removes it. A removed limit gives no
-// permits. Its pause and its links stay.
+// LimitAdopted brings a named limit into its home partition, replaces its definition, or without a Max and a Rate removes it. A removed limit gives
+// no permits. Its pause and its links stay.
 type LimitAdopted struct {
 	Limit string `json:"limit"`
 	// Offset is that of the record of the definitions. It never falls within a partition.
-	Offset int64 `json:"offset"`
-	Max    int   `json:"max,omitzero"`
+	Offset int64  `json:"offset"`
+	Max    int    `json:"max,omitzero"`
+	Rate   string `json:"rate,omitempty"`
 }
 
+// Removes says that the limit was deleted.
+func (b *LimitAdopted) Removes() bool { return b.Max == 0 && b.Rate == "" }
+
 // adoptLimit takes a LimitAdopted.
-func adoptLimit(s *State, b *LimitAdopted) error {
+func adoptLimit(s *State, f *Fact, b *LimitAdopted) error {
 	l := s.Limits.byName[b.Limit]
-	if b.Offset <= s.Partition.LimitsOffset || LimitOfKey(b.Limit) == "" || b.Max < 0 || b.Max == 0 && (l == nil || l.Offset == 0) {
+	_, err := ParseRate(b.Rate)
+	if b.Offset <= s.Partition.LimitsOffset || LimitOfKey(b.Limit) == "" || b.Max < 0 || err != nil || b.Removes() && (l == nil || l.Offset == 0) {
 		return fmt.Errorf("%w: the limit %q is adopted from offset %d after offset %d", ErrImpossible, b.Limit, b.Offset, s.Partition.LimitsOffset)
 	}
 	if l == nil {
@@ -54,7 +61,8 @@ func adoptLimit(s *State, b *LimitAdopted) error {
 	}
 	s.Partition.LimitsOffset = b.Offset
 	l.Max, l.Offset = b.Max, b.Offset
-	if b.Max == 0 {
+	l.changeRate(b.Rate, f.Time)
+	if b.Removes() {
 		l.Offset = 0
 	}
 	s.Limits.due = 0

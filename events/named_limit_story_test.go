@@ -1,6 +1,10 @@
 package events_test
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // namedLimits: the steps of two tasks share a limit of one. The attempt of the first is in doubt, and so is its undo; the second is paused while it
 // waits, and asks again. The limit is raised, and in the end deleted.
@@ -35,13 +39,37 @@ func (w *scribe) namedLimits() {
 	w.write(first, &events.TaskParked{Step: "charge", Reason: "it cannot be undone"})
 	w.write(first, released)
 	w.write("", &events.PermitsDecided{Limit: limit, Ending: released})
-	w.write("", &events.LimitAdopted{Limit: limit, Offset: 22}, cause(events.CauseDefinition(22)))
+	w.rates(limit)
+	w.write("", &events.LimitAdopted{Limit: limit, Offset: 30}, cause(events.CauseDefinition(30)))
 	w.now = w.now.Add(10e9)
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &one}, cause(events.CauseTimer(first, 1, "charge", 1, events.TimerPermit)))
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &back}, cause(events.CauseTimer(first, 1, "charge", 2, events.TimerPermit)))
 	w.hash1()
 	w.write(first, &events.TaskTerminated{Request: "n2", NotUndone: []string{"charge"}})
 	w.write(second, &events.TaskTerminated{Request: "n3"})
+}
+
+// rates: permits are given at a rate, one of them a little early, and a new rate holds at once.
+func (w *scribe) rates(limit string) {
+	given := func(n int, wait time.Duration) {
+		w.now = w.now.Add(wait)
+		ask := &events.PermitAsked{Limit: limit, Link: events.Link{Task: "banked-3", Incarnation: "2-9f0c/3", Run: 1, N: n, Path: "charge", Operation: events.Do}}
+		w.write("", &events.PermitsDecided{Limit: limit, Asked: ask, Granted: &ask.Link})
+		w.write("", &events.PermitsDecided{Limit: limit, Released: &ask.Link})
+	}
+	rated := func(offset int64, most int, rate string) {
+		w.write("", &events.LimitAdopted{Limit: limit, Offset: offset, Max: most, Rate: rate}, cause(events.CauseDefinition(offset)))
+	}
+	rated(22, 9, "7/s")
+	given(1, 0)
+	given(2, 100*time.Millisecond)
+	given(3, 150*time.Millisecond)
+	rated(23, 0, "30/h")
+	given(4, time.Second)
+	w.hash1()
+	rated(24, 0, "100/s")
+	given(5, 0)
+	rated(25, 9, "")
 }
 
 // asksForStep writes that an attempt asks for a permit of the limit bank, and that the limit takes the ask.

@@ -235,16 +235,19 @@ func permitsDecided(s *State, f *Fact, b *PermitsDecided) error {
 	}
 	if b.Granted != nil {
 		x := l.Permit(*b.Granted)
-		if x == nil || x.EndsAt != 0 || !x.Held() && l.Free() == 0 {
+		if x == nil || x.EndsAt != 0 || !x.Held() && l.Free(f.Time) == 0 {
 			return fmt.Errorf("%w: the limit %q grants what it does not know, or more than it may", ErrImpossible, b.Limit)
+		}
+		if !x.Held() {
+			l.pace(f.Time)
 		}
 		l.drop(x)
 		x.GrantedAt = f.Time
 		l.put(x)
 		touchPermit(s, x)
 	}
-	if l.Free() > 0 && l.Next() != nil {
-		s.Limits.due = 0
+	if l.Room() > 0 && l.Next() != nil {
+		s.Limits.due = min(s.Limits.due, l.OpensAt())
 	}
 	s.touchPart(KindLimit, b.Limit)
 	s.Limits.leave(l)
@@ -300,8 +303,10 @@ func (all *Limits) Due(at Instant) (list []*Permit) {
 	}
 	all.due = lastInstant
 	for _, l := range all.byName {
-		if x := l.Next(); x != nil && l.Free() > 0 {
+		if x := l.Next(); x != nil && l.Free(at) > 0 {
 			list, all.due = append(list, x), 0
+		} else if x != nil && l.Room() > 0 {
+			all.due = min(all.due, l.OpensAt())
 		}
 		for _, x := range l.links {
 			if due := x.due(); due != 0 {
@@ -382,6 +387,10 @@ func correctPermits(s *State, to Instant) {
 	for _, l := range s.Limits.byName {
 		if l.Paused != nil && l.Paused.Since > to {
 			l.Paused.Since = to
+			s.touchPart(KindLimit, l.Name)
+		}
+		//mutant:corrected-rate-goes-on
+		if l.correctPace(to) {
 			s.touchPart(KindLimit, l.Name)
 		}
 		for _, x := range l.links {

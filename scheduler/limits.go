@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,7 @@ import (
 const MaxLimits = 1_000
 
 // limitKeys are the keys of the object of a limit.
-var limitKeys = []string{"limit", "max"}
+var limitKeys = []string{"limit", "max", "rate"}
 
 // maxLimitBytes is far more than the object of a limit takes.
 const maxLimitBytes = 4 << 10
@@ -37,7 +36,7 @@ func ParseLimit(file, name string, data []byte) (*events.LimitDefinition, []Faul
 		return nil, all.sorted()
 	}
 	def := &events.LimitDefinition{Limit: name}
-	m, ok := d.members(d.root, "", limitKeys, " with the keys limit and max")
+	m, ok := d.members(d.root, "", limitKeys, " with the keys limit, max and rate")
 	if v, has := m["limit"]; has {
 		if def.Limit = v.name(); name != "" && def.Limit != name {
 			v.fault("is %q, but the URL names the limit %q", abbreviate(def.Limit), abbreviate(name))
@@ -49,10 +48,13 @@ func ParseLimit(file, name string, data []byte) (*events.LimitDefinition, []Faul
 		d.fault(d.root, "", "%q is not the name of a limit: a lower-case letter, then lower-case letters, digits, - and _, up to 64", abbreviate(name))
 	}
 	if v, has := m["max"]; has {
-		v.count(bounds{1, events.MaxLimit})
-		_ = json.Unmarshal([]byte(v.value.Value), &def.Max) // count reports a fault
-	} else if ok {
-		d.fault(d.root, "", "max is missing: how many attempts of the steps that name the limit run at a time")
+		def.Max = v.count(bounds{1, events.MaxLimit})
+	}
+	if v, has := m["rate"]; has {
+		def.Rate = v.rate()
+	}
+	if m["max"].value == nil && m["rate"].value == nil && ok {
+		d.fault(d.root, "", "max and rate are missing: how many attempts of the steps that name the limit run at a time, or may start in a time, such as 50/s")
 	}
 	if len(data) > maxLimitBytes {
 		d.fault(d.root, "", "a limit has up to %d bytes, and this has %d", maxLimitBytes, len(data))

@@ -150,22 +150,39 @@ func (m member) duration() events.Duration {
 	return v
 }
 
+// rate returns the member, a text such as 50/s. Otherwise it reports a fault.
+func (m member) rate() string {
+	s, ok := m.text()
+	if !ok {
+		return ""
+	}
+	each, err := events.ParseRate(s)
+	switch {
+	case err != nil:
+		m.fault("%q %s", abbreviate(s), err)
+	case each == 0:
+		m.fault("is empty: write a rate such as 50/s, or leave it out")
+	}
+	return s
+}
+
 // bounds of a number, both inclusive.
 type bounds struct{ least, most int }
 
-func (m member) count(b bounds) {
+func (m member) count(b bounds) (n int) {
 	large := m.value.Tag == "!!float" && strings.Trim(m.value.Value, "+-0123456789") == "" // YAML has no integers beyond 64 bits
 	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!int" && !large {
 		m.fault("expected a whole number, got %s", kindOf(m.value))
-		return
+		return 0
 	}
 	written, err := yamltree.Scalar(m.value)
 	if err != nil {
-		return // plain has reported it
+		return 0 // plain has reported it
 	}
-	if v, err := strconv.Atoi(fmt.Sprint(written)); err != nil || v < b.least || v > b.most { // an error means that it is too large for an int
+	if n, err = strconv.Atoi(fmt.Sprint(written)); err != nil || n < b.least || n > b.most { // an error means that it is too large for an int
 		m.fault("%s is not between %d and %d", abbreviate(m.value.Value), b.least, b.most)
 	}
+	return n
 }
 
 func (m member) factor() {

@@ -4,12 +4,13 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// LimitRecord is the latest record of a named limit in the definitions. Max is zero if it was deleted.
+// LimitRecord is the latest record of a named limit in the definitions. Max and Rate are absent if it was deleted.
 type LimitRecord struct {
 	// Limit is its name as its records have it: events.LimitKey.
 	Limit  string
 	Offset int64
 	Max    int
+	Rate   string
 }
 
 // limits brings the named limits whose home is the partition into it: from then on they are part of its state, and the owner gives as many
@@ -33,13 +34,13 @@ func (l *limits) adopt() error {
 	for _, r := range l.known {
 		has := l.state.Limits.Get(r.Limit)
 		//mutant:only-newer-limits-are-adopted
-		if r.Offset <= l.state.Partition.LimitsOffset || r.Max == 0 && (has == nil || has.Offset == 0) {
+		body := &events.LimitAdopted{Limit: r.Limit, Offset: r.Offset, Max: r.Max, Rate: r.Rate}
+		if r.Offset <= l.state.Partition.LimitsOffset || body.Removes() && (has == nil || has.Offset == 0) {
 			continue
 		}
 		if l.full() {
 			return nil
 		}
-		body := &events.LimitAdopted{Limit: r.Limit, Offset: r.Offset, Max: r.Max}
 		if err := l.record(&events.Fact{Body: body, Cause: events.CauseDefinition(r.Offset)}, nil); err != nil {
 			return err
 		}

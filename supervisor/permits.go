@@ -38,7 +38,7 @@ func judgePermit(i *inbox, item *input) error {
 	var body *events.PermitsDecided
 	switch l := i.state.Limits.Get(m.Limit); kind {
 	case events.TypePermitAsk:
-		body = judgeAsk(l, &m)
+		body = judgeAsk(l, &m, i.stamp())
 	case events.TypePermitRelease:
 		sent, err := events.ParseInstant(item.env.Time)
 		if err != nil {
@@ -57,7 +57,7 @@ func judgePermit(i *inbox, item *input) error {
 // judgeAsk answers an ask, nil if there is nothing to say: the link waits, or its permit is about to end. An ask that the limit knows is
 // answered with the last answer. One that it does not know is an ask whatever its age, even if it is a repeat: its task may need no permit any
 // more, and returns it then.
-func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
+func judgeAsk(l *events.Limit, m *events.PermitMessage, now events.Instant) *events.PermitsDecided {
 	if x := l.Permit(m.Link); x != nil {
 		if !x.Held() || x.EndsAt != 0 {
 			return nil
@@ -66,7 +66,7 @@ func judgeAsk(l *events.Limit, m *events.PermitMessage) *events.PermitsDecided {
 	}
 	a := &events.PermitAsked{Limit: m.Limit, Link: m.Link, Max: m.Max, Version: m.Version, Priority: m.Priority, Repeat: m.Repeat}
 	body := &events.PermitsDecided{Limit: m.Limit, Asked: a}
-	if l.FreeWith(a) > 0 {
+	if l.FreeWith(a, now) > 0 {
 		body.Granted = l.NextWith(a)
 	}
 	return body
@@ -83,13 +83,13 @@ func judgeRelease(l *events.Limit, m *events.PermitMessage, quiet, now events.In
 	if x.Held() && quiet > now {
 		return &events.PermitsDecided{Limit: m.Limit, Ending: &events.PermitReleased{Limit: m.Limit, Link: m.Link, QuietAt: quiet}}
 	}
-	return released(l, x)
+	return released(l, x, now)
 }
 
 // released removes a link, and gives its permit to the next one.
-func released(l *events.Limit, x *events.Permit) *events.PermitsDecided {
+func released(l *events.Limit, x *events.Permit, now events.Instant) *events.PermitsDecided {
 	body := &events.PermitsDecided{Limit: x.Limit, Released: &x.Link}
-	if next := l.Next(); x.Held() && next != nil && l.FreeWithout(x) > 0 {
+	if next := l.Next(); x.Held() && next != nil && l.FreeWithout(x, now) > 0 {
 		body.Granted = &next.Link
 	}
 	return body
@@ -117,10 +117,10 @@ func judgeGrant(i *inbox, item *input, m *events.PermitMessage) error {
 }
 
 // permitDue is what a limit does at that time about a permit that is due.
-func permitDue(l *events.Limit, x *events.Permit) *events.PermitsDecided {
+func permitDue(l *events.Limit, x *events.Permit, now events.Instant) *events.PermitsDecided {
 	//mutant:ended-permit-is-freed
 	if x.EndsAt != 0 {
-		return released(l, x)
+		return released(l, x, now)
 	}
 	if x.Held() {
 		return tells(l, x)
@@ -153,10 +153,10 @@ func (t *timers) firePermitsOnce(at events.Instant) error {
 			return nil
 		}
 		l := t.state.Limits.Get(x.Limit)
-		if l.Permit(x.Link) != x || !x.Held() && (l.Free() == 0 || l.Next() != x) { // an earlier one in the list has changed it
+		if l.Permit(x.Link) != x || !x.Held() && (l.Free(t.stamp()) == 0 || l.Next() != x) { // an earlier one in the list has changed it
 			continue
 		}
-		f := &events.Fact{Body: permitDue(l, x), Cause: events.CauseTimer(x.Link.Task, x.Link.Run, x.Link.Path, x.Link.N, events.TimerPermit)}
+		f := &events.Fact{Body: permitDue(l, x, t.stamp()), Cause: events.CauseTimer(x.Link.Task, x.Link.Run, x.Link.Path, x.Link.N, events.TimerPermit)}
 		if err := t.record(f, nil); err != nil {
 			return err
 		}

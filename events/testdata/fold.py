@@ -215,7 +215,34 @@ class StepPermit(Entity):
 
 
 class Limit(Entity):
-    order = "name! max! version! offset paused"
+    order = "name! max! version! offset rate paced_from paced paused"
+
+    def each(self):
+        """The time of one permit in nanoseconds, 0 without a rate."""
+        if self["rate"] == "0":
+            return 0
+        n, unit = json.loads(self["rate"]).split("/")
+        return UNITS[unit] // int(n)
+
+    def due(self):
+        """When the next permit is due by the rate, "0" at once."""
+        return "0" if self["paced_from"] == "0" else less(self["paced_from"], -(int(self["paced"]) * self.each() // 10**6))
+
+    def pace(self, time):
+        if self["rate"] != "0":
+            if self.due() == "0" or time >= self.due():
+                self.update(paced_from=time, paced="0")
+            self["paced"] = str(int(self["paced"]) + 1)
+
+    def change(self, rate, time):
+        if rate != self["rate"]:
+            self.update(paced_from=self.due() if rate != "0" else "0", paced="0", rate=rate)
+            self.correct(time)
+
+    def correct(self, to):
+        latest = less(to, -(self.each() // 10**6))
+        if self.due() != "0" and self.due() > latest:
+            self.update(paced_from=latest, paced="0")
 
 
 class Permit(Entity):
@@ -460,6 +487,7 @@ class State:
         for limit, permits in self.limits.values():
             if "paused" in limit:
                 cut(limit["paused"], "since", to)
+            limit.correct(to)
             for x in permits.values():
                 lasting(x, "ends_at", "granted_at", to)
                 cut(x, "granted_at", to)
@@ -542,10 +570,12 @@ class State:
             self.permits(json.loads(body["limit"]), body, quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))), time)
         elif kind == "LimitAdopted":
             name = json.loads(body["limit"])
-            assert int(body["offset"]) > int(p["limits_offset"]) and ("max" in body or name in self.limits)
+            lasts = "max" in body or "rate" in body
+            assert int(body["offset"]) > int(p["limits_offset"]) and (lasts or name in self.limits)
             p["limits_offset"] = body["offset"]
             limit, permits = self.limits.setdefault(name, (Limit(name=body["limit"]), {}))
-            limit.update(max=body.get("max", "0"), offset=body["offset"] if "max" in body else "0")
+            limit.update(max=body.get("max", "0"), offset=body["offset"] if lasts else "0")
+            limit.change(body.get("rate", "0"), time)
             self.leave(name)
         elif kind == "LimitPaused":
             limit, _ = self.limits.setdefault(json.loads(body["limit"]), (Limit(name=body["limit"]), {}))
@@ -582,7 +612,10 @@ class State:
         if "released" in body:
             del permits[link(body["released"]).name()]
         if "granted" in body:
-            permits[link(body["granted"]).name()]["granted_at"] = time
+            x = permits[link(body["granted"]).name()]
+            if x["granted_at"] == "0":
+                limit.pace(time)
+            x["granted_at"] = time
         self.leave(name)
 
     def step_permit(self, t, path, operation):

@@ -29,6 +29,9 @@ func (s documents) holders(ctx context.Context, limit string, now events.Instant
 			text += " by " + who
 		}
 	}
+	if l != nil && l.Rate != "" && l.Room() > 0 {
+		return text + ": its rate is " + l.Rate, nil
+	}
 	var names []string
 	held := 0
 	for x := range l.Permits() {

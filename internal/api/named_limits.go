@@ -40,10 +40,10 @@ func (s *namedLimits) register(api huma.API) {
 	tags := []string{"limits"}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "apply-limit", Method: http.MethodPut, Path: limitPath, Summary: "Apply a named limit", Tags: tags,
-		Description: "In YAML or JSON. Steps name it with limit, in any workflow, and at most max attempts of them run at a time in the namespace. A new max holds at once: " +
+		Description: "In YAML or JSON. Steps name it with limit, in any workflow, and at most max attempts of them run at a time in the namespace, and at most rate of them start in a time. A new max or rate holds at once: " +
 			"attempts that run go on, and no other starts until there is room. A limit that is paused stays paused.",
 	}), s.put)
-	describeBody(api, limitPath, http.MethodPut, described{nil, map[string]any{"limit": "bank", "max": 20}, maxLimitBody}, contentJSON, "application/yaml")
+	describeBody(api, limitPath, http.MethodPut, described{nil, map[string]any{"limit": "bank", "max": 20, "rate": "50/s"}, maxLimitBody}, contentJSON, "application/yaml")
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "delete-limit", Method: http.MethodDelete, Path: limitPath, Summary: "Delete a named limit", Tags: tags,
 		Description: "409 if the current version of a workflow names it. Steps of older versions that name it wait until a limit with this name is applied again.",
@@ -108,7 +108,7 @@ func (s *permitLimits) describe(ctx context.Context, known *NamedLimit) (d Limit
 		l = &events.Limit{Name: events.LimitKey(known.Limit)}
 	}
 	d, err = s.document(ctx, l)
-	d.Max, d.AppliedAt, d.Named = known.Max, known.AppliedAt, true
+	d.Max, d.Rate, d.AppliedAt, d.Named = known.Max, known.Rate, known.AppliedAt, true
 	return d, err
 }
 

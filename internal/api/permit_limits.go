@@ -35,7 +35,8 @@ type Limits interface {
 type LimitDocument struct {
 	Limit     string         `json:"limit" doc:"Its name: that of a named limit, or of a limit of concurrency the workflow, a slash, and the key"`
 	Named     bool           `json:"named,omitzero" doc:"Steps name it, and its permits are those of attempts; absent: a limit of concurrency, whose permits are those of tasks"`
-	Max       int            `json:"max" doc:"How many permits there are: of a named limit by its object, of another by the newest version of the workflow that a task asked for"`
+	Max       int            `json:"max" doc:"How many permits there are: of a named limit by its object, of another by the newest version of the workflow that a task asked for; 0: only the rate bounds them"`
+	Rate      string         `json:"rate,omitempty" doc:"How many permits of a named limit are given in a time" example:"50/s"`
 	AppliedAt events.Instant `json:"applied_at,omitzero" format:"date-time" doc:"When the named limit was applied"`
 	Changed   bool           `json:"changed,omitzero" doc:"Whether the call changed anything"`
 	Held      int            `json:"held" doc:"How many permits are not free"`
@@ -133,7 +134,7 @@ func (s *permitLimits) get(ctx context.Context, in *LimitPath) (*LimitAnswer, er
 
 // document returns a limit and what this node knows of its tasks.
 func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDocument, err error) {
-	d = LimitDocument{Limit: limitName(l.Name), Named: l.IsNamed(), Max: l.Max, Paused: l.Paused}
+	d = LimitDocument{Limit: limitName(l.Name), Named: l.IsNamed(), Max: l.Max, Rate: l.Rate, Paused: l.Paused}
 	var holders []*events.Permit
 	for x := range l.Permits() {
 		if x.Held() {

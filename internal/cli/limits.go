@@ -97,6 +97,14 @@ func limitState(d *api.LimitDocument) string {
 	return "open"
 }
 
+// limitMax is how many permits a limit has, "-" if only its rate bounds them.
+func limitMax(d *api.LimitDocument) string {
+	if d.Max == 0 && d.Rate != "" {
+		return "-"
+	}
+	return strconv.Itoa(d.Max)
+}
+
 func limitPath(name string) string { return "/v1/limits/" + url.PathEscape(name) }
 
 func (s *session) limits() error {
@@ -116,8 +124,8 @@ func (s *session) limits() error {
 	if err := decode(doc, &of); err != nil {
 		return err
 	}
-	err = s.list(of.Limits, row{"LIMIT", "STATE", "MAX", "HELD", "HALTED", "WAITING", "SINCE"}, rowOf(func(d api.LimitDocument) row {
-		return row{d.Limit, limitState(&d), strconv.Itoa(d.Max), strconv.Itoa(d.Held), strconv.Itoa(d.Halted), strconv.Itoa(d.Waiting), instant(d.Since)}
+	err = s.list(of.Limits, row{"LIMIT", "STATE", "MAX", "RATE", "HELD", "HALTED", "WAITING", "SINCE"}, rowOf(func(d api.LimitDocument) row {
+		return row{d.Limit, limitState(&d), limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Halted), strconv.Itoa(d.Waiting), instant(d.Since)}
 	}))
 	if err != nil {
 		return err
@@ -132,7 +140,7 @@ func (s *session) limits() error {
 }
 
 func showLimit(w io.Writer, d *api.LimitDocument) error {
-	rows := []row{{"LIMIT", d.Limit}, {"MAX", strconv.Itoa(d.Max)}, {"HELD", strconv.Itoa(d.Held)}, {"WAITING", strconv.Itoa(d.Waiting)}}
+	rows := []row{{"LIMIT", d.Limit}, {"MAX", limitMax(d)}, {"RATE", cmp.Or(d.Rate, "-")}, {"HELD", strconv.Itoa(d.Held)}, {"WAITING", strconv.Itoa(d.Waiting)}}
 	if d.Paused != nil {
 		rows = append(rows, row{"PAUSED", instant(d.Paused.Since) + " " + d.Paused.By + because(d.Paused.Reason)})
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ func applyLimitCommand() *cobra.Command {
 	return output(&cobra.Command{
 		Use: "apply FILE...", Short: "Apply named limits, in YAML or JSON", Args: cobra.MinimumNArgs(1),
 		Long: "Apply named limits in YAML or JSON, such as {limit: bank, max: 20}; - is stdin. All are validated first, and none is applied if one has a fault. Steps of any\n" +
-			"workflow name a limit, and at most max attempts of them run at a time. A new max holds at once; a limit that is paused stays paused.",
+			"workflow name a limit: at most max attempts of them run at a time, and at most rate of them start in a time, such as 50/s. One of the two may be left out. A new max or\n" +
+			"rate holds at once; a limit that is paused stays paused.",
 		Example: "  sagalog limit apply bank.yaml",
 		RunE:    client(func(s *session, args []string) error { return applyLimits(s, args) }),
 	})
@@ -66,12 +68,12 @@ func applyLimits(s *session, files []string) error {
 	}
 	var docs []json.RawMessage
 	list := func() error {
-		return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
+		return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "RATE", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
 			changed := "no"
 			if d.Changed {
 				changed = "yes"
 			}
-			return row{d.Limit, changed, strconv.Itoa(d.Max), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
+			return row{d.Limit, changed, limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
 		}))
 	}
 	for _, d := range drafts {

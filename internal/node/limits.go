@@ -52,7 +52,7 @@ func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.
 		faults = append(faults, api.Fault{Message: fmt.Sprintf("the namespace has %d limits, as many as it can have: delete one first", scheduler.MaxLimits)})
 		return now, false, faults, nil
 	}
-	if changed = !has || known.Max != d.Max; changed {
+	if changed = !has || known.LimitDefinition != *d; changed {
 		r, err := scheduler.EncodeLimit(d, l.subject())
 		if err != nil {
 			return now, false, nil, err
@@ -107,7 +107,7 @@ func (o *owners) setLimits(c *scheduler.Catalog) {
 		for _, r := range c.LimitsOf(int32(p), int32(len(o.shells))) {
 			x := supervisor.LimitRecord{Limit: events.LimitKey(r.Limit), Offset: r.Offset}
 			if !r.Deleted {
-				x.Max = r.Max
+				x.Max, x.Rate = r.Max, r.Rate
 			}
 			list = append(list, x)
 		}

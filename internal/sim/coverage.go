@@ -139,6 +139,7 @@ const (
 	sawStepPermitUnused
 	sawUndoPermitInDoubt
 	sawUndoFirst
+	sawPaced
 	sawParked
 	sawReminded
 	sawSoftTask
@@ -430,6 +431,7 @@ var named = [situations]struct {
 	sawStepPermitWaits:    {name: "a step waits for a permit that others have"},
 	sawStepPermitUnused:   {name: "an attempt that does not start gives its permit back", rare: true},
 	sawUndoPermitInDoubt:  {name: "the permit of an undo without a report is kept", rare: true},
+	sawPaced:              {name: "an attempt waits for the rate of its limit"},
 	sawUndoFirst:          {name: "an undo gets a permit for which others wait", rare: true},
 	sawParked:             {name: "a task is parked"},
 	sawSoftTask:           {name: "the soft limit of a task passes"},

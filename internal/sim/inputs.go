@@ -129,6 +129,14 @@ func (q *inputs) Folded(c events.Cause) bool { return q.facts[c] != nil }
 // WasHeld implements Witness.
 func (q *inputs) WasHeld(task, request string) bool { return q.held[task+"\x00"+request] }
 
+// Given implements Witness.
+func (q *inputs) Given(limit string) *Given {
+	if limit == gate {
+		return &q.p.w.namedLimits.given
+	}
+	return new(Given)
+}
+
 // Unsent implements Witness.
 func (q *inputs) Unsent(task string) string {
 	for _, d := range q.p.effects.owed {

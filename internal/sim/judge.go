@@ -34,13 +34,15 @@ type Witness interface {
 	WasHeld(task, request string) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
+	// Given returns when the limit gave permits, by the facts so far.
+	Given(limit string) *Given
 }
 
 // Objects is a world's knowledge about the objects of named limits.
 type Objects interface {
-	// Applied returns the Max of the object at that offset of the definitions, 0 for a deletion, and false if no such record is there.
-	Applied(limit string, offset int64) (most int, known bool)
-	// Most is the largest Max that the limit has had.
+	// Applied returns the record at that offset of the definitions, and false if no such record is there.
+	Applied(limit string, offset int64) (x supervisor.LimitRecord, known bool)
+	// Most is the largest Max that the limit has had, and no bound if it had none.
 	Most(limit string) int
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -18,29 +19,42 @@ type namedLimits struct {
 	records []supervisor.LimitRecord
 	// heard is how many of them each node has read, by its index.
 	heard map[int]int
+	// given is when it gave permits.
+	given Given
 	// dice draws for nothing else, so that other draws stay as they are.
 	dice *rand.Rand
 }
 
 func newNamedLimits(w *World, seed uint64) *namedLimits {
 	l := &namedLimits{w: w, heard: map[int]int{}, dice: rand.New(rand.NewPCG(seed, 0x11417ed))}
-	l.records = []supervisor.LimitRecord{{Limit: gate, Offset: 1, Max: 1 + l.dice.IntN(4)}}
+	l.records = []supervisor.LimitRecord{l.draw(1)}
 	return l
+}
+
+// draw draws the object of the next record.
+func (l *namedLimits) draw(least int) supervisor.LimitRecord {
+	r := supervisor.LimitRecord{Limit: gate, Offset: int64(len(l.records)) + 1, Max: least + l.dice.IntN(5-least)}
+	if r.Max > 0 && l.dice.IntN(2) == 0 {
+		r.Rate = []string{"1/s", "20/m", "7/s", "60/s"}[l.dice.IntN(4)]
+		if l.dice.IntN(4) == 0 {
+			r.Max = 0
+		}
+	}
+	return r
 }
 
 // plan spreads what operators do with the limit over the time of chaos.
 func (l *namedLimits) plan() {
 	w := l.w
 	for range l.dice.IntN(4) {
-		most := l.dice.IntN(5) // 0: it is deleted
-		w.after(l.dice.IntN(int(w.opt.Chaos.Milliseconds())), func() { l.apply(most) })
+		w.after(l.dice.IntN(int(w.opt.Chaos.Milliseconds())), func() { l.apply(l.draw(0)) })
 	}
 }
 
-// apply records the object, or with 0 a deletion, and lets the nodes hear of it.
-func (l *namedLimits) apply(most int) {
-	l.records = append(l.records, supervisor.LimitRecord{Limit: gate, Offset: int64(len(l.records)) + 1, Max: most})
-	l.w.note("limit gate, record %d: %d", len(l.records), most)
+// apply records the object, or a deletion, and lets the nodes hear of it.
+func (l *namedLimits) apply(r supervisor.LimitRecord) {
+	l.records = append(l.records, r)
+	l.w.note("limit gate, record %d: %d, %q", len(l.records), r.Max, r.Rate)
 	for _, n := range l.w.nodes {
 		known, life := len(l.records), n.life
 		l.w.after(1+l.dice.IntN(8000), func() {
@@ -77,24 +91,26 @@ func (l *namedLimits) boot(slot *slot) {
 
 // heal applies the limit once more if it was deleted, or the tasks would wait.
 func (l *namedLimits) heal() {
-	if l.records[len(l.records)-1].Max == 0 {
-		l.apply(2)
+	if r := l.records[len(l.records)-1]; r.Max == 0 && r.Rate == "" {
+		l.apply(l.draw(1))
 	}
 }
 
 // Applied implements Objects.
-func (l *namedLimits) Applied(limit string, offset int64) (int, bool) {
+func (l *namedLimits) Applied(limit string, offset int64) (r supervisor.LimitRecord, known bool) {
 	i := slices.IndexFunc(l.records, func(r supervisor.LimitRecord) bool { return r.Limit == limit && r.Offset == offset })
 	if i < 0 {
-		return 0, false
+		return r, false
 	}
-	return l.records[i].Max, true
+	return l.records[i], true
 }
 
 // Most implements Objects.
 func (l *namedLimits) Most(string) (most int) {
 	for _, r := range l.records {
-		most = max(most, r.Max)
+		if most = max(most, r.Max); r.Max == 0 && r.Rate != "" {
+			return math.MaxInt
+		}
 	}
 	return most
 }
@@ -111,8 +127,19 @@ func (l *namedLimits) see(f *events.Fact, state *events.State) {
 		if x := state.Limits.Get(b.Limit); x != nil && b.Max > x.Max && x.Next() != nil {
 			l.w.saw(sawLimitRaised)
 		}
-		if b.Max == 0 {
+		if b.Removes() {
 			l.w.saw(sawLimitDeleted)
+		}
+	case *events.PermitsDecided:
+		x := state.Limits.Get(b.Limit)
+		if b.Granted != nil && b.Granted.Operation == events.Undo && x != nil && len(x.Waiting()) > 1 && !x.Permit(*b.Granted).Held() {
+			l.w.saw(sawUndoFirst)
+		}
+		if b.Asked != nil && b.Granted == nil && x != nil && x.Room() > 0 && f.Time < x.OpensAt() {
+			l.w.saw(sawPaced)
+		}
+		if b.Asked != nil && b.Asked.Link.Path != "" && b.Granted == nil {
+			l.w.saw(sawStepPermitWaits)
 		}
 	case *events.PermitReleased:
 		t, _ := state.Task(f.Task)
@@ -124,13 +151,6 @@ func (l *namedLimits) see(f *events.Fact, state *events.State) {
 		}
 		if b.QuietAt > f.Time && b.Link.Operation == events.Undo {
 			l.w.saw(sawUndoPermitInDoubt)
-		}
-	case *events.PermitsDecided:
-		if x := state.Limits.Get(b.Limit); b.Granted != nil && b.Granted.Operation == events.Undo && x != nil && len(x.Waiting()) > 1 && !x.Permit(*b.Granted).Held() {
-			l.w.saw(sawUndoFirst)
-		}
-		if b.Asked != nil && b.Asked.Link.Path != "" && b.Granted == nil {
-			l.w.saw(sawStepPermitWaits)
 		}
 	}
 }

@@ -138,8 +138,8 @@ func (j *Judge) Permits(f *events.Fact, states []*events.State, right func(event
 	case *events.LimitResumed:
 		j.pauses(f, b.Limit, events.RequestResume, b.Request)
 	case *events.LimitAdopted:
-		if most, known := j.Objects.Applied(b.Limit, b.Offset); !known || most != b.Max {
-			j.Fail("the limit %s is adopted with %d permits, and its object says %d", b.Limit, b.Max, most)
+		if x, known := j.Objects.Applied(b.Limit, b.Offset); !known || x.Max != b.Max || x.Rate != b.Rate {
+			j.Fail("the limit %s is adopted with %d permits and the rate %q, and its object says %d and %q", b.Limit, b.Max, b.Rate, x.Max, x.Rate)
 		}
 	case *events.Timeout:
 		j.keepsPermit(f, b.Step, b.Operation, b.Attempt, b.QuietAt)
@@ -191,6 +191,11 @@ func (j *Judge) grants(f *events.Fact, b *events.PermitGranted, states []*events
 
 // decides checks that a limit decides what its cause says.
 func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
+	if l := j.State.Limits.Get(b.Limit); l != nil && l.Rate != "" {
+		if each, _ := events.ParseRate(l.Rate); l.OpensAt() > f.Time.Add(each) {
+			j.Fail("stuck task: the limit %s gives its next permit at %s, which is longer after %s than one takes", b.Limit, l.OpensAt(), f.Time)
+		}
+	}
 	switch in, _, offset, ok := f.Cause.Input(); {
 	case !ok && (b.Asked != nil || b.Ending != nil):
 		j.Fail("the limit %s takes an ask or a release that nobody sent", b.Limit)
@@ -213,6 +218,10 @@ func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 	}
 	if b.Granted != nil {
 		j.fair(b)
+		x := j.State.Limits.Get(b.Limit).Permit(*b.Granted)
+		if (x == nil || !x.Held()) && j.Given(b.Limit).tooFast(f.Time) {
+			j.Fail("the limit %s gives %s a permit faster than its rate allows", b.Limit, b.Granted.Task)
+		}
 	}
 }
 
@@ -281,7 +290,7 @@ func PermitRest(states []*events.State, now events.Instant) string {
 	}
 	for _, s := range states {
 		for l := range s.Limits.All() {
-			if l.Free() > 0 && l.Next() != nil {
+			if l.Free(now) > 0 && l.Next() != nil {
 				return fmt.Sprintf("stuck task: %s waits for %s, of which a permit is free", l.Next().Link.Task, l.Name)
 			}
 			for x := range l.Permits() {

@@ -87,6 +87,9 @@ func (p *partition) permits(f *events.Fact) {
 	}
 	p.rules.Permits(f, statesOf(p.w), right)
 	w := p.w
+	if events.Home(gate, w.opt.Partitions) == p.id {
+		w.namedLimits.given.See(gate, f)
+	}
 	w.namedLimits.see(f, p.state)
 	switch b := f.Body.(type) {
 	case *events.Submitted:

@@ -40,6 +40,13 @@ var limitCorruptions = []corruption{
 		f.alter("granted", f.body()["asked"].(map[string]any)["link"])
 		return f.place()
 	}},
+	{"a named limit gives permits faster than its object says", verify.CheckAttempts, "limit", false, func(h *harmed) string {
+		h.fact(events.NameLimitAdopted, "", func(f found) bool { return f.text("limit") == "limit/shelf" }).alter("rate", "1/h")
+		granted := func(f found) bool {
+			return f.text("limit") == "limit/shelf" && f.body()["granted"] != nil && f.body()["waiting"] == nil
+		}
+		return h.facts(events.NamePermitsDecided, "", granted)[1].place()
+	}},
 	{"the object of a limit is adopted from an offset that is not its own", verify.CheckAttempts, "limit", false, func(h *harmed) string {
 		f := h.fact(events.NameLimitAdopted, "")
 		f.alter("offset", 10_000)

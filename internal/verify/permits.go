@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -101,6 +102,9 @@ type limit struct {
 	paused       bool
 	// defined says that an object defines it, if it is a named limit.
 	defined bool
+	// rate is that of the object, and given when permits were given since it holds.
+	rate  string
+	given []events.Instant
 	// links holds what is known, and whether it has a permit; endsAt holds the permits that were given back and are kept.
 	links  map[events.Link]bool
 	endsAt map[events.Link]events.Instant
@@ -115,6 +119,25 @@ func (l *limit) held() (n int) {
 	}
 	return n
 }
+
+// tooFast notes that a permit is given, and says whether that is one more than the rate allows in some time before it.
+func (l *limit) tooFast(at events.Instant) (more bool) {
+	each, _ := events.ParseRate(l.rate)
+	if each == 0 {
+		return false
+	}
+	l.given = append(l.given, at)
+	for i, from := range l.given {
+		more = more || at.Sub(from)+events.RateSlack+time.Millisecond < time.Duration(len(l.given)-1-i)*each
+	}
+	if len(l.given) > maxGiven {
+		l.given = l.given[len(l.given)-maxGiven/2:]
+	}
+	return more
+}
+
+// maxGiven bounds the permits of a limit that are compared with the next one.
+const maxGiven = 256
 
 // decided takes a fact about the permits of a limit.
 func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, input *events.Record) {
@@ -162,8 +185,11 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 		if !l.links[*x] && l.paused {
 			wrong("gives %s a permit although it is paused", x.Task)
 		}
-		if !l.links[*x] && l.held() >= l.max {
+		if bounded := l.max > 0 || l.rate == ""; !l.links[*x] && bounded && l.held() >= l.max {
 			wrong("gives %s a permit although %d are held and %d may be", x.Task, l.held(), l.max)
+		}
+		if !l.links[*x] && l.tooFast(f.Time) {
+			wrong("gives %s a permit at %s, faster than its rate %s", x.Task, f.Time, l.rate)
 		}
 		l.links[*x] = true
 	}

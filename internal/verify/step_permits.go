@@ -174,7 +174,10 @@ func limitAdopted(p *partition, f *events.Fact, b *events.LimitAdopted, at Place
 	}
 	p.limitsOffset = b.Offset
 	l := limitOf(p, b.Limit)
-	if l.max, l.defined = b.Max, b.Max > 0; len(l.links) == 0 && !l.paused && !l.defined {
+	if b.Rate != l.rate {
+		l.rate, l.given = b.Rate, nil
+	}
+	if l.max, l.defined = b.Max, !b.Removes(); len(l.links) == 0 && !l.paused && !l.defined {
 		delete(p.limits, b.Limit)
 	}
 }

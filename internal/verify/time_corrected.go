@@ -39,6 +39,9 @@ func (p *partition) correct(f *events.Fact, b *events.TimeCorrected, at Place) {
 	if ahead := p.time.Sub(b.To); f.Time != b.To || f.Sequence != 0 || ahead <= time.Minute || p.correcting != 0 {
 		p.wrong(CheckOwnership, "time_corrected", at, "the time is corrected to %s by the fact %d of its epoch, at %s, %s after that", b.To, f.Sequence, f.Time, ahead)
 	}
+	for _, l := range p.limits {
+		l.given = nil
+	}
 	p.time, p.correcting, p.jumpedAt = b.To, b.To, min(p.jumpedAt, b.To)
 }
 

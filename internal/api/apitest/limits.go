@@ -25,19 +25,19 @@ func (e *Engine) ApplyLimit(_ context.Context, draft api.Draft) (now api.NamedLi
 		return now, false, nil, err
 	}
 	d := events.LimitDefinition{Limit: draft.Name}
-	if err := json.Unmarshal(draft.Source, &d); err != nil || d.Max < 1 {
+	if err := json.Unmarshal(draft.Source, &d); err != nil || d.Max < 1 && d.Rate == "" {
 		return now, false, []api.Fault{{Pointer: "/max", Message: "must be at least 1", Line: 1, Column: 2}}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if known, ok := e.named[d.Limit]; ok && known.Max == d.Max {
+	if known, ok := e.named[d.Limit]; ok && known.LimitDefinition == d {
 		return known, false, nil, nil
 	}
 	if e.named == nil {
 		e.named = map[string]api.NamedLimit{}
 	}
 	e.named[d.Limit] = api.NamedLimit{LimitDefinition: d, AppliedAt: e.tick()}
-	e.putLimit(&events.Limit{Name: events.LimitKey(d.Limit), Max: d.Max, Offset: 1})
+	e.putLimit(&events.Limit{Name: events.LimitKey(d.Limit), Max: d.Max, Rate: d.Rate, Offset: 1})
 	return e.named[d.Limit], true, nil, nil
 }
 

@@ -176,6 +176,8 @@ type Config struct {
 	// another Max.
 	Limit    int
 	OldLimit bool
+	// Rate is that of the limit.
+	Rate string
 	// Older is the number of the node, from 1, whose build is older: it understands level 1, while the namespace has level 2 already,
 	// which the node has not read. 0 means that all nodes have one build.
 	Older int

@@ -11,10 +11,10 @@ const bankLimit = "limit/bank"
 // limits returns the objects that the limit has had, the older first.
 func (c *Config) limits() (list []supervisor.LimitRecord) {
 	if c.Limit > 0 && c.OldLimit {
-		list = append(list, supervisor.LimitRecord{Limit: bankLimit, Offset: 100, Max: c.Limit + 1})
+		list = append(list, supervisor.LimitRecord{Limit: bankLimit, Offset: 100, Max: c.Limit + 1, Rate: c.Rate})
 	}
 	if c.Limit > 0 {
-		list = append(list, supervisor.LimitRecord{Limit: bankLimit, Offset: 101, Max: c.Limit})
+		list = append(list, supervisor.LimitRecord{Limit: bankLimit, Offset: 101, Max: c.Limit, Rate: c.Rate})
 	}
 	return list
 }
@@ -32,13 +32,13 @@ func (c *Config) limitsOf(node int, part int32) []supervisor.LimitRecord {
 }
 
 // Applied implements sim.Objects.
-func (c *Config) Applied(limit string, offset int64) (int, bool) {
+func (c *Config) Applied(limit string, offset int64) (supervisor.LimitRecord, bool) {
 	for _, r := range c.limits() {
 		if limit == bankLimit && r.Offset == offset {
-			return r.Max, true
+			return r, true
 		}
 	}
-	return 0, false
+	return supervisor.LimitRecord{}, false
 }
 
 // Most implements sim.Objects.
@@ -73,6 +73,13 @@ func limits(add func(Bound, Config)) {
 	add(Small, with("limits, two partitions", apart, func(c *Config) { c.Full = 2 }))
 	add(Small, with("limits, an older object", nil, func(c *Config) {
 		c.Nodes, c.OldLimit, c.Budgets = 2, true, faults{Reassigns: 1}
+	}))
+	add(Small, with("limits, a rate", two("banked"), func(c *Config) { c.Limit, c.Rate, c.Budgets = 2, "1/s", faults{Passes: 2} }))
+	add(Small, with("limits, a rate, a wrong clock", two("banked"), func(c *Config) {
+		c.Nodes, c.Wrong, c.Rate, c.Budgets = 2, true, "1/s", faults{Reassigns: 1}
+	}))
+	add(CI, with("limits, a rate, a hand-over", two("banked"), func(c *Config) {
+		c.Nodes, c.Limit, c.Rate, c.Budgets = 2, 2, "1/s", faults{Passes: 1, Reassigns: 1, LateAppends: 1}
 	}))
 	add(Large, with("limits, a pause", one("banked", later(Pause, "T1", "banked"), later(Resume, "T1", "banked")), nil))
 	add(Large, with("limits, a termination", two("banked"), func(c *Config) { c.Clients = append(c.Clients, later(Terminate, "T2", "banked")) }))

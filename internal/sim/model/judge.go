@@ -154,6 +154,16 @@ func (j *judge) WasHeld(task, request string) bool {
 	}) != nil
 }
 
+// Given implements sim.Witness.
+func (j *judge) Given(limit string) *sim.Given {
+	g := new(sim.Given)
+	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
+		g.See(limit, f)
+		return true
+	})
+	return g
+}
+
 // Unsent implements sim.Witness.
 func (j *judge) Unsent(task string) string {
 	for _, d := range j.log.owed {
