@@ -44,7 +44,7 @@ func TestARate(t *testing.T) {
 		w.given(2)
 		require.Equal(t, due.Add(6*time.Second-events.RateSlack), l.OpensAt())
 	})
-	t.Run("begins anew when no permit was given for long", func(t *testing.T) {
+	t.Run("starts from the next permit when no permit was given for long", func(t *testing.T) {
 		w, l := paced(t)
 		w.now = w.now.Add(time.Hour)
 		at := w.now + w.step

@@ -38,7 +38,7 @@ type Request struct {
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
-// The reasons for refusing a cancel that would change nothing.
+// Reasons for refusing a request, which the owner and others give.
 const (
 	RefusedUndoing    = "the task is being undone already"
 	RefusedKept       = "the task keeps as many signals as it may, 1,000 or 1 MiB of payloads: send it again when a step has taken some"

@@ -31,19 +31,19 @@ var waitings = []struct {
 	kind Waiting
 	says string
 }{
-	{WaitingAgent, "an agent that can take it: no instance offers the operation, its service is failing, or its requests cannot be sent"},
+	{WaitingAgent, "an instance of its agent: none offers the operation, the service is failing, or requests cannot be sent"},
 	{WaitingCapacity, "a free place: all instances of its agent are busy"},
-	{WaitingLimit, "a place within a limit that workflows share"},
-	{WaitingConcurrency, "the end of another task with the same key"},
+	{WaitingLimit, "a permit of its named limit: other attempts have them all, or the limit is paused"},
+	{WaitingConcurrency, "a permit of its concurrency key: other tasks have them all, or the limit is paused"},
 	{WaitingSignal, "a signal"},
 	{WaitingChild, "the end of the task that it started"},
 	{WaitingSleep, "the time at which it is to continue"},
 	{WaitingRetry, "its next attempt, after the pause that follows a failure"},
 	{WaitingCoolDown, "the end of its cool-down, after its attempts were used up"},
-	{WaitingQuiet, "the time after which no request without an answer can take effect any more"},
-	{WaitingPaused, "an operator, who paused it or its agent: resume the task or the agent, or cancel or terminate the task"},
-	{WaitingNotBefore, "the time before which it must not start"},
-	{WaitingOperator, "an operator, since it is parked: remove the cause and retry it, skip or complete the step, cancel or terminate it"},
+	{WaitingQuiet, "the time after which no unanswered request can take effect any more"},
+	{WaitingPaused, "an operator, who paused the task or the agent: resume it, or cancel or terminate the task"},
+	{WaitingNotBefore, "its not_before, the time before which no step starts"},
+	{WaitingOperator, "an operator, since the task is parked: remove the cause and retry the task, skip or complete the step, or cancel or terminate the task"},
 }
 
 // Waitings returns all kinds.

@@ -32,7 +32,7 @@ steps:
 			"f:5:61: steps.behind.with: step far may not have run yet: add it to needs of behind",
 			"f:7:49: steps.after.retry.then: the steps after the pivot are never undone: write park, or leave then out",
 			"f:7:66: steps.after.with: step behind may not have run yet: add it to needs of after",
-			"f:8:40: steps.two.pivot: a workflow has one pivot, and far is already it",
+			"f:8:40: steps.two.pivot: a workflow has one pivot, which is far already",
 		}},
 		"the pivot in a cycle": {`workflow: w
 steps:

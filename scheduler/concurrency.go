@@ -15,7 +15,7 @@ type Concurrency struct {
 	// Key is the template of the key. A task whose key is null does not count, and does not wait.
 	Key json.RawMessage `json:"key"`
 	Max int             `json:"max"`
-	// Parked says what a parked task does with its place: hold or release.
+	// Parked says what a parked task does with its permit: hold or release.
 	Parked string `json:"parked"`
 }
 
@@ -30,7 +30,7 @@ func (o *outline) shapeConcurrency(m member) {
 		return
 	}
 	if v, has := keys["key"]; !has {
-		m.doc.fault(m.key, m.path, "key is missing: tasks with the same key count together, such as key: \"${ input.customer }\"")
+		m.doc.fault(m.key, m.path, "key is missing: it says which tasks count together, such as key: \"${ input.customer }\"")
 	} else if isText(v.value) && strings.Contains(v.value.Value, "${") {
 		o.concurrency = &v
 	} else if s, ok := v.text(); ok && checkKey(s) != nil {

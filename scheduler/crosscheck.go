@@ -79,7 +79,7 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 		switch {
 		case s.pivot == nil:
 		case pivot != nil:
-			s.pivot.fault("a workflow has one pivot, and %s is already it", pivot.id)
+			s.pivot.fault("a workflow has one pivot, which is %s already", pivot.id)
 		default:
 			pivot = s
 		}

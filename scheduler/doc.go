@@ -9,8 +9,8 @@
 // adopts the result, so it does not depend on the defaults of the version of Sagalog that reads it. Scheduler answers an
 // owner: Plan says what follows from a task's state, and Admit picks the ready steps that start now.
 //
-// A step has a kind (stepKind), which says how it starts, how it is undone, and what its attempts receive. The only kind so far
-// is the work of an agent.
+// A step has a kind (stepKind), which says how it starts, how it is undone, and what its attempts receive. There are three kinds: the work
+// of an agent, a wait for a signal, and a sleep. The last two have no attempts and no undo.
 //
 // Invariants:
 //

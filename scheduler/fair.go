@@ -23,7 +23,7 @@ func (o *outline) shapeFairBy(m member) {
 func checkKey(key string) error {
 	switch {
 	case key == "":
-		return errors.New("is empty: for a task that has none it must be null")
+		return errors.New("is empty; for a task without a key it must be null")
 	case len(key) > events.MaxTaskID:
 		return fmt.Errorf("has %d bytes; %d are allowed", len(key), events.MaxTaskID)
 	case events.CheckTaskID(key) != nil && key != "." && key != "..":

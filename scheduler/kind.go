@@ -10,7 +10,7 @@ import (
 // kind: needs and condition, state, and the order in which steps are undone. A kind's decisions become facts, so the fold of the
 // steps' state (events) and their timers (events.Task.Timers, supervisor) need no kind either.
 //
-// Only the steps of agents have attempts: start and policy of any other kind are never called.
+// Only the steps of agents have attempts, so start of any other kind returns an error.
 type stepKind interface {
 	// begin returns what starts the step, or why it cannot start. All steps that it needs are over, and its condition holds.
 	begin(env *Env) (opening, error)

@@ -111,8 +111,8 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"a wait and an agent", head + "  a: {agent: a, wait: {signal: x}}", []string{"f:3:17: steps.a.wait: a step waits for a signal, or has an agent, or sleeps, not two of them: make it two steps"}},
 		{"an operation of no name", head + "  a: {agent: a, operation: Capture}", []string{`f:3:28: steps.a.operation: "Capture" is not a name: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64`}},
 		{"the operation do", head + "  a: {agent: a, operation: do, undo: {operation: undo}}", []string{
-			"f:3:28: steps.a.operation: do names no operation: a step is done by its operation and undone by the undo of that, so leave it out",
-			"f:3:50: steps.a.undo.operation: undo names no operation: a step is done by its operation and undone by the undo of that, so leave it out"}},
+			"f:3:28: steps.a.operation: do is not the name of an operation, which has a do and an undo: leave operation out",
+			"f:3:50: steps.a.undo.operation: undo is not the name of an operation, which has a do and an undo: leave operation out"}},
 		{"an operation of nobody", head + "  a: {sleep: 5s, operation: b}", []string{"f:3:18: steps.a.operation: a step that sleeps has no operation: it may have needs, if"}},
 		{"two kinds", head + "  a: {agent: a, sleep: 5s}", []string{"f:3:17: steps.a.sleep: a step has an agent or sleeps, not both: make it two steps"}},
 		{"a sleep with a key of agents", head + "  a: {sleep: 5s, with: {}, pivot: true}", []string{
@@ -212,7 +212,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version, labels, priority, submitted_at, deadline, reason`}},
 		{"steps as a whole", head + "  a: {agent: a}\noutput: \"${ steps }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
 		{"a step by an expression", head + "  a: {agent: a}\noutput: \"${ steps[input.x] }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
-		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, and a is already it"}},
+		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, which is a already"}},
 		{"undo after the pivot", head + "  a: {agent: a, pivot: true, retry: {then: undo}}\n  b: {agent: b, needs: [a], retry: {then: undo}}", []string{
 			"f:4:43: steps.b.retry.then: the steps after the pivot are never undone: write park, or leave then out"}},
 		{"pivot of another type", head + "  a: {agent: a, pivot: 1}", []string{"f:3:24: steps.a.pivot: expected true or false, got the number 1"}},

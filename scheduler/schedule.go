@@ -107,7 +107,7 @@ func shapeDues(d *document, m map[string]member, def *events.ScheduleDefinition)
 	case timed && spaced:
 		every.doc.fault(every.key, every.path, "a schedule has cron or every, not both")
 	case !timed && !spaced:
-		d.fault(d.root, "", `when it is due is missing: cron, such as "0 2 * * MON-FRI", or every, such as 15m`)
+		d.fault(d.root, "", `cron or every is missing: they say when the schedule is due, such as cron: "0 2 * * MON-FRI" or every: 15m`)
 	}
 	if timed {
 		if text, ok := at.text(); ok {

@@ -70,7 +70,7 @@ func TestFaultsOfSchedules(t *testing.T) {
 	for text, want := range map[string]string{
 		"workflow: w\nevery: 1h":                       "schedule is missing",
 		"schedule: s\nevery: 1h":                       "workflow is missing",
-		head:                                           "when it is due is missing",
+		head:                                           "cron or every is missing",
 		head + "every: 1h\ncron: 0 2 * * *":            "cron or every, not both",
 		head + "cron: 0 25 * * *":                      `hour: "25" is not a value from 0 to 23`,
 		head + "every: 1ms":                            "is not between",

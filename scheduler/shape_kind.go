@@ -55,7 +55,7 @@ func shapeOperation(keys map[string]member) {
 	}
 	switch name := v.name(); name {
 	case string(events.Do), string(events.Undo):
-		v.fault("%s names no operation: a step is done by its operation and undone by the undo of that, so leave it out", name)
+		v.fault("%s is not the name of an operation, which has a do and an undo: leave operation out", name)
 	}
 }
 

@@ -11,13 +11,15 @@
 //
 //	epoch      the right to decide: claim, generation, appends in flight, reading its own partition
 //	inbox      inputs that were read but not judged; how each type of record is judged; poisoned inputs
-//	alone the mark a process leaves behind, so that an input that ended it does not end every process after it
+//	alone      the mark a process leaves behind, so that an input that ended it does not end every process after it
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
-//	timers what is due, which inputs must be judged first, and the decision
+//	timers     what is due, which inputs must be judged first, and the decision
 //	outbox     the effects of durable facts, the watermark, sending again
-//	delays the destinations that take no effects for a while, and the position of each
+//	delays     the destinations that take no effects for a while, and the position of each
 //	waking     whether effects wait because the process slept, and what must be known before they leave
 //	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
+//	schedules  the due times of schedules, and the tasks that they start
+//	limits     the named limits whose home is the partition: it brings their definitions into the state
 //
 // They share core: the configuration, the time, the state, the batch under construction and the appends in flight, the actions,
 // and references to each other. The writer limits how often the store is written, and the cache knows which tasks may leave
@@ -47,7 +49,7 @@
 //	suspended   Owner     set and cleared by Suspend: nothing is decided while the clock is suspected
 //	deciding    Owner     there may be something to decide; cleared by Decide
 //	again       epoch     loading and claiming: an epoch of this assignment has ended
-//	paused epoch owning: the owner is busy and has stopped reading its own partition
+//	paused      epoch     owning: the owner is busy and has stopped reading its own partition
 //	unwritten   core      resuming, owning: acknowledged facts are not in the store
 //	unplanned   planner   owning: the store may hold live tasks that this epoch has not planned; one append at a time
 //	moved       timers    owning: rows of tasks must be written before the store is asked for timers again

@@ -96,7 +96,7 @@ func TestATaskKeepsTheKeyOfItsFirstJudgement(t *testing.T) {
 	require.Empty(t, b.task("t3").FairBy)
 	for key, fault := range map[string]string{
 		`["a"]`: "/fair_by: fair_by of the workflow is an object or a list; a key is a text, a number, true or false",
-		`""`:    "/fair_by: fair_by of the workflow is empty: for a task that has none it must be null",
+		`""`:    "/fair_by: fair_by of the workflow is empty; for a task without a key it must be null",
 		`"` + strings.Repeat("x", events.MaxTaskID+1) + `"`: "/fair_by: fair_by of the workflow has 256 bytes; 255 are allowed",
 		`"\n"`: `/fair_by: fair_by of the workflow "\n" is not UTF-8 without control characters`,
 	} {

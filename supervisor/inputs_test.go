@@ -308,7 +308,7 @@ func TestRequestsOfAnOperator(t *testing.T) {
 			require.NoError(t, err)
 			b.put(events.Reports, r)
 			a.run()
-			require.Equal(t, `attempt 7 of step "only" is not its latest, 1 is`, last[*events.RequestRefused](b).Reason)
+			require.Equal(t, `attempt 7 of step "only" is not the latest, which is 1`, last[*events.RequestRefused](b).Reason)
 		},
 		"a cancel of a parked task undoes it": func(t *testing.T, b *bench, a *candidate) {
 			parked(b, a)

@@ -25,7 +25,7 @@ func (i *inbox) judgeRequest(item *input) error {
 	}
 	if q.ID == "" || !utf8.ValidString(q.ID) || !utf8.ValidString(q.Signal) || max(len(q.ID), len(q.By), len(q.Step), len(q.From), len(q.Signal)) > events.MaxTaskID || len(q.Reason) > maxDetail {
 		// An ID that is not valid UTF-8 would change when it is read back from the fact, and states would diverge (INV2).
-		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step, from, signal and by may have up to 255 bytes, and reason up to 4096")
+		return i.reject(item, id, events.RejectInvalid, "the request is invalid: it must have an id; id and signal must be UTF-8; id, step, from, signal and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if done, err := i.misplaced(item, id); done || err != nil {
 		return err
@@ -121,7 +121,7 @@ func JudgeRequest(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return nil, Refusal{RefusedSchedule, true}
 	}
 	if full(t) {
-		return nil, Refusal{fmt.Sprintf("the task has had %d requests, which is the limit", len(t.Requests)+len(t.Held)), true}
+		return nil, Refusal{fmt.Sprintf("the task has had %d requests, the most that a task may have: submit another task if this one cannot end", len(t.Requests)+len(t.Held)), true}
 	}
 	judge := verbJudges[q.Kind]
 	if judge == nil {
@@ -151,7 +151,7 @@ func cancelled(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case t.PivotPassed:
 		return nil, Refusal{"the task is past its point of no return, and can only go forward", true}
 	case t.Irrevocable():
-		return refused("the pivot is under way, or its outcome is unknown: the task may be past its point of no return")
+		return refused("the pivot is under way, or its outcome is unknown, so the task may be past its point of no return: ask again when the outcome is known")
 	}
 	return &events.CancelRequested{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
 }
@@ -196,7 +196,7 @@ func retried(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		}
 		if reopenable(t, s) {
 			if q.Attempt != 0 && q.Attempt != s.Attempt {
-				return refused("attempt %d of step %q is not its latest, %d is", q.Attempt, s.Path, s.Attempt)
+				return refused("attempt %d of step %q is not the latest, which is %d", q.Attempt, s.Path, s.Attempt)
 			}
 			steps = append(steps, s.Path)
 		}
@@ -205,7 +205,7 @@ func retried(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt")
 	}
 	if len(q.With) > 0 && len(steps) != 1 {
-		return refused("with is the input of one step, and %d steps would be retried: name one", len(steps))
+		return refused("with gives one step another input, but %d steps would be retried: name one of them", len(steps))
 	}
 	return &events.TaskReopened{Request: q.ID, Steps: steps, With: q.With, Reason: q.Reason, By: q.By}, Refusal{}
 }

@@ -24,6 +24,6 @@ func TestATaskGrantsABoundedNumberOfRequests(t *testing.T) {
 	task.Held = []events.Request{{ID: "last"}}
 	body, no = JudgeRequest(task, &events.Request{ID: "further", Kind: events.RequestCancel})
 	require.Nil(t, body)
-	require.Equal(t, "the task has had 10000 requests, which is the limit", no.Reason)
+	require.Equal(t, "the task has had 10000 requests, the most that a task may have: submit another task if this one cannot end", no.Reason)
 	require.True(t, task.HasRequest("q7"))
 }

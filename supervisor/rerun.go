@@ -22,7 +22,7 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case t.NotBefore != 0:
 		return refused("the task has not begun, and may not before %s: retry it", t.NotBefore)
 	case t.ParkDue != "":
-		return refused("the task is about to be parked: ask again when it is")
+		return refused("the task is about to be parked: ask again when it is parked")
 	}
 	return &events.TaskRerun{Request: q.ID, From: q.From, Input: q.Input, Reason: q.Reason, By: q.By}, Refusal{}
 }
@@ -51,7 +51,7 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
 		return "with the new input the task would have another concurrency key: submit another task"
 	}
 	if kept := undoneOtherwise(i, t, b); faults == "" && kept != "" {
-		return fmt.Sprintf("step %q is kept, and with the new input it would be undone with another input than now, which may be that of something else: rerun the task from step %[1]q, or leave the input as it is", kept)
+		return fmt.Sprintf("step %q does not run again, but the new input would change the input of its undo, which could then undo something else: rerun the task from step %[1]q, or leave the input as it is", kept)
 	}
 	return faults
 }

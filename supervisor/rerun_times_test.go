@@ -22,7 +22,7 @@ steps:
   notify: {agent: beta, needs: [reserve], undo: {}}
 `
 	for undo, why := range map[string]string{
-		`with: {seat: "${ input.seat }"}`:      `step "reserve" is kept, and with the new input`,
+		`with: {seat: "${ input.seat }"}`:      `step "reserve" does not run again, but the new input`,
 		`with: {seat: "${ step.input.seat }"}`: "",
 		``:                                     "",
 	} {

@@ -50,7 +50,7 @@ func unholdable(i *inbox, q *events.Request) string {
 	case signal && (count >= events.MaxHeldSignals || bytes > events.MaxHeldSignalBytes):
 		return fmt.Sprintf("%d signals for unknown tasks are held already, with %d bytes; the limits are %d and %d bytes: submit their tasks first", count, bytes-len(q.Payload), events.MaxHeldSignals, events.MaxHeldSignalBytes)
 	case !signal && count >= i.settings().HeldRequests:
-		return fmt.Sprintf("%d requests for unknown tasks are held already, which is the limit (held_requests)", count)
+		return fmt.Sprintf("%d requests for unknown tasks are held already, which is the limit: submit their tasks first, or raise the setting held_requests", count)
 	}
 	return ""
 }

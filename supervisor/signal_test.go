@@ -209,7 +209,7 @@ func TestAWaitIsRetriedWithoutAnInput(t *testing.T) {
 	a := b.candidate("A").own()
 	after(submitted("waits"), func(_ *bench, a *candidate) { a.pass(time.Hour) })(b, a)
 	b.decide(a, events.Request{ID: "q1", Kind: events.RequestRetry, Step: "approve", With: json.RawMessage(`{"decision":"yes"}`)})
-	require.Equal(t, `step "approve" waits or sleeps, and has no input: leave with out, or skip the step, with the output that later steps are to see`, last[*events.RequestRefused](b).Reason)
+	require.Equal(t, `step "approve" waits or sleeps, so it has no input: retry it without another input, or skip it with the output that later steps need`, last[*events.RequestRefused](b).Reason)
 	b.decide(a, events.Request{ID: "q2", Kind: events.RequestRetry, Step: "approve"})
 	require.Equal(t, b.now.Add(time.Hour), last[*events.WaitStarted](b).Until)
 	require.Equal(t, events.TaskStateProcessing, b.task("t1").State)

@@ -23,13 +23,13 @@ func askedOperation(t *events.Task, q *events.Request) (events.Operation, string
 	case q.Step == "":
 		return "", "the request names no step"
 	case op != events.Do && op != events.Undo:
-		return "", fmt.Sprintf("operation must be do or undo, and is %q", op)
+		return "", fmt.Sprintf("operation is %q; it must be do or undo", op)
 	case op == events.Undo && !t.Undoing():
-		return "", "the task is not being undone, so no step of it has an undo to decide about"
+		return "", "the task is not being undone, so there is no undo to decide about: leave out operation undo"
 	case op == events.Undo && len(q.Output) > 0:
-		return "", fmt.Sprintf("the task is being undone, so %s is about the undo of step %q, which has no output: leave the output out", q.Kind, q.Step)
+		return "", fmt.Sprintf("the task is being undone, so %s is about the undo of step %q, which has no output: leave out the output", q.Kind, q.Step)
 	case op == events.Do && t.Undoing() && !doRuns:
-		return "", fmt.Sprintf("the task is being undone, and none of its steps starts again: with operation undo, %s is about the undo of the step", q.Kind)
+		return "", fmt.Sprintf("the task is being undone, and none of its steps starts again: give operation undo to %s the undo of the step", q.Kind)
 	}
 	return op, ""
 }
@@ -67,7 +67,7 @@ func decidable(t *events.Task, q *events.Request) (s *events.Step, op events.Ope
 		return nil, op, why
 	}
 	if s, why = undecided(t, q.Step, op); why == "" && op == events.Undo && (s == nil || s.Undo == nil) {
-		why = fmt.Sprintf("nobody has tried to undo step %q", q.Step)
+		why = fmt.Sprintf("no attempt to undo step %q has begun", q.Step)
 	}
 	return s, op, why
 }
@@ -86,7 +86,7 @@ func skipped(t *events.Task, q *events.Request) (events.Body, Refusal) {
 }
 
 func pivotSkipped(path string) string {
-	return fmt.Sprintf("step %q is the pivot: complete it, if what it does was done, which passes the point of no return", path)
+	return fmt.Sprintf("step %q is the pivot, which cannot be skipped: if its work was done, complete it, which passes the point of no return", path)
 }
 
 // completed decides that a step or an undo was done by hand.
@@ -98,7 +98,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case op == events.Undo:
 		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
 	case s == nil || !s.Attempted() && !s.Waits():
-		return refused("no attempt of step %q has begun, so there is nothing to complete: if it is not the pivot, skip it, with the output that later steps are to see", q.Step)
+		return refused("no attempt of step %q has begun, so there is nothing to complete: skip it with the output that later steps need, unless it is the pivot", q.Step)
 	}
 	return &events.StepCompleted{Step: q.Step, Attempt: s.Attempt, Output: q.Output, Operator: operatorOf(q)}, Refusal{}
 }
@@ -133,7 +133,7 @@ func failed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		op == events.Do && s.State != events.StepStateWaiting:
 		return refused("no attempt to %s step %q is running, and none is to come", op, q.Step)
 	case effect != "" && effect != events.EffectNone:
-		return refused("no attempt to %s step %q is running, so the failure has no effect: leave effect out", op, q.Step)
+		return refused("no attempt to %s step %q is running, so the failure has no effect: leave out effect", op, q.Step)
 	default:
 		attempt, effect = 0, events.EffectNone
 	}
@@ -235,7 +235,7 @@ func withoutInput(i *inbox, t *events.Task, path string) string {
 	if i.sched.Defined(t, path).Calls {
 		return ""
 	}
-	return fmt.Sprintf("step %q waits or sleeps, and has no input: leave with out, or skip the step, with the output that later steps are to see", path)
+	return fmt.Sprintf("step %q waits or sleeps, so it has no input: retry it without another input, or skip it with the output that later steps need", path)
 }
 
 // given returns a value of a request as it stands in a fact, whose limit is in bytes.

@@ -13,8 +13,8 @@ func TestVerbsAboutStepsByTheStatesOfTaskAndStep(t *testing.T) {
 	t.Parallel()
 	const (
 		running, over, unbegun  = "is running: fail it first", "already", "has begun"
-		forward, back           = "is not being undone", "with operation undo"
-		untried, none, finished = "nobody has tried to undo", "none is to come", "the task has ended"
+		forward, back           = "is not being undone", "give operation undo"
+		untried, none, finished = "no attempt to undo step", "none is to come", "the task has ended"
 	)
 	skip, complete, fail := events.RequestSkip, events.RequestComplete, events.RequestFail
 	type row struct{ skip, complete, fail string }
@@ -81,7 +81,7 @@ func TestVerbsAboutStepsByTheStatesOfTaskAndStep(t *testing.T) {
 		check(task, events.Request{Kind: verb}, of(row{running, running, "StepFailed"}, verb))
 	}
 	failed := &events.Task{State: events.TaskStateError, ParkedFrom: events.TaskStateProcessing, Steps: []*events.Step{{Path: "s", State: events.StepStateFailed, Attempt: 1, Pivot: true}}}
-	check(failed, events.Request{Kind: skip}, "is the pivot: complete it")
+	check(failed, events.Request{Kind: skip}, "is the pivot, which cannot be skipped: if its work was done, complete it")
 	check(failed, events.Request{Kind: complete}, "StepCompleted")
 }
 

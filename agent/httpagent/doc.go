@@ -74,13 +74,6 @@
 //
 // A status in retry_on is retryable, with the effect of the table; a 2xx is in doubt then.
 //
-// # A callback
-//
-// With accepted, each call carries Sagalog-Callback: the URL, with a ticket that is signed for this attempt, to which the service posts
-// {"output": ...}, {"error": {"message": ...}, "effect": ...} or {"progress": ...} (the API's document has all members). The agent reports
-// nothing about an accepted call and frees its place at once. The attempt is over when the service reports, or at its complete-by time.
-// Without SetCallback, a binding with accepted is invalid.
-//
 // In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504 while the service
 // carries on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says
 // nothing about the first request, and the attempt is in doubt even if the answer is a 4xx. If it is a success, the undo still waits
@@ -102,6 +95,13 @@
 //
 // A request that is not answered in time is given up by a reset of its connection, so that it cannot reach a busy service
 // later.
+//
+// # A callback
+//
+// With accepted, each call carries Sagalog-Callback: the URL, with a ticket that is signed for this attempt, to which the service posts
+// {"output": ...}, {"error": {"message": ...}, "effect": ...} or {"progress": ...} (the API's document has all members). The agent reports
+// nothing about an accepted call and frees its place at once. The attempt is over when the service reports, or at its complete-by time.
+// Without SetCallback, a binding with accepted is invalid.
 //
 // # Invariants
 //

@@ -159,7 +159,7 @@ func checkOrders(t *testing.T, x *examples) {
 func checkTraining(t *testing.T, x *examples) {
 	history := x.run(t, "sagalog task history train-1")
 	require.Contains(t, history, "the GPU is too hot")
-	require.Regexp(t, `StepStarted +train +2 .*it continues after \{"run":"\S+","epoch":[1-8]\}`, history)
+	require.Regexp(t, `StepStarted +train +2 .*continues after the progress \{"run":"\S+","epoch":[1-8]\}`, history)
 	require.Contains(t, string(x.task(t, "train-1").Output), `12`)
 }
 

@@ -62,7 +62,7 @@ type JobDocument struct {
 	State   string `json:"state" enum:"running,stopping,stopped,done" doc:"stopping: the tasks that were asked before the stop are still counted"`
 	Matched int    `json:"matched" doc:"How many tasks matched when the job was opened; once it has ended, how many were asked"`
 	Granted int    `json:"granted" doc:"How many tasks granted the request. It lags by a few seconds, and by up to five minutes in a long job"`
-	Refused int    `json:"refused" doc:"How many tasks refused it"`
+	Refused int    `json:"refused" doc:"How many tasks refused the request"`
 	Left    int    `json:"left" doc:"How many tasks are still to be asked"`
 
 	StartedAt events.Instant `json:"started_at,omitzero" format:"date-time"`
@@ -93,14 +93,14 @@ func jobDocument(j *Job) JobDocument {
 
 // JobBody is the body of the call that opens a job.
 type JobBody struct {
-	ID     string           `json:"id,omitempty" doc:"The same ID again, with the same content, does nothing twice. Generated if absent"`
+	ID     string           `json:"id,omitempty" doc:"The same ID with the same content starts no second job. Generated if absent"`
 	Verb   events.Verb      `json:"verb" enum:"cancel,pause,resume,retry,skip,complete,fail,terminate,signal,rerun"`
 	Args   map[string]any   `json:"args,omitempty" doc:"The members of the call for the verb, such as step"`
 	Filter events.JobFilter `json:"filter" doc:"As the parameters of GET /v1/tasks. An empty one must say all"`
 	Reason string           `json:"reason,omitempty" doc:"For the history of each task"`
 	By     string           `json:"by,omitempty" doc:"Who opens the job, for the record"`
-	Rate   string           `json:"rate,omitempty" doc:"How many tasks may be asked in a time" example:"100/s"`
-	Limit  int              `json:"limit,omitempty" doc:"Refuse the job if more tasks match"`
+	Rate   string           `json:"rate,omitempty" doc:"The most requests in a given time; absent: no limit" example:"100/s"`
+	Limit  int              `json:"limit,omitempty" doc:"Refuse the job if more tasks match; absent: no limit"`
 	DryRun bool             `json:"dry_run,omitempty" doc:"Only count the tasks that match"`
 }
 

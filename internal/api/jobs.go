@@ -63,20 +63,20 @@ func (s *jobs) register(api huma.API) {
 	s.registerOpen(api, tags)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-jobs", Method: http.MethodGet, Path: jobsPath, Summary: "List jobs", Tags: tags,
-		Description: "A job is remembered for seven days after its end, and not more than 200 jobs are.",
+		Description: "A job is remembered for seven days after its end; of more than 200 jobs, those that ended first are forgotten earlier.",
 	}), s.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-job", Method: http.MethodGet, Path: jobsPath + "/{id}", Summary: "Read a job", Tags: tags,
 	}), s.get)
 	huma.Register(api, needsOwner(api, huma.Operation{
 		OperationID: "list-job-results", Method: http.MethodGet, Path: jobsPath + "/{id}/results", Summary: "What became of each task of a job", Tags: tags,
-		Description: "The tasks remember the requests of a job, so a page looks through the tasks that the filter matches without its states: it may be short or empty and still have " +
-			"a next. Refusals of tasks that had ended are not remembered by these; the first 20 of each partition are kept with the job, and the counts have all of them.",
+		Description: "The tasks remember the requests of a job. So a page examines the tasks that the filter matches in any state, and may be short or empty although a next page follows. " +
+			"A task that had ended does not remember that it refused: the job keeps the first 20 such refusals of each partition, and counts all of them.",
 	}), s.results)
 	path := jobsPath + "/{id}/stop"
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "stop-job", Method: http.MethodPost, Path: path, Summary: "Stop a job", Tags: tags,
-		Description: "No further task is asked. What was granted stays. A job that was stopped cannot go on: open another one with the same filter.",
+		Description: "The job asks no further task. What was granted stays. A stopped job cannot go on: open another one with the same filter.",
 	}), s.stop)
 	describeBody(api, path, http.MethodPost, described{reflect.TypeFor[JobStopBody](), map[string]any{"reason": "the wrong region", "by": "anna"}, settingsBytes}, contentJSON)
 	api.OpenAPI().Paths[path].Post.RequestBody.Required = false
@@ -84,9 +84,9 @@ func (s *jobs) register(api huma.API) {
 
 func (s *jobs) registerOpen(api huma.API, tags []string) {
 	op := operation(api, huma.Operation{
-		OperationID: "open-job", Method: http.MethodPost, Path: jobsPath, Summary: "Ask something of all tasks that match", Tags: tags, DefaultStatus: http.StatusAccepted,
-		Description: "The verb is asked of each task that matches the filter and was submitted before the job was opened, by a request with the ID job/<id>. 202 once the job is durable; " +
-			"the owners of the partitions then work on it, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. " +
+		OperationID: "open-job", Method: http.MethodPost, Path: jobsPath, Summary: "Make a request for all tasks that match", Tags: tags, DefaultStatus: http.StatusAccepted,
+		Description: "The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; " +
+			"the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. " +
 			"With dry_run nothing is opened, and the answer says how many tasks match.",
 	})
 	huma.Register(api, op, s.open)

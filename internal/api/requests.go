@@ -69,40 +69,41 @@ type requestRoute struct {
 var requestRoutes = []requestRoute{
 	{
 		events.RequestCancel, "Cancel a task",
-		"The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it. 404 if no task with this ID was submitted: " +
+		"Every step that may have had an effect is undone. The request is refused past the point of no return, and if the task is parked because an undo failed: remove the cause, then retry the " +
+			"task. 404 if no task with this ID was submitted: " +
 			"only a cancel that is produced to a topic may come before its task.",
 		reflect.TypeFor[CancelBody](), map[string]any{"reason": "the customer called"},
 	},
 	{
 		events.RequestPause, "Pause a task",
-		"Its running attempts finish, and nothing else starts. Its deadline only raises an alert, and counts on from there when the task is resumed. A cancel resumes it.",
+		"Its running attempts finish, and nothing else starts. Meanwhile its deadline only raises an alert. A deadline that was still to come moves by the length of the pause. A cancel resumes the task.",
 		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "the drone service is being repaired"},
 	},
 	{
-		events.RequestResume, "Resume a paused task", "It continues where it was paused.",
+		events.RequestResume, "Resume a paused task", "The task continues where it was paused.",
 		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "the drone service is back"},
 	},
 	{
-		events.RequestRetry, "Retry a parked task", "The named step, or every failed step, starts again.",
+		events.RequestRetry, "Retry a parked task", "Every failed step starts again, or only the named one. A step that waits for its next attempt starts at once.",
 		reflect.TypeFor[RetryBody](), map[string]any{"step": "drone", "reason": "the drone service is back"},
 	},
 	{
 		events.RequestTerminate, "Terminate a task",
-		"The task ends where it stands, and nothing is undone. The history names the steps that may have had an effect. That is refused while an attempt runs.",
+		"The task ends where it stands, and nothing is undone. The history names the steps that may have had an effect. The request is refused while an attempt runs.",
 		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "undone by hand"},
 	},
 	{
 		events.RequestRerun, "Run a task once more",
-		"A task that has ended or is parked runs once more, from its beginning or from a step: that step, the steps that need it, and those that are not over. What these did is undone first. " +
-			"Then a new run begins with other idempotency keys, so services see new calls. The new input has to fit the workflow, and must not change how a step that is kept would be undone; labels, " +
-			"priority, fair_by and concurrency key stay. It is refused while an attempt " +
-			"of the task runs, and if it would repeat a point of no return that may have had its effect.",
+		"A task that has ended or is parked runs once more. With from, only that step runs again, with the steps that need it and those that are not over. What these steps did is undone first. " +
+			"Then a new run begins with new idempotency keys, so services see new calls. The new input has to fit the workflow, and must not change the undo of a step that does not run again; labels, " +
+			"priority, fair_by and concurrency key stay. The request is refused while an attempt " +
+			"of the task runs, and if the run would repeat a point of no return that may have had its effect.",
 		reflect.TypeFor[RerunBody](), map[string]any{"from": "drone", "reason": "the address was wrong"},
 	},
 	{
 		events.RequestSignal, "Send a signal to a task",
-		"The first step that waits for a signal of this name takes it, now or later; each signal is taken once. It may come before the task, and is then held for 24 h. It is refused if no " +
-			"step of the workflow waits for it, if the payload does not fit the schema, or if the task is being undone.",
+		"The first step that waits for a signal of this name takes it, now or later; each signal is taken once. A signal that comes before its task is held for 24 h. It is refused if no " +
+			"step of the workflow waits for its name, if the payload does not fit the schema, or if the task is being undone.",
 		reflect.TypeFor[SignalBody](), map[string]any{"signal": "approval", "payload": map[string]any{"decision": "yes", "by": "ada"}},
 	},
 }

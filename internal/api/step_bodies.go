@@ -11,14 +11,14 @@ import (
 type RetryBody struct {
 	Step    string          `json:"step,omitempty" doc:"absent: each step that failed"`
 	Attempt int             `json:"attempt,omitempty" minimum:"1" doc:"The attempt to retry; refused if it is not the latest one of the step"`
-	With    json.RawMessage `json:"with,omitempty" doc:"The input of all further attempts of the one step that is retried, or of its undo, in place of what the definition leads to"`
+	With    json.RawMessage `json:"with,omitempty" doc:"The input of all further attempts of the one step that is retried, or of its undo, in place of the input that the definition gives"`
 	Reason  string          `json:"reason,omitempty" doc:"For the history"`
 }
 
 // RerunBody is the body of a rerun.
 type RerunBody struct {
-	From   string          `json:"from,omitempty" doc:"The step from which it runs once more; absent: all steps"`
-	Input  json.RawMessage `json:"input,omitempty" doc:"The task's input from then on; absent: the one that it has"`
+	From   string          `json:"from,omitempty" doc:"The step from which the task runs once more; absent: all steps"`
+	Input  json.RawMessage `json:"input,omitempty" doc:"The task's input from then on; absent: unchanged"`
 	Reason string          `json:"reason,omitempty" doc:"For the history"`
 }
 
@@ -32,7 +32,7 @@ type SignalBody struct {
 // DecisionBody is the body of a skip or a complete.
 type DecisionBody struct {
 	Step      string          `json:"step" doc:"The step"`
-	Operation string          `json:"operation,omitempty" enum:"do,undo" doc:"Whether it is about the do or the undo of the step; absent: the undo if the task is being undone, else the do"`
+	Operation string          `json:"operation,omitempty" enum:"do,undo" doc:"Whether the request is about the do or the undo of the step; absent: undo if the task is being undone, otherwise do"`
 	Output    json.RawMessage `json:"output,omitempty" doc:"The output that later steps see; absent: null"`
 	Reason    string          `json:"reason,omitempty" doc:"For the history"`
 }
@@ -40,7 +40,7 @@ type DecisionBody struct {
 // FailBody is the body of a fail.
 type FailBody struct {
 	Step      string     `json:"step" doc:"The step"`
-	Operation string     `json:"operation,omitempty" enum:"do,undo" doc:"Whether it is about the do or the undo of the step; absent: the undo if the task is being undone and no attempt of the do runs, else the do"`
+	Operation string     `json:"operation,omitempty" enum:"do,undo" doc:"Whether the request is about the do or the undo of the step; absent: undo if the task is being undone and no attempt of the do runs, otherwise do"`
 	Error     *FailError `json:"error,omitempty" doc:"The error of the attempt"`
 	Effect    string     `json:"effect,omitempty" enum:"none,done_unknown,in_doubt" doc:"What the attempt may have changed; absent: in_doubt, and nothing is undone before its complete-by time"`
 	Reason    string     `json:"reason,omitempty" doc:"For the history"`

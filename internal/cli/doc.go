@@ -3,8 +3,8 @@
 //
 // Invariants:
 //   - Data goes to stdout, everything else to stderr; -o json and -o jsonl print the API's answer.
-//   - Exit codes mean the same in all commands: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 still running, 6 ended
-//     undone or in error, 7 a list that lacks partitions. Only the function Code chooses them.
+//   - Exit codes mean the same in all commands: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict or refused, 5 still
+//     running or not judged, 6 ended undone, terminated or in error (a job: stopped), 7 a list that lacks partitions. Only the function Code chooses them.
 //   - A flag can be set by a variable (SAGALOG_ and the flag's name in capitals, with _ for -), except where WithoutVariable
 //     prevents it. A flag on the command line wins.
 //   - A submission is repeated only with the ID that it was first sent with, so that repeats have no further effect.

@@ -52,7 +52,7 @@ func factRow(f api.HistoryEvent) row {
 		detail = append([]string{act}, detail...)
 	}
 	if f.Type == string(events.NameTimeCorrected) {
-		detail = []string{fmt.Sprintf("a clock was ahead: what began by it lasts from %v on", data.To)}
+		detail = []string{fmt.Sprintf("a clock was ahead: what began by that clock counts from %v instead", data.To)}
 	}
 	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}
 }
@@ -77,7 +77,7 @@ func operatorsAct(f api.HistoryEvent) string {
 	switch events.Name(f.Type) {
 	case events.NameStepSkipped:
 		if act = "skipped it"; data.Left {
-			act = "skipped its undo, so what it did is left"
+			act = "skipped the undo, so what the step did stays"
 		}
 	case events.NameStepCompleted:
 		act = "completed it by hand"
@@ -135,9 +135,9 @@ func progressText(f api.HistoryEvent) string {
 	text := events.Clip(string(data.Progress), shownProgress)
 	switch events.Name(f.Type) {
 	case events.NameStepStarted:
-		return "it continues after " + text
+		return "continues after the progress " + text
 	case events.NameStepProgressed:
-		return "its progress is " + text
+		return "progress: " + text
 	}
 	return ""
 }
@@ -164,11 +164,11 @@ func wait(f api.HistoryEvent) string {
 	}
 	switch name := events.Name(f.Type); {
 	case name == events.NameSubmitted && data.NotBefore != 0:
-		return "no step of it starts before " + data.NotBefore.String()
+		return "no step starts before " + data.NotBefore.String()
 	case name == events.NameNotBeforePassed:
-		return "it may start"
+		return "the task may start"
 	case name == events.NameWaitStarted && len(data.Signals) > 0:
-		text := "it waits for the signal " + strings.Join(data.Signals, " or ")
+		text := "waits for the signal " + strings.Join(data.Signals, " or ")
 		if data.Until != 0 {
 			text += ", until " + data.Until.String()
 		}
@@ -176,17 +176,17 @@ func wait(f api.HistoryEvent) string {
 	case name == events.NameRunBegun:
 		return fmt.Sprintf("run %d begins", data.Run)
 	case name == events.NameWaitStarted:
-		return "it sleeps until " + data.Until.String()
+		return "sleeps until " + data.Until.String()
 	case name == events.NameStepQueued:
 		return "its first attempt must start by " + data.StartBy.String()
 	case name == events.NameSoftLimitPassed:
-		return "it is not over although its remind_after, counted from " + data.Since.String() + ", has passed: an alert was sent"
+		return "not over when remind_after, counted from " + data.Since.String() + ", had passed: an alert was sent"
 	case name == events.NameSignalReceived && data.By != "":
 		return data.By + " sent the signal " + data.Signal
 	case name == events.NameSignalReceived:
 		return "the signal " + data.Signal
 	case name == events.NameStepCompleted && data.Signal != "":
-		return "it took the signal " + data.Output.Signal
+		return "took the signal " + data.Output.Signal
 	}
 	return ""
 }
@@ -229,11 +229,11 @@ func watchCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "watch ID", Short: "Follow a task live until it has ended", Args: cobra.ExactArgs(1),
 		Long: "Follow the facts of a task as they are decided, until it has ended. After a broken connection it\n" +
-			"resumes where it stopped. Exit code: 0 for processed, 6 for undone, 5 if it still runs when --timeout is over or you stop watching.",
+			"resumes where it stopped. Exit code: 0 for processed, 6 for undone, terminated or error, 5 if the task still runs when\n--timeout is over or you stop watching.",
 		Example: "  sagalog task watch delivery-42\n  sagalog task watch delivery-42 -o jsonl",
 		RunE:    client(func(s *session, args []string) error { return s.watch(args[0]) }),
 	})
-	c.Flags().Duration("timeout", 0, "how long (default: until the end)")
+	c.Flags().Duration("timeout", 0, "for how long (default: until the task has ended)")
 	return c
 }
 

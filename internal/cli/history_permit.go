@@ -18,7 +18,7 @@ func permitText(f api.HistoryEvent) string {
 	if json.Unmarshal(f.Data, &data) != nil {
 		return ""
 	}
-	who, limit := "it", strings.TrimPrefix(strings.TrimPrefix(data.Limit, events.ConcurrencyPrefix), events.NamedPrefix)
+	who, limit := "the task", strings.TrimPrefix(strings.TrimPrefix(data.Limit, events.ConcurrencyPrefix), events.NamedPrefix)
 	switch {
 	case data.Link.Operation == events.Undo:
 		who = "the undo of step " + data.Link.Path
@@ -34,7 +34,7 @@ func permitText(f api.HistoryEvent) string {
 	case events.NamePermitGranted:
 		return who + " has a permit of " + limit
 	case events.NamePermitBlocked:
-		return "others wait for its permit of " + limit
+		return "others wait for the task's permit of " + limit
 	case events.NamePermitReleased:
 		return who + " gave back its permit of " + limit
 	}

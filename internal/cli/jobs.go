@@ -19,7 +19,7 @@ import (
 func jobCommand() *cobra.Command {
 	get := output(&cobra.Command{
 		Use: "get ID", Aliases: []string{"show"}, Short: "Read a job", Args: cobra.ExactArgs(1),
-		Long:    "Read a job. With --wait it shows the progress until the job has ended; then the exit code is 4 if a task refused, and 6 if the job was stopped.",
+		Long:    "Read a job. With --wait the command shows the progress until the job has ended; then the exit code is 4 if a task refused, 6 if the job was stopped.",
 		Example: "  sagalog job get 019ab2f0-5c1e-7a53-8d7e-3b0c1f2a4d5e --wait",
 		RunE: jobClient(func(s jobCaller, args []string) error {
 			if s.isSet("wait") {
@@ -40,7 +40,7 @@ func jobCommand() *cobra.Command {
 	})
 	f := results.Flags()
 	f.String("result", "", "granted or refused (default: both)")
-	f.Int("limit", 1000, "tasks that a page looks at, up to 1000")
+	f.Int("limit", 1000, "tasks that a page examines, up to 1000; with --result it lists those that match")
 	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
 	suggest(results, "result", "granted", "refused")
@@ -50,7 +50,7 @@ func jobCommand() *cobra.Command {
 	})
 	stop.Flags().String("reason", "", "why, for the record")
 	stop.Flags().String("by", "", "who stops it, for the record")
-	g := group("job", "Follow and stop jobs, which make one request for many tasks", output(&cobra.Command{
+	g := group("job", "Read, follow and stop jobs: a job makes one request for many tasks", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
 			return s.whole("/v1/jobs", "jobs", row{"ID", "VERB", "STATE", "MATCHED", "GRANTED", "REFUSED", "LEFT", "STARTED", "BY"}, rowOf(jobRow))

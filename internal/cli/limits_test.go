@@ -16,7 +16,7 @@ func TestLimitsOnTheCommandLine(t *testing.T) {
 		events.Permit{GrantedAt: 1, EndsAt: 2000, Link: events.Link{Task: "order-9", Run: 1, N: 1}}, events.Permit{Priority: 4, Link: events.Link{Task: "x", Run: 1, N: 1}})
 	r := e.run("limit", "list")
 	require.Equal(t, 0, r.code, r.err)
-	require.Regexp(t, `LIMIT +STATE +MAX +HELD +HALTED +WAITING +SINCE\npayment/c-17 +open +1 +1 +0 +1`, r.out)
+	require.Regexp(t, `LIMIT +STATE +MAX +RATE +HELD +HALTED +WAITING +SINCE\npayment/c-17 +open +1 +- +1 +0 +1`, r.out)
 	r = e.run("limits", "get", "payment/c-17")
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `HOLDER +order-9, given back, free at 1970-01-01T00:00:02.000Z\nWAITER +x, priority 4`, r.out)
@@ -40,7 +40,7 @@ func TestNamedLimitsOnTheCommandLine(t *testing.T) {
 	for _, changed := range []string{"yes", "no"} {
 		r := e.run("limit", "apply", file)
 		require.Equal(t, 0, r.code, r.err)
-		require.Regexp(t, `LIMIT +CHANGED +MAX +HELD +WAITING\nbank +`+changed+` +20 +0 +0`, r.out)
+		require.Regexp(t, `LIMIT +CHANGED +MAX +RATE +HELD +WAITING\nbank +`+changed+` +20 +0 +0`, r.out)
 	}
 	link := func(id string, op events.Operation) events.Link {
 		return events.Link{Task: id, Run: 1, Path: "charge", Operation: op, N: 1}

@@ -48,7 +48,7 @@ func TestAHistoryIsReadFromTheLogWithoutAnEngine(t *testing.T) {
 	}
 	table := run("t")
 	require.Equal(t, 0, table.code, table.err)
-	require.Regexp(t, `TIME +EVENT +STEP +ATTEMPT +OWNER +CAUSE +DETAIL\n.+ Submitted +n1 +cancelled\n.+ TimeCorrected +n1 +a clock was ahead: what began by it lasts from 2026-11-21T14:00:31\.000Z on\n.+TaskUndone`, table.out)
+	require.Regexp(t, `TIME +EVENT +STEP +ATTEMPT +OWNER +CAUSE +DETAIL\n.+ Submitted +n1 +cancelled\n.+ TimeCorrected +n1 +a clock was ahead: what began by that clock counts from 2026-11-21T14:00:31\.000Z instead\n.+TaskUndone`, table.out)
 	require.Contains(t, table.err, "the log begins at offset 40 of x.events/2: earlier facts are gone")
 	var list []api.HistoryEvent
 	require.NoError(t, json.Unmarshal([]byte(run("t", "-o", "json").out), &list))

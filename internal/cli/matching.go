@@ -20,8 +20,8 @@ import (
 
 const matchingHelp = `
 
-With filter flags instead of IDs, the request is made for all tasks that match: the command shows ten of them and asks you first (unless you give
---yes), then a job makes the requests, and goes on if you interrupt the command. The exit code is 4 if a task refused. --dry-run only shows what matches.`
+With filter flags instead of IDs, a job makes the request for all tasks that match. The command shows ten of them and asks you first, unless you give
+--yes; --dry-run only shows what matches. The job goes on if you interrupt the command. The exit code is 4 if a task refused, 6 if the job was stopped.`
 
 func matchingExample(u requestUse) string {
 	text := "\n  sagalog task " + u.kind
@@ -50,10 +50,10 @@ func matchingFlags(c *cobra.Command, u requestUse) {
 	f := c.Flags()
 	f.Bool("all", false, "every task")
 	f.BoolP("yes", "y", false, yes)
-	f.Bool("dry-run", false, "with a filter: only show how many tasks match")
-	f.String("rate", "", "with a filter: how many requests may be made in a given time, such as 100/s, 30/m or 5/h")
-	f.Int("limit", 0, "with a filter: refuse if more tasks match")
-	f.String("job-id", "", "with a filter: the job's ID; a command that is repeated with the same ID does nothing a second time (default: a new one)")
+	f.Bool("dry-run", false, "with a filter: only show which tasks match")
+	f.String("rate", "", "with a filter: the most requests in a given time, such as 100/s, 30/m or 5/h (default: no limit)")
+	f.Int("limit", 0, "with a filter: refuse if more tasks match than this (default: no limit)")
+	f.String("job-id", "", "with a filter: the job's ID; a command that is repeated with the same ID starts no second job (default: a new one)")
 	f.String("by", "", "with a filter: who asks, for the record")
 	for _, name := range slices.Concat(filterNames, jobNames, []string{"all"}) { // a variable that is set for lists must not choose the tasks to cancel
 		WithoutVariable(f, name)
@@ -110,7 +110,7 @@ func (s *session) filtered() bool { return filtered(s.cmd) }
 func (s jobCaller) askMatching(u requestUse, args []string) error {
 	yes := s.isSet("yes")
 	if !yes && !s.isSet("dry-run") && !isTerminal(s.cmd.InOrStdin()) {
-		return Usage("this makes a request for all tasks that match, and there is no terminal to ask you first: give --yes, or --dry-run to see which")
+		return Usage("this makes a request for all tasks that match, and there is no terminal to ask you first: give --yes, or --dry-run to see which tasks match")
 	}
 	body, err := s.jobBody(u, args)
 	if err != nil {

@@ -28,7 +28,7 @@ type requestUse struct {
 	warning string
 }
 
-const newCalls = "What runs once more is undone first, and is done again with new idempotency keys: services will see new calls."
+const newCalls = "Steps that run once more are undone first, then done again with new idempotency keys: services will see new calls."
 
 // member is a member of a request.
 type member struct {
@@ -40,14 +40,14 @@ type member struct {
 }
 
 var (
-	memberOperation = member{name: "operation", use: "do or undo (default: the undo if the task is being undone, else the do)"}
+	memberOperation = member{name: "operation", use: "do or undo (default: undo if the task is being undone, otherwise do)"}
 	memberOutput    = member{name: "output", flag: "result", use: "the output that later steps see, as JSON or @FILE (default: null)", value: true}
-	memberWith      = member{name: "with", use: "the input of all further attempts, as JSON or @FILE", value: true}
-	memberFrom      = member{name: "from", use: "the step from which it runs once more (default: all steps)"}
-	memberInput     = member{name: "input", use: "the task's input from then on, as JSON or @FILE (default: the one that it has)", value: true}
-	memberError     = member{name: "error", use: `the error, as JSON or @FILE: {"class", "code", "message"} (default: permanent, with the reason)`, value: true}
-	memberPayload   = member{name: "payload", use: "what the step gets, as JSON, @FILE or - for the standard input (default: null)", value: true}
-	memberEffect    = member{name: "effect", use: "none, done_unknown or in_doubt (default: in_doubt)"}
+	memberWith      = member{name: "with", use: "the input of all further attempts, as JSON or @FILE (default: unchanged)", value: true}
+	memberFrom      = member{name: "from", use: "the step from which the task runs once more (default: all steps)"}
+	memberInput     = member{name: "input", use: "the task's input from then on, as JSON or @FILE (default: unchanged)", value: true}
+	memberError     = member{name: "error", use: `the error, as JSON or @FILE: {"class", "code", "message"}; class is retryable, permanent, internal or limit (default: permanent, with the reason as message)`, value: true}
+	memberPayload   = member{name: "payload", use: "what the step gets, as JSON, @FILE or - for stdin (default: null)", value: true}
+	memberEffect    = member{name: "effect", use: "what the attempt may have done: none, done_unknown (something, but nothing is under way any more) or in_doubt (default: in_doubt)"}
 )
 
 func requestCommand(u requestUse) *cobra.Command {
@@ -72,7 +72,7 @@ func requestCommand(u requestUse) *cobra.Command {
 		}),
 	})
 	matchingFlags(c, u)
-	c.Flags().String("reason", "", "the reason, for the history")
+	c.Flags().String("reason", "", "why, for the record")
 	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
 	c.Flags().Bool("no-wait", false, "do not wait until the request is judged")
 	c.Flags().Duration("wait-for", judgedWithin, "how long to wait until the request is judged, at most 1m")
@@ -125,7 +125,7 @@ func (s *session) agree(u requestUse, ids []string) error {
 	case !isTerminal(s.cmd.InOrStdin()):
 		return Usage("%s There is no terminal to ask you first: give --yes", u.warning)
 	case !agreed(s.cmd.InOrStdin(), s.err, u.warning+"\n"+what+"?"):
-		return exit(ExitError, "nothing is done")
+		return exit(ExitError, "nothing was done")
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (s *session) ask(u requestUse, args []string) error {
 	case status != http.StatusAccepted || a.within == 0:
 		return nil
 	case r.Result == "held":
-		return exit(ExitStillRunning, "the request waits for its task, which was not submitted yet; %s", again)
+		return exit(ExitStillRunning, "the request waits for its task, which has not been submitted yet; %s", again)
 	}
 	return exit(ExitStillRunning, "the request was not judged within %s; %s", a.within, again)
 }

@@ -39,13 +39,13 @@ restarting engine did not acknowledge are sent again with the same IDs; a line w
 	f.String("id", "", "the task's ID (default: a new UUIDv7)")
 	f.String("input", "", "the task's input: JSON, @FILE, or - for stdin")
 	f.Int("priority", 0, "higher runs first")
-	f.StringArray("label", nil, "key:value, any number of times")
+	f.StringArray("label", nil, "key:value; may be given several times")
 	f.String("deadline", "", "a duration from acceptance or from --not-before (10m), or an instant")
 	f.String("not-before", "", "when the task may start: a duration from acceptance (2h), or an instant")
 	f.String("reply-to", "", "the topic that gets a reply for each state of the task; the setting reply_topics must allow it")
 	f.String("reply-key", "", "the key of the replies (default: the task's ID)")
 	f.String("from", "", "submissions, one a line: FILE.ndjson, or - for stdin")
-	f.Duration("retry-for", time.Minute, "with --from: how long to try again while nothing gets through")
+	f.Duration("retry-for", time.Minute, "with --from: for how long to try again while nothing gets through")
 	waitFlags(c)
 	return c
 }

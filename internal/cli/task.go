@@ -25,54 +25,54 @@ func taskCommand(d Deps) *cobra.Command {
 		submitCommand(), getCommand(), listCommand(), historyCommand(d.Log), watchCommand(),
 		requestCommand(requestUse{
 			kind: "cancel", short: "Cancel a task and undo its steps",
-			long: "Cancel a task and undo its steps. A task past its point of no return cannot be cancelled (exit 4). Neither can one\n" +
-				"that is parked in its undo: remove the cause, then retry it.",
+			long: "Cancel a task: every step that may have had an effect is undone. A task refuses it (exit 4) past the point of no return, and if it is\n" +
+				"parked because an undo failed: remove the cause, then retry the task.",
 		}),
 		requestCommand(requestUse{
 			kind: "pause", short: "Pause a task: nothing more of it starts",
-			long: "Pause a task: its running attempts finish, and nothing else starts until you resume it. Meanwhile its deadline only raises\n" +
-				"an alert; it counts on from there.",
+			long: "Pause a task: its running attempts finish, and nothing else starts until you resume the task. Meanwhile the deadline only raises an\n" +
+				"alert. A deadline that was still to come moves by the length of the pause.",
 		}),
 		requestCommand(requestUse{kind: "resume", short: "Resume a paused task", long: "Resume a paused task: it continues where it was paused."}),
 		requestCommand(requestUse{
 			kind: "retry", short: "Retry the failed steps of a parked task", step: true,
-			long: "Retry a parked task: the step named by --step, or each step that failed, starts again. With --with JSON, or --with @FILE, the one\n" +
-				"step that is retried, or its undo, gets that input in all further attempts.",
+			long: "Retry a parked task: each step that failed starts again, or only the one that --step names. A step that waits for its next attempt\n" +
+				"starts at once. --with gives the one step that is retried, or its undo, another input for all further attempts.",
 			members: []member{memberWith},
 		}),
 		requestCommand(requestUse{
 			kind: "skip", short: "Go on without a step", step: true,
-			long: "Go on without a step that has not begun, failed, timed out or waits for its next attempt, and is not the pivot. If it may have\n" +
-				"had an effect, it is still undone when the task is. A skipped undo counts as done, and what the step did is left.",
+			long: "Go on without a step that has not begun, has failed, has timed out or waits. The pivot cannot be skipped. A step that may have had an\n" +
+				"effect is still undone if the task is undone. A skipped undo counts as done, and what the step did stays.",
 			members: []member{memberOperation, memberOutput},
 		}),
 		requestCommand(requestUse{
-			kind: "complete", short: "Say that a step was done by hand", step: true,
-			long: "Say that a step, or its undo, that failed, timed out or waits for its next attempt was done by hand. Completing the pivot passes\n" +
-				"the point of no return. While an attempt runs, fail it first.",
+			kind: "complete", short: "Record that a step was done by hand", step: true,
+			long: "Record that a step, or its undo, was done by hand. It must have failed or timed out, or wait. If an attempt runs, fail the attempt\n" +
+				"first. Completing the pivot passes the point of no return.",
 			members: []member{memberOperation, memberOutput},
 		}),
 		requestCommand(requestUse{
 			kind: "fail", short: "End an attempt that hangs", step: true,
-			long: "End the running attempt of a step, or of its undo, or the wait for the next one. The policy of the step decides what follows, and\n" +
-				"the agent is asked to stop. Nothing is undone before the attempt's complete-by time, unless --effect says that it is over.",
+			long: "End the running attempt of a step or of its undo, or the wait for the next attempt. The agent is asked to stop, and the policy of the\n" +
+				"step decides what follows. Undos wait for the attempt's complete-by time, unless --effect says that nothing of it is under way.",
 			members: []member{memberOperation, memberError, memberEffect},
 		}),
 		requestCommand(requestUse{
 			kind: "signal", short: "Send a signal to a task", named: "signal", members: []member{memberPayload},
-			long: "Send a signal to a task: the first step that waits for a signal of this name takes it, now or later. It may come before the task, and\n" +
-				"is then held for 24 h. A task that is being undone, and one whose steps do not wait for it, refuses it (exit 4).",
+			long: "Send a signal to a task: the first step that waits for a signal of this name takes it, now or later. The signal may come up to 24 h\n" +
+				"before its task. A task refuses it (exit 4) while the task is being undone, and if no step waits for that name.",
 		}),
 		requestCommand(requestUse{
 			kind: "terminate", short: "End a task where it stands, and undo nothing",
 			long: "End a task where it stands. Nothing is undone; the history names the steps that may have had an effect. A task with a running\n" +
-				"attempt cannot be terminated (exit 4): pause it and wait for the attempt.",
+				"attempt refuses it (exit 4): fail the attempt, or pause the task and wait for the attempt.",
 		}),
 		requestCommand(requestUse{
 			kind: "rerun", short: "Run a task once more", members: []member{memberFrom, memberInput}, warning: newCalls,
-			long: "Run a task that has ended or is parked once more, from its beginning or from the step that --from names: that step, the steps that need\n" +
-				"it, and those that are not over. What these did is undone first. The new run has other idempotency keys, so services see new calls:\n" +
-				"the command asks first, unless you give --yes. It is refused (exit 4) while an attempt runs, and if it would repeat a point of no return.",
+			long: "Run a task once more that has ended or is parked. With --from, only that step runs again, with the steps that need it and those that are\n" +
+				"not over. What these steps did is undone first. The new run has new idempotency keys, so services see new calls: the command asks first,\n" +
+				"unless you give --yes. A task refuses it (exit 4) while an attempt runs, and if the run would repeat a point of no return.",
 		}),
 	)
 	g.Aliases = []string{"tasks"}
@@ -82,8 +82,8 @@ func taskCommand(d Deps) *cobra.Command {
 func getCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "get ID", Short: "Read a task", Args: cobra.ExactArgs(1),
-		Long: "Read a task. With --wait it waits until the task has ended or is parked, for at most --timeout;\n" +
-			"then the exit code is 0 for processed, 5 for still running, 6 for undone or error.",
+		Long: "Read a task. With --wait the command waits until the task has ended or is parked, for at most --timeout;\n" +
+			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error.",
 		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json",
 		RunE: client(func(s *session, args []string) error {
 			return s.getTask(args[0], "")
@@ -95,7 +95,7 @@ func getCommand() *cobra.Command {
 
 func waitFlags(c *cobra.Command) {
 	c.Flags().Bool("wait", false, "wait until the task has ended or is parked")
-	c.Flags().Duration("timeout", 30*time.Second, "with --wait: how long")
+	c.Flags().Duration("timeout", 30*time.Second, "with --wait: for how long")
 }
 
 func (s *session) flag(name string) string { return s.cmd.Flags().Lookup(name).Value.String() }
@@ -290,8 +290,8 @@ func listCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
-			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, also those that\n" +
-			"were tried again with success.",
+			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
+			"attempt succeeded.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})

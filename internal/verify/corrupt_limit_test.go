@@ -41,11 +41,12 @@ var limitCorruptions = []corruption{
 		return f.place()
 	}},
 	{"a named limit gives permits faster than its object says", verify.CheckAttempts, "limit", false, func(h *harmed) string {
-		h.fact(events.NameLimitAdopted, "", func(f found) bool { return f.text("limit") == "limit/shelf" }).alter("rate", "1/h")
-		granted := func(f found) bool {
-			return f.text("limit") == "limit/shelf" && f.body()["granted"] != nil && f.body()["waiting"] == nil
-		}
-		return h.facts(events.NamePermitsDecided, "", granted)[1].place()
+		f := h.fact(events.NameLimitAdopted, "", func(f found) bool { return f.text("limit") == "limit/shelf" })
+		f.alter("rate", "1/h")
+		granted := h.all(topicEvents, func(f found) bool {
+			return nameOf(*f.Record) == events.NamePermitsDecided && f.text("limit") == "limit/shelf" && f.body()["granted"] != nil && f.body()["waiting"] == nil && h.accepted(f)
+		})
+		return granted[1].place()
 	}},
 	{"the object of a limit is adopted from an offset that is not its own", verify.CheckAttempts, "limit", false, func(h *harmed) string {
 		f := h.fact(events.NameLimitAdopted, "")

@@ -117,7 +117,7 @@ func TestACaseThatGoesOtherwiseSaysWhatDiffers(t *testing.T) {
 `,
 		"    mocks: {charge: [{output: 2}, {output: 2}]}\n    expect: {state: processed}": `7: mocks.charge: answers that no call used; remove them | 2 used | 1 used
 `,
-		"    requests:\n      - {verb: cancel, when: ship.running}\n      - {verb: retry, when: error}\n    expect: {state: processed}": `8: request 1 (cancel) | granted | refused: the pivot is under way, or its outcome is unknown: the task may be past its point of no return
+		"    requests:\n      - {verb: cancel, when: ship.running}\n      - {verb: retry, when: error}\n    expect: {state: processed}": `8: request 1 (cancel) | granted | refused: the pivot is under way, or its outcome is unknown, so the task may be past its point of no return: ask again when the outcome is known
 9: request 2 (retry): its point was never reached | sent | not sent
 `,
 		"    requests: [{verb: pause, when: charge.running}]\n    expect: {state: processed}": `8: state | processed | processing (paused, and no request resumes, cancels or terminates it after 1ms)
