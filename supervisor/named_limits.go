@@ -33,8 +33,8 @@ func SetLimits(o *Owner, now events.Instant, list []LimitRecord) {
 func (l *limits) adopt() error {
 	for _, r := range l.known {
 		has := l.state.Limits.Get(r.Limit)
-		//mutant:only-newer-limits-are-adopted
 		body := &events.LimitAdopted{Limit: r.Limit, Offset: r.Offset, Max: r.Max, Rate: r.Rate}
+		//mutant:only-newer-limits-are-adopted
 		if r.Offset <= l.state.Partition.LimitsOffset || body.Removes() && (has == nil || has.Offset == 0) {
 			continue
 		}
