@@ -181,7 +181,6 @@ func usePermit(t *Task, b Body) error {
 	case *CompensationFailed:
 		endPermit(t, b.Step, Undo, b.QuietAt)
 	case *Timeout:
-		//mutant:undo-in-doubt-keeps-its-permit
 		endPermit(t, b.Step, b.Operation, b.QuietAt)
 	case *TaskProcessed, *TaskUndone, *TaskTerminated, *RunBegun:
 		return fmt.Errorf("%w: %s of task %q, whose steps have permits or wait for them", ErrImpossible, b.Name(), t.ID)

@@ -219,6 +219,7 @@ func (p *planner) quietAt(s *events.Step, op events.Operation, e events.Effect) 
 	}
 	if op == events.Undo {
 		//mutant:do-waits-for-undo-in-doubt
+		//mutant:undo-in-doubt-keeps-its-permit
 		return p.quietAfter(s.Undo.CompleteBy)
 	}
 	//mutant:undo-waits-for-doubt

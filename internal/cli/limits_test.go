@@ -40,13 +40,13 @@ func TestNamedLimitsOnTheCommandLine(t *testing.T) {
 	for _, changed := range []string{"yes", "no"} {
 		r := e.run("limit", "apply", file)
 		require.Equal(t, 0, r.code, r.err)
-		require.Regexp(t, `LIMIT +CHANGED +MAX +RATE +HELD +WAITING\nbank +`+changed+` +20 +0 +0`, r.out)
+		require.Regexp(t, `LIMIT +CHANGED +MAX +RATE +HELD +WAITING\nbank +`+changed+` +20 +- +0 +0`, r.out)
 	}
 	link := func(id string, op events.Operation) events.Link {
 		return events.Link{Task: id, Run: 1, Path: "charge", Operation: op, N: 1}
 	}
 	e.PutLimit(t, "limit/bank", 20, events.Permit{GrantedAt: 1, Link: link("order-9", events.Do)}, events.Permit{Link: link("x", events.Undo)})
-	require.Regexp(t, `bank +open +20 +1 +0 +1`, e.run("limit", "list").out)
+	require.Regexp(t, `bank +open +20 +- +1 +0 +1`, e.run("limit", "list").out)
 	require.Regexp(t, `HOLDER +order-9, step charge\nWAITER +x, undo of step charge`, e.run("limit", "get", "bank").out)
 	require.Contains(t, e.run("limit", "pause", "bank").out, "limit bank: pause is granted")
 	require.Contains(t, e.run("limit", "resume", "bank").out, "limit bank: resume is granted")

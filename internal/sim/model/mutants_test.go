@@ -300,7 +300,7 @@ var mutants = []mutant{
 	{"unused-permit-goes-back", "an attempt that does not start gives its permit back",
 		swap("mayTake(t, p.Path, p.Operation)", "true"), "^limits, a cancel$", "does not fit"},
 	{"undo-in-doubt-keeps-its-permit", "the permit of an undo without a report is kept until no request of it can land",
-		swap("b.Operation", "Do"), "^limits, an undo in doubt$", "is kept until"},
+		put("if true { return 0 }"), "^limits, an undo in doubt$", "is kept until"},
 	{"only-newer-limits-are-adopted", "a partition takes the object of a limit only if it is newer",
 		swap("r.Offset <= l.state.Partition.LimitsOffset ||", ""), "^limits, an older object$", "INV|stops|is adopted"},
 	{"rate-is-kept", "a limit gives no permit before it is due by its rate",
