@@ -106,7 +106,12 @@ func (l *namedLimits) Applied(limit string, offset int64) (r supervisor.LimitRec
 }
 
 // Given implements Objects.
-func (l *namedLimits) Given(string) *Given { return &l.given }
+func (l *namedLimits) Given(limit string) *Given {
+	if limit != gate {
+		return new(Given) // only the gate has a rate
+	}
+	return &l.given
+}
 
 // Most implements Objects.
 func (l *namedLimits) Most(string) (most int) {
@@ -135,8 +140,10 @@ func (l *namedLimits) see(f *events.Fact, state *events.State) {
 		}
 	case *events.PermitsDecided:
 		x := state.Limits.Get(b.Limit)
-		if b.Granted != nil && b.Granted.Operation == events.Undo && x != nil && len(x.Waiting()) > 1 && !x.Permit(*b.Granted).Held() {
-			l.w.saw(sawUndoFirst)
+		if b.Granted != nil && b.Granted.Operation == events.Undo && x != nil && len(x.Waiting()) > 1 {
+			if own := x.Permit(*b.Granted); own == nil || !own.Held() {
+				l.w.saw(sawUndoFirst)
+			}
 		}
 		if b.Asked != nil && b.Granted == nil && x != nil && x.Room() > 0 && f.Time < x.OpensAt() {
 			l.w.saw(sawPaced)

@@ -192,7 +192,7 @@ func (j *Judge) grants(f *events.Fact, b *events.PermitGranted, states []*events
 // decides checks that a limit decides what its cause says.
 func (j *Judge) decides(f *events.Fact, b *events.PermitsDecided) {
 	if l := j.State.Limits.Get(b.Limit); l != nil && l.Rate != "" {
-		if each, _ := events.ParseRate(l.Rate); l.OpensAt() > f.Time.Add(each) {
+		if each, _ := events.ParseRate(l.Rate); l.OpensAt() > f.Time.Add(each+time.Millisecond) {
 			j.Fail("stuck task: the limit %s gives its next permit at %s, which is longer after %s than one takes", b.Limit, l.OpensAt(), f.Time)
 		}
 	}
