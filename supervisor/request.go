@@ -90,7 +90,7 @@ func (i *inbox) holdRequest(item *input, q events.Request) error {
 type Refusal struct {
 	// Reason is a sentence that says what to do instead; empty if the request is granted.
 	Reason string
-	// Lasting says that no later fact can change it, so that a caller may believe it of a state that is out of date.
+	// Lasting says that no later fact but a rerun can change it, so that a caller may believe it of a state that is out of date.
 	Lasting bool
 }
 

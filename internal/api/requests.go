@@ -305,6 +305,7 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 // answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
 // there. A signal may come a day before its task, and always goes there. Any other request for a task that was not submitted is refused:
 // a person who mistypes an ID must see it, and a held cancel would look like success and then end as a dead letter that nobody reads.
+// A task that has ended may be about to run again, if a rerun is on its way: then its partition catches up too.
 func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*events.Task, error) {
 	if unseen(ctx) {
 		return nil, nil
@@ -313,19 +314,23 @@ func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*even
 	if err != nil {
 		return nil, s.log.internal(ctx, "look up a task", err)
 	}
-	if t != nil {
+	topic := events.Submissions
+	switch {
+	case t != nil && t.State.Ended() && verb != events.RequestRerun:
+		topic = events.Reports
+	case t != nil:
 		return t, nil
 	}
 	waiting, cancel := s.life.until(ctx)
 	defer cancel()
 	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
 	defer done()
-	err = s.inputs.CatchUp(waiting, events.Submissions, events.Home(id, s.partitions))
+	err = s.inputs.CatchUp(waiting, topic, events.Home(id, s.partitions))
 	if waiting.Err() != nil && err != nil {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.log.internal(ctx, "catch up with submissions", err)
+		return nil, s.log.internal(ctx, "catch up with "+string(topic), err)
 	}
 	t, err = s.log.known(ctx, s.tasks, id)
 	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound && verb == events.RequestSignal {

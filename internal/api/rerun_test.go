@@ -26,3 +26,14 @@ func TestARerunOfAnEndedTaskIsAnswered(t *testing.T) {
 	require.Equal(t, "undoing", w.do("GET", "/v1/tasks/x", "").json(t)["state"])
 	require.Equal(t, 200, w.do("POST", "/v1/tasks/x/rerun", "", "Idempotency-Key", "r1").status, "a repeat is answered by the fact")
 }
+
+func TestARequestBehindARerunThatIsNotJudgedYetIsNotRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	w.engine.Finish("x")
+	w.engine.Manual, w.engine.CatchingUp = true, w.engine.Judge
+	require.Equal(t, 202, w.do("POST", "/v1/tasks/x/rerun", "").status)
+	r := w.do("POST", "/v1/tasks/x/pause", "")
+	require.Equal(t, 202, r.status, r.body)
+}

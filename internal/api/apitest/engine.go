@@ -27,6 +27,8 @@ const Partitions = 4
 type Engine struct {
 	// Manual makes inputs wait for Judge; otherwise they are judged as they come.
 	Manual bool
+	// CatchingUp is called when somebody waits until all inputs so far are judged; nil: nothing is.
+	CatchingUp func()
 	// Down makes Produce fail with this error.
 	Down error
 	// Stuck makes Produce never answer.
@@ -255,8 +257,11 @@ func (e *Engine) CatchUp(ctx context.Context, in events.Input, partition int32) 
 		return err
 	}
 	e.mu.Lock()
-	end := int64(len(e.inputs[in][partition]))
+	end, called := int64(len(e.inputs[in][partition])), e.CatchingUp
 	e.mu.Unlock()
+	if called != nil {
+		called()
+	}
 	return e.WaitPassed(ctx, in, partition, end-1)
 }
 
