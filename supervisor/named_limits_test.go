@@ -37,8 +37,11 @@ func bankers(t *testing.T, most int, ids ...string) (*bench, *speaker) {
 }
 
 // limit applies the limit.
-func (a *speaker) limit(offset int64, most int) {
-	supervisor.SetLimits(a.o, a.b.now, []supervisor.LimitRecord{{Limit: bank, Offset: offset, Max: most}})
+func (a *speaker) limit(offset int64, most int) { a.rated(offset, most, "") }
+
+// rated applies the limit with a rate.
+func (a *speaker) rated(offset int64, most int, rate string) {
+	supervisor.SetLimits(a.o, a.b.now, []supervisor.LimitRecord{{Limit: bank, Offset: offset, Max: most, Rate: rate}})
 	a.speak()
 }
 
@@ -211,4 +214,29 @@ func TestAnAttemptAsksAgain(t *testing.T) {
 	require.Equal(t, 3, ask.Priority)
 	require.Equal(t, events.Link{Task: "t1", Incarnation: b.task("t1").Incarnation, Run: 1, Path: "s", Operation: events.Do, N: 1}, ask.Link)
 	sameEverywhere(t, b, a.candidate)
+}
+
+// With a rate, the attempts of a limit start one after the other, and the next owner goes on where this one stopped.
+func TestAttemptsStartNoFasterThanTheRateSays(t *testing.T) {
+	t.Parallel()
+	b, a := bankers(t, 0)
+	a.rated(1, 0, "6/m")
+	for _, id := range []string{"t1", "t2", "t3", "t4"} {
+		b.submit(id, "pay", "")
+		a.speak()
+	}
+	require.Equal(t, []string{"t1"}, inside(b))
+	a.elapse(8 * time.Second)
+	require.Equal(t, []string{"t1"}, inside(b))
+	a.elapse(time.Second)
+	require.Equal(t, []string{"t1", "t2"}, inside(b), "one in ten seconds, although nothing has ended")
+	next := &speaker{candidate: b.candidate("B").own()}
+	next.elapse(7 * time.Second)
+	require.Equal(t, []string{"t1", "t2"}, inside(b))
+	next.elapse(time.Second)
+	require.Equal(t, []string{"t1", "t2", "t3"}, inside(b))
+	next.rated(2, 0, "60/s")
+	next.elapse(time.Second)
+	require.Equal(t, []string{"t1", "t2", "t3", "t4"}, inside(b), "another rate holds at once")
+	sameEverywhere(t, b, next.candidate)
 }

@@ -66,3 +66,20 @@ func TestANamedLimit(t *testing.T) {
 	require.Equal(t, 422, r.status)
 	require.Contains(t, r.body, "must be at least 1")
 }
+
+// An attempt that waits for the rate of its limit says so, and a limit may have nothing but a rate.
+func TestALimitWithARate(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := w.do("PUT", "/v1/limits/bank", `{"limit":"bank","rate":"5/h"}`)
+	require.Equal(t, 200, r.status, r.body)
+	d := into[api.LimitDocument](t, r)
+	require.Equal(t, []any{"5/h", 0, true}, []any{d.Rate, d.Max, d.Changed})
+	w.do("PUT", "/v1/tasks/a", good)
+	w.engine.Change("a", &events.PermitAsked{}, func(t *events.Task) {
+		t.StepPermits = []events.StepPermit{{Path: "charge", Operation: events.Do, Limit: "limit/bank", Run: 1, N: 1, State: events.PermitStateAsked, At: 5}}
+	})
+	r = w.do("GET", "/v1/tasks/a", "")
+	require.Contains(t, r.body, `"kind":"limit","for":"bank: its rate is 5/h"`)
+	require.Equal(t, "5/h", into[api.LimitsList](t, w.do("GET", "/v1/limits", "")).Limits[0].Rate)
+}

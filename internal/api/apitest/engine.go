@@ -251,20 +251,6 @@ func (e *Engine) WaitPassed(ctx context.Context, in events.Input, partition int3
 	}
 }
 
-// CatchUp implements api.Inputs.
-func (e *Engine) CatchUp(ctx context.Context, in events.Input, partition int32) error {
-	if err := e.asked(); err != nil {
-		return err
-	}
-	e.mu.Lock()
-	end, called := int64(len(e.inputs[in][partition])), e.CatchingUp
-	e.mu.Unlock()
-	if called != nil {
-		called()
-	}
-	return e.WaitPassed(ctx, in, partition, end-1)
-}
-
 // History implements api.History.
 func (e *Engine) History(_ context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
 	if err := e.asked(); err != nil {

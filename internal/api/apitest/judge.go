@@ -61,6 +61,20 @@ func (e *Engine) Inputs(in events.Input) []events.Record {
 	return all
 }
 
+// CatchUp implements api.Inputs.
+func (e *Engine) CatchUp(ctx context.Context, in events.Input, partition int32) error {
+	if err := e.asked(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	end, called := int64(len(e.inputs[in][partition])), e.CatchingUp
+	e.mu.Unlock()
+	if called != nil {
+		called()
+	}
+	return e.WaitPassed(ctx, in, partition, end-1)
+}
+
 // Judge judges all inputs that have not been judged yet.
 func (e *Engine) Judge() {
 	e.mu.Lock()
