@@ -24,7 +24,7 @@ func limitCommand() *cobra.Command {
 		RunE:    client(func(s *session, _ []string) error { return s.limits() }),
 	})
 	list.Flags().Bool("all", false, "also the concurrency limits that no task waits for and that are not paused")
-	g := group("limit", "Apply, read, pause and delete limits of what runs at a time", list, applyLimitCommand(), deleteLimitCommand(),
+	g := group("limit", "Apply, read, pause and delete limits of what runs at a time", list, applyLimitCommand(), setLimitCommand(), deleteLimitCommand(),
 		limitVerb("pause", "Pause a limit: it gives no further permit", "Pause a limit: it gives no further permit until it is resumed; what has one goes on. A limit may be paused before any task needs it."),
 		limitVerb("resume", "Resume a paused limit", "Resume a paused limit: what waits for it gets the permits that are free."),
 		output(&cobra.Command{

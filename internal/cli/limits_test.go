@@ -51,6 +51,14 @@ func TestNamedLimitsOnTheCommandLine(t *testing.T) {
 	require.Contains(t, e.run("limit", "pause", "bank").out, "limit bank: pause is granted")
 	require.Contains(t, e.run("limit", "resume", "bank").out, "limit bank: resume is granted")
 
+	require.Regexp(t, `bank +yes +20 +5/h`, e.run("limit", "set", "bank", "--rate", "5/h").out)
+	require.Regexp(t, `bank +yes +30 +5/h`, e.run("limit", "set", "bank", "--max", "30").out)
+	require.Regexp(t, `bank +open +30 +5/h`, e.run("limit", "list").out)
+	require.Regexp(t, `bank +yes +- +5/h`, e.run("limit", "set", "bank", "--max", "0").out)
+	require.Regexp(t, `MAX +-\nRATE +5/h`, e.run("limit", "get", "bank").out)
+	require.Equal(t, 2, e.run("limit", "set", "bank", "--rate", "").code, "nothing would limit it")
+	require.Equal(t, 2, e.run("limit", "set", "bank").code)
+
 	r := e.run("limit", "delete", "bank")
 	require.Equal(t, 0, r.code, r.err)
 	require.Equal(t, "limit bank is deleted\n", r.out)

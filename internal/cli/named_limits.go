@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
@@ -41,6 +42,62 @@ func deleteLimitCommand() *cobra.Command {
 	})
 }
 
+func setLimitCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "set NAME", Short: "Set the max or the rate of a named limit", Args: cobra.ExactArgs(1),
+		Long:    "Set the max or the rate of a named limit, which is made if it does not exist. What no flag names stays as it is. The new values hold at once.",
+		Example: "  sagalog limit set bank --max 20\n  sagalog limit set bank --rate 50/s\n  sagalog limit set bank --rate ''",
+		RunE:    client(func(s *session, args []string) error { return setLimit(s, args[0]) }),
+	})
+	c.Flags().Int("max", 0, "how many attempts may run at a time, from 1 to 100000; 0: only the rate limits them")
+	c.Flags().String("rate", "", "how many attempts may start in a time, such as 50/s, 30/m or 5/h; empty: only the max limits them")
+	return c
+}
+
+func setLimit(s *session, name string) error {
+	f := s.cmd.Flags()
+	if !f.Changed("max") && !f.Changed("rate") {
+		return Usage("say --max, --rate or both")
+	}
+	now := events.LimitDefinition{Limit: name}
+	doc, err := s.get(s.cmd.Context(), limitPath(name), nil)
+	switch {
+	case err == nil:
+		var d api.LimitDocument
+		if err := decode(doc, &d); err != nil {
+			return err
+		}
+		now.Max, now.Rate = d.Max, d.Rate
+	case Code(err) != ExitNotFound:
+		return err
+	}
+	if f.Changed("max") {
+		now.Max, _ = f.GetInt("max")
+	}
+	if f.Changed("rate") {
+		now.Rate = s.flag("rate")
+	}
+	body, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	if _, doc, err = s.do(s.cmd.Context(), request{method: http.MethodPut, path: limitPath(name), body: body, content: "application/json"}); err != nil {
+		return err
+	}
+	return appliedLimits(s, []json.RawMessage{doc})
+}
+
+// appliedLimits prints limits that were applied.
+func appliedLimits(s *session, docs []json.RawMessage) error {
+	return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "RATE", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
+		changed := "no"
+		if d.Changed {
+			changed = "yes"
+		}
+		return row{d.Limit, changed, limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
+	}))
+}
+
 func applyLimits(s *session, files []string) error {
 	type draft struct {
 		name   string
@@ -67,21 +124,12 @@ func applyLimits(s *session, files []string) error {
 		return exit(ExitError, "nothing is applied: %s", Counted(bad, "fault"))
 	}
 	var docs []json.RawMessage
-	list := func() error {
-		return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "RATE", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
-			changed := "no"
-			if d.Changed {
-				changed = "yes"
-			}
-			return row{d.Limit, changed, limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
-		}))
-	}
 	for _, d := range drafts {
 		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: limitPath(d.name), body: d.source, content: "application/yaml"})
 		if err != nil {
-			return errors.Join(list(), fmt.Errorf("apply %s: %w", d.name, ofData(err)))
+			return errors.Join(appliedLimits(s, docs), fmt.Errorf("apply %s: %w", d.name, ofData(err)))
 		}
 		docs = append(docs, doc)
 	}
-	return list()
+	return appliedLimits(s, docs)
 }
