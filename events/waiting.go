@@ -43,7 +43,7 @@ var waitings = []struct {
 	{WaitingQuiet, "the time after which no unanswered request can take effect any more"},
 	{WaitingPaused, "an operator, who paused the task or the agent: resume it, or cancel or terminate the task"},
 	{WaitingNotBefore, "its not_before, the time before which no step starts"},
-	{WaitingOperator, "an operator, since the task is parked: remove the cause and retry the task, skip or complete the step, or cancel or terminate the task"},
+	{WaitingOperator, "an operator, since the task is parked: remove the cause and retry the task, skip or complete the step, terminate the task, or cancel it unless it is being undone"},
 }
 
 // Waitings returns all kinds.

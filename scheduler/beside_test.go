@@ -70,7 +70,7 @@ steps: {a: {agent: x, with: "${ inptu }"}}
 			"f:5:15: $ref: nowhere.json: file does not exist",
 			"f:6:15: input.properties.c.type: not a JSON Schema: got string, want array",
 			"f:6:15: input.properties.c.type: not a JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
-			"f:7:20: input.properties.d.minLength: not a JSON Schema: minimum: got -1, want 0",
+			"f:7:20: input.properties.d.minLength: not a JSON Schema: is -1, and must be at least 0",
 			"f:7:30: $ref: elsewhere.json: file does not exist",
 			`f:8:33: steps.a.with: unknown name inptu: did you mean "input"?`,
 		}},

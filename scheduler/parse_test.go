@@ -223,7 +223,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"schema file missing", "workflow: w\ninput: {$ref: gone.json}\nsteps: {a: {agent: a}}", []string{"f:2:15: $ref: gone.json: file does not exist"}},
 		{"schema from elsewhere", "workflow: w\ninput: {properties: {a: {$ref: \"https://x.example/y\"}}}\nsteps: {a: {agent: a}}", []string{"f:2:32: $ref: https://x.example/y is not a file: a schema is never loaded from elsewhere, since it could then change without a new version"}},
 		{"schema reference to nothing", "workflow: w\ninput: {$ref: \"#/$defs/x\"}\nsteps: {a: {agent: a}}", []string{"f:2:8: input: not a JSON Schema: json-pointer in \"#/$defs/x\" not found"}},
-		{"fault in a schema file", "workflow: w\ninput: {$ref: bad.json}\nsteps: {a: {agent: a}}", []string{"bad.json:2:13: input.minLength: not a JSON Schema: minimum: got -1, want 0"}},
+		{"fault in a schema file", "workflow: w\ninput: {$ref: bad.json}\nsteps: {a: {agent: a}}", []string{"bad.json:2:13: input.minLength: not a JSON Schema: is -1, and must be at least 0"}},
 		{"deep", "workflow: w\nsteps: {a: {agent: a, with: " + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}}", []string{"f:2:127: steps.a.with" + strings.Repeat("[0]", 62) + "[0...: nested more than 100 levels deep"}},
 		{"ambiguous number", head + "  a: {agent: a, with: 0123}", []string{"f:3:23: steps.a.with: 0123 begins with 0, which YAML reads in two ways: quote it, or leave the 0 out"}},
 	} {

@@ -169,7 +169,7 @@ func TestInputIsValidatedWithEveryFault(t *testing.T) {
 	require.ElementsMatch(t, []scheduler.InputFault{
 		{Pointer: "", Message: "missing property 'dropoff'"},
 		{Pointer: "/ownerId", Message: "minLength: got 0, want 1"},
-		{Pointer: "/packageInfo/weight", Message: "maximum: got 25.6, want 25.5"},
+		{Pointer: "/packageInfo/weight", Message: "is 25.6, and must be at most 25.5"},
 		{Pointer: "/pickup/region", Message: "does not match pattern '^[A-Z]{2}$'"},
 	}, p.ValidateInput(json.RawMessage(`{"ownerId":"","packageInfo":{"weight":25.6},"pickup":{"region":"ch"}}`)))
 	require.Equal(t, []scheduler.InputFault{{Message: "got null, want object"}}, p.ValidateInput(nil))

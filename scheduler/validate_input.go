@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -107,7 +108,24 @@ func inputFault(k jsonschema.ErrorKind) string {
 }
 
 func text(k jsonschema.ErrorKind) string {
+	switch k := k.(type) { // the library says "got -1, want 0" of all four
+	case *kind.Minimum:
+		return bound(k.Got, "at least", k.Want)
+	case *kind.Maximum:
+		return bound(k.Got, "at most", k.Want)
+	case *kind.ExclusiveMinimum:
+		return bound(k.Got, "more than", k.Want)
+	case *kind.ExclusiveMaximum:
+		return bound(k.Got, "less than", k.Want)
+	}
 	return short(k).LocalizedString(message.NewPrinter(language.English))
+}
+
+// bound says between which numbers a number must be.
+func bound(got *big.Rat, side string, want *big.Rat) string {
+	is, _ := got.Float64()
+	most, _ := want.Float64()
+	return fmt.Sprintf("is %v, and must be %s %v", is, side, most)
 }
 
 func clipped(s string) string { return events.Clip(oneLine(s), maxFaultBytes) }

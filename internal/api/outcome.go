@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -99,6 +100,9 @@ func (o *RequestOutcome) judged(r events.JudgedRequest) {
 
 // judgedAnswer answers a request that was judged.
 func judgedAnswer(receipt RequestReceipt, t *events.Task, r events.JudgedRequest) (*RequestAnswer, error) {
+	if r.Verb != receipt.Verb {
+		return nil, problem(http.StatusConflict, codeConflict, fmt.Sprintf("The request ID %q is that of an earlier %s of this task: give this %s another one.", receipt.Request, r.Verb, receipt.Verb))
+	}
 	if r.Refused != "" {
 		return nil, refusedProblem(r.Refused, t.State)
 	}

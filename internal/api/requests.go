@@ -172,6 +172,13 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 		if known, ok := t.Request(q.ID); ok {
 			return judgedAnswer(requestReceipt(q, partition, -1), t, known)
 		}
+		if hopeless(t, &q) { // a rerun may be on its way
+			if t, err = s.caughtUp(ctx, events.Reports, in.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if t != nil {
 		if err := s.possible(ctx, q, t); err != nil {
 			return nil, err
 		}
@@ -305,7 +312,6 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 // answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
 // there. A signal may come a day before its task, and always goes there. Any other request for a task that was not submitted is refused:
 // a person who mistypes an ID must see it, and a held cancel would look like success and then end as a dead letter that nobody reads.
-// A task that has ended may be about to run again, if a rerun is on its way: then its partition catches up too.
 func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*events.Task, error) {
 	if unseen(ctx) {
 		return nil, nil
@@ -314,29 +320,36 @@ func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*even
 	if err != nil {
 		return nil, s.log.internal(ctx, "look up a task", err)
 	}
-	topic := events.Submissions
-	switch {
-	case t != nil && t.State.Ended() && verb != events.RequestRerun:
-		topic = events.Reports
-	case t != nil:
+	if t != nil {
 		return t, nil
 	}
-	waiting, cancel := s.life.until(ctx)
-	defer cancel()
-	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
-	defer done()
-	err = s.inputs.CatchUp(waiting, topic, events.Home(id, s.partitions))
-	if waiting.Err() != nil && err != nil {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, s.log.internal(ctx, "catch up with "+string(topic), err)
-	}
-	t, err = s.log.known(ctx, s.tasks, id)
+	t, err = s.caughtUp(ctx, events.Submissions, id)
 	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound && verb == events.RequestSignal {
 		return nil, nil
 	}
 	return t, err
+}
+
+// caughtUp returns the task as of a moment after the call, nil if that takes too long.
+func (s *requests) caughtUp(ctx context.Context, in events.Input, id string) (*events.Task, error) {
+	waiting, cancel := s.life.until(ctx)
+	defer cancel()
+	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
+	defer done()
+	err := s.inputs.CatchUp(waiting, in, events.Home(id, s.partitions))
+	if waiting.Err() != nil && err != nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.log.internal(ctx, "catch up with "+string(in), err)
+	}
+	return s.log.known(ctx, s.tasks, id)
+}
+
+// hopeless says whether nothing but a rerun can make the owner grant the request.
+func hopeless(t *events.Task, q *events.Request) bool {
+	_, no := supervisor.JudgeRequest(t, q)
+	return no.Lasting
 }
 
 // possible refuses a request only if the owner certainly refuses it too: for a reason that nothing can change, so that it does not matter

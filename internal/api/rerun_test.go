@@ -37,3 +37,14 @@ func TestARequestBehindARerunThatIsNotJudgedYetIsNotRefused(t *testing.T) {
 	r := w.do("POST", "/v1/tasks/x/pause", "")
 	require.Equal(t, 202, r.status, r.body)
 }
+
+func TestAnIDOfAnotherVerbIsAConflict(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	require.Equal(t, 200, w.do("POST", "/v1/tasks/x/pause?wait=5s", "", "Idempotency-Key", "p1").status)
+	r := w.do("POST", "/v1/tasks/x/cancel?wait=5s", "", "Idempotency-Key", "p1")
+	require.Equal(t, 409, r.status, r.body)
+	require.Contains(t, r.body, `The request ID \"p1\" is that of an earlier pause of this task: give this cancel another one.`)
+	require.Equal(t, 200, w.do("POST", "/v1/tasks/x/pause", "", "Idempotency-Key", "p1").status)
+}

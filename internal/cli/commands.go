@@ -53,6 +53,9 @@ func suggest(c *cobra.Command, flag string, values ...string) {
 // client turns a function that talks to the API into a RunE.
 func client(run func(s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		if n := slices.Index(args, ""); n >= 0 {
+			return Usage("argument %d is empty: usage is %q", n+1, cmd.UseLine())
+		}
 		p, err := printerOf(cmd)
 		if err != nil {
 			return err

@@ -64,7 +64,8 @@ func isTerminal(in io.Reader) bool {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	none, _ := os.Stat(os.DevNull)
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, none)
 }
 
 // IsTerminal reports whether a person is watching. A dumb terminal cannot move its cursor.

@@ -198,10 +198,10 @@ func (s *session) requestMembers(u requestUse, name string) (map[string]any, err
 		}
 		raw, err := s.valueOf(text)
 		if err != nil {
-			return nil, fmt.Errorf("read --%s: %w", m.name, err)
+			return nil, fmt.Errorf("read --%s: %w", cmp.Or(m.flag, m.name), err)
 		}
 		if !json.Valid(raw) {
-			return nil, Usage("--%s is not JSON", m.name)
+			return nil, Usage("--%s is not JSON", cmp.Or(m.flag, m.name))
 		}
 		body[m.name] = json.RawMessage(raw)
 	}

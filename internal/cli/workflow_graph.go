@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -91,7 +92,7 @@ func label(s *scheduler.Step) []string {
 	case len(s.Sleep) > 0:
 		lines = append(lines, "sleep "+string(s.Sleep))
 	case len(s.Wait) > 0:
-		lines = append(lines, "wait "+string(s.Wait))
+		lines = append(lines, "wait for "+signals(s.Wait))
 	case s.Operation != "":
 		lines = append(lines, "agent "+s.Agent+", operation "+s.Operation)
 	case s.Agent != s.ID:
@@ -104,6 +105,19 @@ func label(s *scheduler.Step) []string {
 		lines = append(lines, "pivot")
 	}
 	return lines
+}
+
+// signals names the signals that a step waits for.
+func signals(wait json.RawMessage) string {
+	var one struct{ Signal json.RawMessage }
+	var name string
+	var names []string
+	_ = json.Unmarshal(wait, &one) // the definition was checked
+	if json.Unmarshal(one.Signal, &name) == nil {
+		return name
+	}
+	_ = json.Unmarshal(one.Signal, &names)
+	return strings.Join(names, " or ")
 }
 
 // text prints the steps in an order in which they may run.
