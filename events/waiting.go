@@ -33,8 +33,8 @@ var waitings = []struct {
 }{
 	{WaitingAgent, "an instance of its agent: none offers the operation, the service is failing, or requests cannot be sent"},
 	{WaitingCapacity, "a free place: all instances of its agent are busy"},
-	{WaitingLimit, "a permit of its named limit: other attempts have them all, or the limit is paused"},
-	{WaitingConcurrency, "a permit of its concurrency key: other tasks have them all, or the limit is paused"},
+	{WaitingLimit, "a permit of its named limit"},
+	{WaitingConcurrency, "a permit of its concurrency key"},
 	{WaitingSignal, "a signal"},
 	{WaitingChild, "the end of the task that it started"},
 	{WaitingSleep, "the time at which it is to continue"},
@@ -43,7 +43,7 @@ var waitings = []struct {
 	{WaitingQuiet, "the time after which no unanswered request can take effect any more"},
 	{WaitingPaused, "an operator, who paused the task or the agent: resume it, or cancel or terminate the task"},
 	{WaitingNotBefore, "its not_before, the time before which no step starts"},
-	{WaitingOperator, "an operator, since the task is parked: remove the cause and retry the task, skip or complete the step, terminate the task, or cancel it unless it is being undone"},
+	{WaitingOperator, "an operator, since the task is parked: remove the cause and retry the task; where its state allows it, complete or skip the step or cancel the task; terminate it if nothing else helps"},
 }
 
 // Waitings returns all kinds.

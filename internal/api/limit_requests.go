@@ -118,7 +118,7 @@ func (s *limitRequests) find(ctx context.Context, name string) error {
 	if !ofTasks {
 		all, err := s.named.NamedLimits(ctx)
 		if err != nil {
-			return limitFailed(ctx, s.log, "list limits", err)
+			return notRead(ctx, s.log, "list limits", err)
 		}
 		if _, ok := all[name]; ok {
 			return nil

@@ -50,8 +50,8 @@ func (s *namedLimits) register(api huma.API) {
 	}), s.delete)
 }
 
-// limitFailed is the answer if the objects of limits cannot be read or written.
-func limitFailed(ctx context.Context, log logger, act string, err error) error {
+// notRead is the answer if objects of the definitions cannot be read or written.
+func notRead(ctx context.Context, log logger, act string, err error) error {
 	if errors.Is(err, ErrNoAnswer) {
 		return problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: a repeat is safe.").retryAfter(time.Second)
 	}
@@ -65,7 +65,7 @@ func (s *namedLimits) put(ctx context.Context, in *LimitPath) (*LimitAnswer, err
 	}
 	now, changed, faults, err := s.named.ApplyLimit(ctx, Draft{Name: in.Name, Source: source})
 	if err != nil {
-		return nil, limitFailed(ctx, s.log, "apply a limit", err)
+		return nil, notRead(ctx, s.log, "apply a limit", err)
 	}
 	if len(faults) > 0 {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The limit cannot be applied like this; nothing is changed.", faultPlaces(faults, "")...)
@@ -78,7 +78,7 @@ func (s *namedLimits) put(ctx context.Context, in *LimitPath) (*LimitAnswer, err
 func (s *namedLimits) delete(ctx context.Context, in *LimitPath) (*LimitAnswer, error) {
 	all, err := s.named.NamedLimits(ctx)
 	if err != nil {
-		return nil, limitFailed(ctx, s.log, "list limits", err)
+		return nil, notRead(ctx, s.log, "list limits", err)
 	}
 	known, ok := all[in.Name]
 	if !ok {
@@ -93,7 +93,7 @@ func (s *namedLimits) delete(ctx context.Context, in *LimitPath) (*LimitAnswer, 
 		return nil, err
 	}
 	if d.Changed, err = s.named.DeleteLimit(ctx, in.Name); err != nil {
-		return nil, limitFailed(ctx, s.log, "delete a limit", err)
+		return nil, notRead(ctx, s.log, "delete a limit", err)
 	}
 	return &LimitAnswer{d}, nil
 }

@@ -115,7 +115,7 @@ func limitKey(name string) string {
 
 func (s *permitLimits) get(ctx context.Context, in *LimitPath) (*LimitAnswer, error) {
 	if all, err := s.named.NamedLimits(ctx); err != nil {
-		return nil, limitFailed(ctx, s.log, "list limits", err)
+		return nil, notRead(ctx, s.log, "list limits", err)
 	} else if known, ok := all[in.Name]; ok {
 		d, err := s.describe(ctx, &known)
 		return &LimitAnswer{d}, err

@@ -90,7 +90,7 @@ func (s *Server) parts() []part {
 	producer := &producer{appender: c.Appender, log: logger{repeats.Limited(c.Logger)}}
 	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, pauses: c.Pauses, partitions: c.Partitions, log: s.log}
 	lists := &lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, partitions: c.Partitions, room: newListRoom(), now: c.Now, log: s.log}
-	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
+	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, schedules: c.Schedules, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, now: c.Now,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,7 +30,7 @@ type DeletedAnswer struct{ Body DeletedDocument }
 
 func (s *workflows) registerDelete(api huma.API) {
 	tags := []string{"workflows"}
-	text := "Refused with 409 while tasks that have not ended use it. Submissions that come afterwards are rejected. " +
+	text := "Refused with 409 while schedules name it, or tasks that have not ended use it. Submissions that come afterwards are rejected. " +
 		"If the same content is applied again, it gets its version again."
 	all := needsOwner(api, huma.Operation{
 		OperationID: "delete-workflow", Method: http.MethodDelete, Path: "/v1/workflows/{name}", Summary: "Delete all versions of a workflow", Tags: tags, Description: text,
@@ -57,6 +59,9 @@ func (s *workflows) delete(ctx context.Context, name string, version int) (*Dele
 		return nil, problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
 			"version %d of workflow %s is current: new tasks get it. Apply another version first, or delete the whole workflow", version, name))
 	}
+	if err := s.refuseScheduled(ctx, name, version); err != nil {
+		return nil, err
+	}
 	if err := s.refuseUsed(ctx, name, version); err != nil {
 		return nil, err
 	}
@@ -69,6 +74,26 @@ func (s *workflows) delete(ctx context.Context, name string, version int) (*Dele
 		return nil, s.log.internal(ctx, "delete a workflow", err)
 	}
 	return &DeletedAnswer{Body: DeletedDocument{Name: name, Versions: deleted}}, nil
+}
+
+// refuseScheduled returns a problem if schedules start tasks of the version, of any for version 0.
+func (s *workflows) refuseScheduled(ctx context.Context, name string, version int) error {
+	all, err := s.schedules.Schedules(ctx)
+	if err != nil {
+		return notRead(ctx, s.log, "list schedules", err)
+	}
+	var users []string
+	for _, x := range all {
+		if x.Workflow == name && (version == 0 || x.Version == version) {
+			users = append(users, x.Schedule)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	slices.Sort(users)
+	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
+		"schedules start tasks of workflow %s: %s. Delete them or apply them with another workflow first", name, strings.Join(users, ", ")))
 }
 
 // maxUsed bounds how many live tasks are counted before a deletion is refused.

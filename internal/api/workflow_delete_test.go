@@ -41,3 +41,15 @@ func TestADefinitionIsDeletedOnceNoLiveTaskUsesIt(t *testing.T) {
 	require.Equal(t, 404, w.do("DELETE", "/v1/workflows/flow", "").status)
 	require.Equal(t, 422, w.do("DELETE", "/v1/workflows/flow/versions/0", "").status)
 }
+
+func TestAWorkflowThatAScheduleStartsIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/workflows/order", "workflow: order\n")
+	require.Equal(t, 200, w.do("PUT", "/v1/schedules/nightly", "schedule: nightly").status)
+	r := w.do("DELETE", "/v1/workflows/order", "")
+	require.Equal(t, 409, r.status, r.body)
+	require.Contains(t, r.body, "schedules start tasks of workflow order: nightly. Delete them")
+	require.Equal(t, 200, w.do("DELETE", "/v1/schedules/nightly", "").status)
+	require.Equal(t, 200, w.do("DELETE", "/v1/workflows/order", "").status)
+}

@@ -20,6 +20,7 @@ var historyReflected = reflect.TypeFor[HistoryPage]()
 type workflows struct {
 	workflows   Workflows
 	deletions   Deletions
+	schedules   Schedules
 	definitions Definitions
 	offers      Offers
 	lists       *lists

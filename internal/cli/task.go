@@ -259,7 +259,9 @@ func stepRow(st *api.StepDocument) row {
 	r := row{st.ID, agentOf(st.Agent, st.Operation), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
 	if u := st.Undo; u != nil {
-		r[5] = u.State
+		if r[5] = u.State; st.Left {
+			r[5] += ", by hand: what it did is left"
+		}
 		if u.Error != nil {
 			failed = u.Error
 		}
