@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,10 +25,7 @@ func (s documents) holders(ctx context.Context, limit string, now events.Instant
 		return "", s.log.internal(ctx, "read a limit", err)
 	}
 	if l != nil && l.Paused != nil {
-		text += ", paused"
-		if who := pausedBy(l.Paused.By, l.Paused.Reason); who != "" {
-			text += " by " + who
-		}
+		text += ", paused by " + pausedBy(cmp.Or(l.Paused.By, "an operator"), l.Paused.Reason)
 	}
 	if l != nil && l.Rate != "" && l.Room() > 0 {
 		return text + ": its rate is " + l.Rate, nil

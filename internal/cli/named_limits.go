@@ -26,6 +26,14 @@ func applyLimitCommand() *cobra.Command {
 	})
 }
 
+// notAllApplied prints what was applied before an error, if anything was.
+func notAllApplied(docs []json.RawMessage, list func() error, err error) error {
+	if len(docs) == 0 {
+		return err
+	}
+	return errors.Join(list(), err)
+}
+
 func deleteLimitCommand() *cobra.Command {
 	return output(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a named limit that the current version of no workflow names", Args: cobra.ExactArgs(1),
@@ -127,7 +135,7 @@ func applyLimits(s *session, files []string) error {
 	for _, d := range drafts {
 		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: limitPath(d.name), body: d.source, content: "application/yaml"})
 		if err != nil {
-			return errors.Join(appliedLimits(s, docs), fmt.Errorf("apply %s: %w", d.name, ofData(err)))
+			return notAllApplied(docs, func() error { return appliedLimits(s, docs) }, fmt.Errorf("apply %s: %w", d.name, ofData(err)))
 		}
 		docs = append(docs, doc)
 	}

@@ -52,6 +52,9 @@ var (
 
 func requestCommand(u requestUse) *cobra.Command {
 	use, example := u.kind+" ID... | FILTER", " delivery-42 --reason 'the customer called'"
+	if u.step && u.kind != "retry" {
+		example = " delivery-42 --step drone --reason 'the customer called'"
+	}
 	if u.named != "" {
 		use, example = u.kind+" ID NAME | NAME FILTER", ` order-42 approval --payload '{"decision": "yes"}'`
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,6 +68,17 @@ func nextCommand() *cobra.Command {
 			path := schedulePath(args[0]) + "/fires"
 			if until := s.flag("until"); until != "" {
 				path += "?" + url.Values{"until": {until}}.Encode()
+			}
+			doc, err := s.get(s.cmd.Context(), schedulePath(args[0]), nil)
+			if err != nil {
+				return err
+			}
+			var d api.ScheduleDocument
+			if err := decode(doc, &d); err != nil {
+				return err
+			}
+			if d.Paused != nil {
+				s.note("the schedule is paused: none of the future due times starts a task until it is resumed")
 			}
 			return s.whole(path, "fires", fireHead, rowOf(fireRow))
 		}),
@@ -169,7 +179,7 @@ func (s scheduleCaller) apply(files []string) error {
 	for _, d := range drafts {
 		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: schedulePath(d.name), body: d.source, content: "application/yaml"})
 		if err != nil {
-			return errors.Join(list(), fmt.Errorf("apply %s: %w", d.name, ofData(err)))
+			return notAllApplied(docs, list, fmt.Errorf("apply %s: %w", d.name, ofData(err)))
 		}
 		docs = append(docs, doc)
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -154,7 +153,7 @@ func (s *session) apply(d Deps, files []string) error {
 		})
 		if err != nil {
 			// The definitions applied before this one stay applied, so list them.
-			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Workflow, ofData(err)))
+			return notAllApplied(docs, func() error { return s.listApplied(docs) }, fmt.Errorf("apply %s: %w", def.Workflow, ofData(err)))
 		}
 		if err := s.noteWarnings(doc, said); err != nil {
 			return err
