@@ -81,7 +81,12 @@ func (e *effects) speaks(f *events.Fact, a *supervisor.Send) {
 
 // permits checks a fact about a permit, and counts what happens to permits.
 func (p *partition) permits(f *events.Fact) {
-	right := func(at events.Instant) events.Instant { return at }
+	right := func(at events.Instant) events.Instant {
+		if at == f.Time { // the owner's clock may be behind that of agents and services
+			return max(at, p.w.now)
+		}
+		return at
+	}
 	if !p.w.clocks.hold() {
 		right = func(events.Instant) events.Instant { return 0 } // which of two times is later says nothing
 	}

@@ -275,10 +275,16 @@ func (j *Judge) needsScheduleFact(x *Input) string {
 		}
 	case x.ScheduleVerb == events.TypeSchedulePause && s.Paused == nil, x.ScheduleVerb == events.TypeScheduleResume && s.Paused != nil:
 		return "the schedule does not follow it"
-	case x.ScheduleVerb == events.TypeScheduleTrigger && !s.HasFired(q.Due) && s.Queued != q.Due && !s.Granted(q.ID):
+	case x.ScheduleVerb == events.TypeScheduleTrigger && !s.HasFired(q.Due) && s.Queued != q.Due && !s.Granted(q.ID) && !displaces(s):
 		return "it led to no task"
 	}
 	return ""
+}
+
+// displaces says whether a later due time may have taken the place of the one that waited when a trigger of it was judged.
+func displaces(s *events.Schedule) bool {
+	d, err := s.Definition()
+	return err == nil && d.Overlap == events.OverlapCancel
 }
 
 // unrest says what a schedule of the partition still has to do.
