@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,14 +23,6 @@ func applyLimitCommand() *cobra.Command {
 		Example: "  sagalog limit apply bank.yaml",
 		RunE:    client(func(s *session, args []string) error { return applyLimits(s, args) }),
 	})
-}
-
-// notAllApplied prints what was applied before an error, if anything was.
-func notAllApplied(docs []json.RawMessage, list func() error, err error) error {
-	if len(docs) == 0 {
-		return err
-	}
-	return errors.Join(list(), err)
 }
 
 func deleteLimitCommand() *cobra.Command {
@@ -98,46 +89,18 @@ func setLimit(s *session, name string) error {
 // appliedLimits prints limits that were applied.
 func appliedLimits(s *session, docs []json.RawMessage) error {
 	return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "RATE", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
-		changed := "no"
-		if d.Changed {
-			changed = "yes"
-		}
-		return row{d.Limit, changed, limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
+		return row{d.Limit, yesNo(d.Changed), limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
 	}))
 }
 
 func applyLimits(s *session, files []string) error {
-	type draft struct {
-		name   string
-		source []byte
-	}
-	var drafts []draft
-	bad := 0
-	for _, file := range files {
-		data, err := readFile(s.cmd, file, "limit")
-		if err != nil {
-			return err
-		}
+	parse := func(file string, data []byte) (string, []scheduler.Fault) {
 		d, faults := scheduler.ParseLimit(file, "", data)
-		for _, f := range faults {
-			s.note("%s", Printable(f.String()))
-		}
 		if d == nil {
-			bad += len(faults)
-			continue
+			return "", faults
 		}
-		drafts = append(drafts, draft{d.Limit, data})
+		return d.Limit, faults
 	}
-	if bad > 0 {
-		return exit(ExitError, "nothing is applied: %s", Counted(bad, "fault"))
-	}
-	var docs []json.RawMessage
-	for _, d := range drafts {
-		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: limitPath(d.name), body: d.source, content: "application/yaml"})
-		if err != nil {
-			return notAllApplied(docs, func() error { return appliedLimits(s, docs) }, fmt.Errorf("apply %s: %w", d.name, ofData(err)))
-		}
-		docs = append(docs, doc)
-	}
-	return appliedLimits(s, docs)
+	show := func(docs []json.RawMessage) error { return appliedLimits(s, docs) }
+	return applyObjects(s, objects{"limit", parse, limitPath, show}, files)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
@@ -142,60 +141,19 @@ func scheduleClient(run func(s scheduleCaller, args []string) error) func(*cobra
 func schedulePath(name string) string { return "/v1/schedules/" + url.PathEscape(name) }
 
 func (s scheduleCaller) apply(files []string) error {
-	type draft struct {
-		name   string
-		source []byte
-	}
-	var drafts []draft
-	bad := 0
-	for _, file := range files {
-		data, err := s.readFile(file)
-		if err != nil {
-			return err
-		}
+	parse := func(file string, data []byte) (string, []scheduler.Fault) {
 		d, faults := scheduler.ParseSchedule(file, data)
-		for _, f := range faults {
-			s.note("%s", Printable(f.String()))
-		}
 		if d == nil {
-			bad += len(faults)
-			continue
+			return "", faults
 		}
-		drafts = append(drafts, draft{d.Schedule, data})
+		return d.Schedule, faults
 	}
-	if bad > 0 {
-		return exit(ExitError, "nothing is applied: %s", Counted(bad, "fault"))
-	}
-	var docs []json.RawMessage
-	list := func() error {
+	show := func(docs []json.RawMessage) error {
 		return s.list(docs, row{"SCHEDULE", "CHANGED", "WORKFLOW", "DUE", "UPCOMING"}, rowOf(func(d api.ScheduleDocument) row {
-			changed := "no"
-			if d.Changed {
-				changed = "yes"
-			}
-			return row{d.Schedule, changed, d.Workflow, dueText(&d), nextText(&d)}
+			return row{d.Schedule, yesNo(d.Changed), d.Workflow, dueText(&d), nextText(&d)}
 		}))
 	}
-	for _, d := range drafts {
-		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: schedulePath(d.name), body: d.source, content: "application/yaml"})
-		if err != nil {
-			return notAllApplied(docs, list, fmt.Errorf("apply %s: %w", d.name, ofData(err)))
-		}
-		docs = append(docs, doc)
-	}
-	return list()
-}
-
-func (s scheduleCaller) readFile(file string) (data []byte, err error) {
-	if file == "-" {
-		data, err = io.ReadAll(s.cmd.InOrStdin())
-	} else {
-		data, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the schedule: %w", err)
-	}
-	return data, nil
+	return applyObjects(s.session, objects{"schedule", parse, schedulePath, show}, files)
 }
 
 // ask sends a request about a schedule, and prints what became of it.

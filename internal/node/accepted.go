@@ -59,12 +59,8 @@ func (l *losses) AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset 
 	if err != nil {
 		return 0, nil, err
 	}
-	r.Topic = ns.topics.Definitions()
-	at, err := l.producer.ProduceSync(ctx, r)
-	if err != nil {
-		return 0, nil, noAnswer(err)
-	}
-	return at[0], nil, noAnswer(ns.catalog.upTo(ctx, at[0]+1))
+	at, err := ns.define(ctx, l.producer, "an accepted loss", r)
+	return at, nil, err
 }
 
 // allKnowLosses returns an OlderNodeError while a live node has a build that stops at the fact of an accepted loss: builds that

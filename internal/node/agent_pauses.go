@@ -42,10 +42,8 @@ func (p *agentPauses) PauseAgent(ctx context.Context, a events.AgentPause) (chan
 	if err != nil {
 		return false, err
 	}
-	r.Topic = p.ns.topics.Definitions()
-	at, err := p.producer.ProduceSync(ctx, r)
-	if err != nil {
-		return false, noAnswer(err)
+	if _, err := p.ns.define(ctx, p.producer, "the pause of an agent", r); err != nil {
+		return false, err
 	}
-	return true, noAnswer(p.ns.catalog.upTo(ctx, at[0]+1))
+	return true, nil
 }

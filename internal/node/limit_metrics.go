@@ -69,6 +69,8 @@ func (m *limitMetrics) Collect(ch chan<- prometheus.Metric) {
 // one sends the series of a limit.
 func (m *limitMetrics) one(ch chan<- prometheus.Metric, name string, u use) {
 	ch <- prometheus.MustNewConstMetric(m.inUse, prometheus.GaugeValue, float64(u.held), name)
-	ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(u.max), name)
+	if u.max > 0 { // otherwise only a rate bounds it
+		ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(u.max), name)
+	}
 	ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(u.waiting), name)
 }

@@ -92,12 +92,8 @@ func (l *namedLimits) subject() events.Subject {
 
 // write appends a record and reads it back.
 func (l *namedLimits) write(ctx context.Context, r events.Record) error {
-	r.Topic = l.ns.topics.Definitions()
-	at, err := l.producer.ProduceSync(ctx, r)
-	if err != nil {
-		return noAnswer(fmt.Errorf("record a limit: %w", err))
-	}
-	return noAnswer(l.ns.catalog.upTo(ctx, at[0]+1))
+	_, err := l.ns.define(ctx, l.producer, "a limit", r)
+	return err
 }
 
 // setLimits tells the owners the named limits of their partitions.

@@ -118,12 +118,8 @@ func (s *schedules) subject() events.Subject {
 
 // write appends a record and reads it back.
 func (s *schedules) write(ctx context.Context, r events.Record) error {
-	r.Topic = s.ns.topics.Definitions()
-	at, err := s.producer.ProduceSync(ctx, r)
-	if err != nil {
-		return noAnswer(fmt.Errorf("record a schedule: %w", err))
-	}
-	return noAnswer(s.ns.catalog.upTo(ctx, at[0]+1))
+	_, err := s.ns.define(ctx, s.producer, "a schedule", r)
+	return err
 }
 
 // ScheduleState implements api.Schedules.
