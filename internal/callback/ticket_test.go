@@ -68,7 +68,7 @@ func TestAChangedTicketIsRefused(t *testing.T) {
 		_, ok := k.Open(text[:i])
 		require.False(t, ok, "%d characters", i)
 	}
-	for _, s := range []string{"", text + "A", text + "=", " " + text, strings.Repeat("A", callback.MaxTicket+1), base64.RawURLEncoding.EncodeToString([]byte(`{"t":"x"}`))} {
+	for _, s := range []string{"", text + "A", text + "=", " " + text, text + "\n", text[:9] + "\r\n" + text[9:], strings.Repeat("A", callback.MaxTicket+1), base64.RawURLEncoding.EncodeToString([]byte(`{"t":"x"}`))} {
 		_, ok := k.Open(s)
 		require.False(t, ok)
 	}
@@ -122,6 +122,7 @@ func FuzzOpen(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(text)
 	f.Add("")
+	f.Add(text[:42] + "\r" + text[42:])
 	f.Fuzz(func(t *testing.T, s string) {
 		if _, ok := k.Open(s); ok {
 			require.Equal(t, text, s)
