@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
 // Fault is something wrong in a definition, and its place.
@@ -18,6 +19,13 @@ type Fault struct {
 	Message string `json:"message"`
 	// Warning is set if the definition can be applied despite the fault.
 	Warning bool `json:"warning,omitempty"`
+}
+
+// PlaceOf returns where in the text of a definition, schedule or limit, in YAML or JSON, a JSON pointer points: at a key, or at an item of a
+// list. found is false if the text has no such place.
+func PlaceOf(text []byte, pointer string) (line, column int, found bool) {
+	p, found := yamltree.Find(text, pointer)
+	return p.Line, p.Column, found
 }
 
 // String returns "file:line:column: message", the form that editors follow.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
 // MaxLimits bounds the named limits of a namespace. All readers ignore a record that would add one more.
@@ -25,6 +26,13 @@ type LimitRecord struct {
 	At events.Instant
 	// Deleted says that it was deleted.
 	Deleted bool
+}
+
+// IsLimit says whether a document is meant as the object of a limit, with or without faults, and not as a workflow.
+func IsLimit(data []byte) bool {
+	_, limit := yamltree.Find(data, "/limit")
+	_, workflow := yamltree.Find(data, "/workflow")
+	return limit && !workflow
 }
 
 // ParseLimit reads the object of a named limit in YAML or JSON and reports every fault at once, by place. name is its name if the object need not

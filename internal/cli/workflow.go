@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -88,12 +89,44 @@ func printFaults(p *printer, docs []json.RawMessage) error {
 
 // load reads and validates a definition. The definition is nil if a fault is more than a warning.
 func load(cmd *cobra.Command, d Deps, file string) (*scheduler.Source, []scheduler.Fault, error) {
-	data, err := readFile(cmd, file, "definition")
-	if err != nil {
-		return nil, nil, err
+	def, err := loadWhole(cmd, d, file)
+	return def.Source, def.faults, err
+}
+
+// loaded is a definition with the file that it was read from. Source is nil if a fault is an error.
+type loaded struct {
+	*scheduler.Source
+	file   string
+	data   []byte
+	faults []scheduler.Fault
+}
+
+func loadWhole(cmd *cobra.Command, d Deps, file string) (l loaded, err error) {
+	l.file = file
+	if l.data, err = readFile(cmd, file, "definition"); err == nil {
+		l.Source, l.faults = d.Load(file, l.data)
 	}
-	def, faults := d.Load(file, data)
-	return def, faults, nil
+	return l, err
+}
+
+// inFile returns the error of an engine that refused the definition, and notes each fault by its place in the file: the engine was sent
+// another form of it.
+func (s *session) inFile(l *loaded, err error) error {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok {
+		return ofData(err)
+	}
+	var rest []api.ProblemPlace
+	for _, e := range p.Errors {
+		line, column, found := scheduler.PlaceOf(l.data, e.Pointer)
+		if e.Pointer == "" || !found {
+			rest = append(rest, e)
+			continue
+		}
+		s.note("%s", Printable(fmt.Sprintf("%s:%d:%d: %s: %s", l.file, line, column, e.Pointer, e.Message)))
+	}
+	p.Errors = rest
+	return ofData(err)
 }
 
 // readFile reads an object of that kind from a file; - is stdin.
@@ -122,15 +155,15 @@ func applyCommand(d Deps) *cobra.Command {
 }
 
 func (s *session) apply(d Deps, files []string) error {
-	var defs []*scheduler.Source
+	var defs []loaded
 	bad := 0
 	said := map[string]bool{} // the engine repeats these findings in its warnings
 	for _, file := range files {
-		def, faults, err := load(s.cmd, d, file)
+		def, err := loadWhole(s.cmd, d, file)
 		if err != nil {
 			return err
 		}
-		for _, f := range faults {
+		for _, f := range def.faults {
 			s.note("%s", Printable(f.String()))
 			said[f.Message] = true
 			if !f.Warning {
@@ -153,7 +186,7 @@ func (s *session) apply(d Deps, files []string) error {
 		})
 		if err != nil {
 			// The definitions applied before this one stay applied, so list them.
-			return notAllApplied(docs, func() error { return s.listApplied(docs) }, fmt.Errorf("apply %s: %w", def.Workflow, ofData(err)))
+			return notAllApplied(docs, func() error { return s.listApplied(docs) }, fmt.Errorf("apply %s: %w", def.Workflow, s.inFile(&def, err)))
 		}
 		if err := s.noteWarnings(doc, said); err != nil {
 			return err

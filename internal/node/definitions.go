@@ -224,7 +224,7 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 		faults = append(faults, api.Fault{Pointer: "/workflow", Message: fmt.Sprintf("is %q, but the URL names %q", src.Workflow, draft.Name)})
 	}
 	if src == nil || len(faults) > 0 {
-		return nil, api.Applied{Warnings: warnings}, faults
+		return nil, api.Applied{Warnings: warnings}, placed(draft.Source, faults)
 	}
 	src.Level, src.NeedsLevel = d.levels.Of(src.Body)
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: d.ns.catalog.Ordinal(src.Workflow, src.Hash)}
@@ -235,7 +235,17 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false
 	}
-	return src, a, faults
+	return src, a, placed(draft.Source, faults)
+}
+
+// placed gives faults their places in a source, unless they have one.
+func placed(source []byte, list []api.Fault) []api.Fault {
+	for i, f := range list {
+		if line, column, found := scheduler.PlaceOf(source, f.Pointer); found && f.Line == 0 {
+			list[i].Line, list[i].Column = line, column
+		}
+	}
+	return list
 }
 
 // pointer turns a path such as steps.account.needs[0] into a JSON pointer.
@@ -258,7 +268,7 @@ func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, 
 			a, err = d.write(ctx, src, a)
 		}
 	}
-	return a, faults, noAnswer(err)
+	return a, placed(draft.Source, faults), noAnswer(err)
 }
 
 // applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than the
@@ -281,7 +291,7 @@ func (d *definitions) applyNew(ctx context.Context, file string, source []byte, 
 		log.Warn("a workflow's file holds a version that was deleted, so it is not applied; `sagalog workflow apply` brings it back", "version", a.Version)
 	case !known:
 		if faults, err = d.room(ctx, src); err != nil || len(faults) > 0 {
-			return a, faults, err
+			return a, placed(source, faults), err
 		}
 		if a, err = d.write(ctx, src, a); err == nil {
 			log.Info("a workflow is applied", "version", a.Version)

@@ -41,7 +41,7 @@ func (n *Node) Pauses() api.AgentPauses { return &agentPauses{n.ns, n.producer} 
 func (n *Node) Jobs() api.Jobs { return &jobs{n.ns, n.producer} }
 
 // Schedules applies and reads schedules.
-func (n *Node) Schedules() api.Schedules { return &schedules{n.ns, n.producer, n.store.Store} }
+func (n *Node) Schedules() api.Schedules { return &schedules{n.ns, n.producer, n.store.Store, n.defs} }
 
 // NamedLimits applies and deletes named limits.
 func (n *Node) NamedLimits() api.NamedLimits { return &namedLimits{n.ns, n.producer, n.defs} }

@@ -41,11 +41,8 @@ func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.
 		return now, false, nil, noAnswer(err)
 	}
 	d, found := scheduler.ParseLimit("", draft.Name, draft.Source)
-	for _, f := range found {
-		faults = append(faults, api.Fault{Pointer: pointer(f.Path), Message: f.Message, Line: f.Line, Column: f.Column})
-	}
 	if d == nil {
-		return now, false, faults, nil
+		return now, false, limitFaults(found), nil
 	}
 	known, has := l.ns.catalog.Limits()[d.Limit]
 	if has = has && !known.Deleted; !has && l.ns.catalog.LimitCount() >= scheduler.MaxLimits {
@@ -63,6 +60,42 @@ func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.
 	}
 	r := l.ns.catalog.Limits()[d.Limit]
 	return api.NamedLimit{LimitDefinition: r.LimitDefinition, AppliedAt: r.At}, changed, nil, nil
+}
+
+// ApplyLimitFile applies the limit of a file if the namespace has never had one with its name, and logs what it did: a start must undo
+// neither a change nor a deletion that an operator made.
+func (n *Node) ApplyLimitFile(ctx context.Context, file string, source []byte) ([]api.Fault, error) {
+	d, found := scheduler.ParseLimit("", "", source)
+	if d == nil {
+		return limitFaults(found), nil
+	}
+	if err := n.ns.catalog.upToNow(ctx); err != nil {
+		return nil, err
+	}
+	log := n.ns.log.With("limit", d.Limit, "file", file)
+	switch known, has := n.ns.catalog.Limits()[d.Limit]; {
+	case has && known.Deleted:
+		log.Warn("a file holds a limit that was deleted, so it is not applied; `sagalog limit apply` brings it back")
+	case has && known.LimitDefinition != *d:
+		log.Warn("a limit was changed, so that of the file is not applied; `sagalog limit apply` does it", "max", known.Max, "rate", known.Rate)
+	case has:
+		log.Info("a limit is current already")
+	default:
+		limits := &namedLimits{n.ns, n.producer, n.defs}
+		_, _, faults, err := limits.ApplyLimit(ctx, api.Draft{Name: d.Limit, Source: source})
+		if err != nil || len(faults) > 0 {
+			return faults, err
+		}
+		log.Info("a limit is applied")
+	}
+	return nil, nil
+}
+
+func limitFaults(found []scheduler.Fault) (list []api.Fault) {
+	for _, f := range found {
+		list = append(list, api.Fault{Pointer: pointer(f.Path), Message: f.Message, Line: f.Line, Column: f.Column})
+	}
+	return list
 }
 
 // LimitUsers implements api.NamedLimits.

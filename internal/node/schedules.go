@@ -17,9 +17,10 @@ import (
 
 // schedules implements api.Schedules.
 type schedules struct {
-	ns       *namespace
-	producer *kafka.Producer
-	store    *projector.Store
+	ns          *namespace
+	producer    *kafka.Producer
+	store       *projector.Store
+	definitions *definitions
 }
 
 // Schedules implements api.Schedules.
@@ -56,7 +57,7 @@ func (s *schedules) ApplySchedule(ctx context.Context, draft api.Draft) (now api
 	}
 	d, found := scheduler.ParseSchedule("", draft.Source)
 	for _, f := range found {
-		faults = append(faults, api.Fault{Pointer: f.Path, Message: f.Message, Line: f.Line, Column: f.Column})
+		faults = append(faults, api.Fault{Pointer: pointer(f.Path), Message: f.Message, Line: f.Line, Column: f.Column})
 	}
 	if d == nil {
 		return now, false, faults, nil
@@ -71,8 +72,13 @@ func (s *schedules) ApplySchedule(ctx context.Context, draft api.Draft) (now api
 	if fault := s.workflow(d); fault != "" {
 		faults = append(faults, api.Fault{Pointer: "/workflow", Message: fault})
 	}
+	if len(faults) == 0 {
+		if faults, err = s.refused(ctx, d); err != nil {
+			return now, false, nil, err
+		}
+	}
 	if len(faults) > 0 {
-		return now, false, faults, nil
+		return now, false, placed(draft.Source, faults), nil
 	}
 	r, err := scheduler.EncodeSchedule(d, s.subject())
 	if err != nil {
@@ -99,6 +105,31 @@ func (s *schedules) workflow(d *events.ScheduleDefinition) string {
 		return fmt.Sprintf("workflow %q has no version %d", d.Workflow, d.Version)
 	}
 	return ""
+}
+
+// refused returns the faults for which a task of the schedule would be refused, judged by one of its next due times.
+func (s *schedules) refused(ctx context.Context, d *events.ScheduleDefinition) ([]api.Fault, error) {
+	previous, err := scheduler.NextDue(d, events.At(time.Now()))
+	if err != nil || previous == 0 {
+		return nil, err
+	}
+	due, err := scheduler.NextDue(d, previous)
+	if err != nil || due == 0 {
+		return nil, err
+	}
+	sub, err := scheduler.Occurrence(d, due, previous)
+	if err != nil {
+		return []api.Fault{{Pointer: "/input", Message: err.Error()}}, nil
+	}
+	of, ok, err := s.definitions.Definition(ctx, d.Workflow, d.Version)
+	if err != nil || !ok {
+		return nil, err
+	}
+	_, faults, err := s.definitions.Accept(ctx, of, sub)
+	for i := range faults {
+		faults[i].Message += fmt.Sprintf(" (in the task that is due at %s)", due)
+	}
+	return faults, err
 }
 
 // DeleteSchedule implements api.Schedules.

@@ -131,3 +131,31 @@ func TestTheDailyReport(t *testing.T) {
 		w.watch.verify()
 	})
 }
+
+// A schedule is refused whose tasks would be, with the place of the fault.
+func TestAScheduleIsCheckedAgainstItsWorkflow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		n := w.node(t.TempDir())
+		w.apply(n, "workflow: report\ninput: {type: object, required: [day], properties: {day: {type: string}}}\nsteps:\n  make: {sleep: 10s}\n")
+		for input, want := range map[string]api.Fault{
+			"{day: 3}": {Pointer: "/input/day", Line: 4, Column: 9, Message: "number"},
+			"{}":       {Pointer: "/input", Line: 4, Column: 1, Message: "day"},
+			"{day: '${ schedule.due == schedule.due }'}": {Pointer: "/input/day", Line: 4, Column: 9, Message: "boolean"},
+			"{day: '${ schedule.previous_due }'}":        {},
+			"{day: '${ schedule.due_date }'}":            {},
+		} {
+			_, _, faults, err := n.Schedules().ApplySchedule(t.Context(), api.Draft{Name: "daily", Source: []byte("schedule: daily\ncron: 0 2 * * *\nworkflow: report\ninput: " + input + "\n")})
+			require.NoError(t, err, input)
+			if want.Message == "" {
+				require.Empty(t, faults, input)
+				continue
+			}
+			require.Len(t, faults, 1, input)
+			require.Contains(t, faults[0].Message, want.Message, input)
+			require.Contains(t, faults[0].Message, "in the task that is due at 2000-01-02", input)
+			want.Message = faults[0].Message
+			require.Equal(t, want, faults[0], input)
+		}
+	})
+}

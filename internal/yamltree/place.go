@@ -2,6 +2,7 @@ package yamltree
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +14,46 @@ type Place struct{ Line, Column int }
 
 // Of returns the place of a node.
 func Of(n *yaml.Node) Place { return Place{max(1, n.Line), max(1, n.Column)} }
+
+// Find returns the place of what a JSON pointer names in a document: of its key, or of the item of a list. false means that the document has
+// no such member, or is no YAML.
+func Find(data []byte, pointer string) (Place, bool) {
+	var n yaml.Node
+	if yaml.Unmarshal(data, &n) != nil || len(n.Content) != 1 {
+		return Place{}, false
+	}
+	at, found := n.Content[0], Of(n.Content[0])
+	if pointer == "" {
+		return found, true
+	}
+	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		key, value := child(at, unescape.Replace(name))
+		if value == nil {
+			return Place{}, false
+		}
+		at, found = value, Of(key)
+	}
+	return found, true
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// child returns a member of an object and its key, or an item of a list in both.
+func child(n *yaml.Node, name string) (key, value *yaml.Node) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				return n.Content[i], n.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i], n.Content[i]
+		}
+	}
+	return nil, nil
+}
 
 // Within returns the place of a byte of a scalar's value, so that a fault inside an expression points at its letter. If quoting or
 // folding hides the letter, it returns the start of the value. data is the file.

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The limits that lie beside the workflows are there before them. A restart changes none that was changed meanwhile.
+func TestAStartAppliesTheLimitsBesideTheWorkflows(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	write(t, at.dir+"/w/a.yaml", "workflow: pay\nsteps:\n  charge: {agent: bank, limit: bank}\n")
+	write(t, at.dir+"/w/z.yaml", "limit: bank\nmax: 2\n")
+	dev := []string{"dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--workflows", "w"}
+	p := at.start(t, dev...)
+	url := p.endpoints(at.dir + "/sagalog-data").HTTP
+	p.eventually("the limit", func() bool { return strings.Contains(at.run(t, "limit", "list", "--all", "--api", url).out.String(), "bank") })
+	set := at.run(t, "limit", "set", "bank", "--max", "7", "--api", url)
+	require.Zero(t, set.code(), set.err.String())
+
+	write(t, at.dir+"/w/b.yaml", "workflow: pay2\nsteps:\n  charge:\n    agent: bank\n    limit: nobody\n")
+	b := at.run(t, "workflow", "apply", "w/b.yaml", "--api", url)
+	require.Equal(t, 1, b.code())
+	require.Contains(t, b.err.String(), `w/b.yaml:5:5: /steps/charge/limit: there is no limit "nobody": apply it first`)
+	require.Zero(t, p.stop())
+
+	p = at.run(t, dev...)
+	require.Equal(t, 1, p.code())
+	require.Contains(t, p.err.String(), `w/b.yaml:5:5: /steps/charge/limit: there is no limit "nobody"`)
+
+	write(t, at.dir+"/w/b.yaml", strings.Repeat("# none\n", 3)+"limit: other\nmax: 0\n")
+	p = at.run(t, dev...)
+	require.Equal(t, 1, p.code())
+	require.Contains(t, p.err.String(), "w/b.yaml:5:6: max: ")
+
+	write(t, at.dir+"/w/b.yaml", "limit: other\nmax: 1\n")
+	p = at.start(t, dev...)
+	p.eventually("the limit of the operator", func() bool { // endpoints.json may be that of the start before
+		url := p.endpoints(at.dir + "/sagalog-data").HTTP
+		return strings.Contains(at.run(t, "limit", "get", "bank", "--api", url, "-o", "json").out.String(), `"max": 7`)
+	})
+	require.Zero(t, p.stop())
+	require.Contains(t, p.err.String(), "a limit was changed, so that of the file is not applied")
+}
