@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -256,6 +257,15 @@ func (l *Limit) Next() *Permit {
 
 // Waiting returns the links that wait, in the order in which they get permits. The slice is the limit's.
 func (l *Limit) Waiting() []*Permit { return l.waiting }
+
+// WaitingAfter returns the links that get their permits after x would get one, in that order; all that wait if x is nil. Of x the operation of
+// its link, its priority, and Asked are read.
+func (l *Limit) WaitingAfter(x *Permit) []*Permit {
+	if x == nil {
+		return l.waiting
+	}
+	return l.waiting[sort.Search(len(l.waiting), func(i int) bool { return x.before(l.waiting[i]) < 0 }):]
+}
 
 // FreeWith returns how many permits are free at that time once the ask is known, before it gets one.
 func (l *Limit) FreeWith(a *PermitAsked, at Instant) int {

@@ -34,7 +34,7 @@ type TaskDocument struct {
 	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
 	FailureCount int            `json:"failure_count"`
-	Reason       string         `json:"reason,omitempty" doc:"Why it was last parked, or why it is undone"`
+	Reason       string         `json:"reason,omitempty" doc:"Why it is parked, undoing, undone or terminated"`
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 
@@ -127,12 +127,21 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
-		FailureCount: t.FailureCount, Reason: t.Reason, Paused: t.Paused, Schedule: t.Schedule,
+		FailureCount: t.FailureCount, Reason: reasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))
 	}
 	return d
+}
+
+// reasonOf returns the reason of a task while it holds: a task that went on keeps its last one.
+func reasonOf(t *events.Task) string {
+	switch t.State {
+	case events.TaskStateError, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateTerminated:
+		return t.Reason
+	}
+	return ""
 }
 
 // size is about how many bytes a task takes in an answer.

@@ -230,6 +230,10 @@ var places = map[string]limited{
 		w.do("POST", "/v1/jobs", `{"id":"j","verb":"pause","filter":{"workflow":"other"}}`)
 		return w.do("GET", "/v1/jobs/j/results?limit="+v, "")
 	},
+	"list-limit-waiting limit": func(w *world, v string) reply {
+		w.do("PUT", "/v1/limits/bank", `{"max":2}`)
+		return w.do("GET", "/v1/limits/bank/waiting?limit="+v, "")
+	},
 	"put-task /labels": nil, // the same code reads both bodies
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
 	"post-task /priority":     submission("priority", "$"),

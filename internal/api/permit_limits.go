@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -103,6 +102,7 @@ func (s *permitLimits) register(api huma.API) {
 		OperationID: "get-limit", Method: http.MethodGet, Path: limitPath, Summary: "Read a limit", Tags: tags,
 		Description: "Which tasks or attempts have its permits, and which wait for one.",
 	}), s.get)
+	s.registerWaiting(api)
 }
 
 // limitKey returns the key of a limit's records by its name in documents.
@@ -125,8 +125,7 @@ func (s *permitLimits) get(ctx context.Context, in *LimitPath) (*LimitAnswer, er
 		return nil, s.log.internal(ctx, "read a limit", err)
 	}
 	if l == nil {
-		return nil, problem(http.StatusNotFound, codeNotFound,
-			fmt.Sprintf("There is no limit %q, and no task has a permit of it or waits for one. The name of a limit of concurrency is the workflow, a slash, and the key.", events.Clip(in.Name, maxReason)))
+		return nil, noLimit(in.Name)
 	}
 	d, err := s.document(ctx, l)
 	return &LimitAnswer{d}, err
@@ -152,10 +151,10 @@ func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDo
 	})
 	waiters := l.Waiting()
 	d.Held, d.Waiting = len(holders), len(waiters)
-	if d.Holders, err = s.links(ctx, holders); err != nil {
+	if d.Holders, err = s.links(ctx, holders[:min(len(holders), maxLinks)]); err != nil {
 		return d, err
 	}
-	if d.Waiters, err = s.links(ctx, waiters); err != nil {
+	if d.Waiters, err = s.links(ctx, waiters[:min(len(waiters), maxLinks)]); err != nil {
 		return d, err
 	}
 	for _, x := range d.Holders {
@@ -169,9 +168,9 @@ func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDo
 	return d, nil
 }
 
-// links returns the first links of a list.
+// links says what is known of each link.
 func (s *permitLimits) links(ctx context.Context, list []*events.Permit) (out []LimitLink, err error) {
-	for _, x := range list[:min(len(list), maxLinks)] {
+	for _, x := range list {
 		d := LimitLink{Task: x.Link.Task, Step: x.Link.Path, Undo: x.Link.Operation == events.Undo, Priority: x.Priority, FreeAt: x.EndsAt}
 		if !s.here(d.Task) {
 			out = append(out, d)

@@ -51,6 +51,14 @@ func TestALimitNamesItsHoldersAndWaiters(t *testing.T) {
 		Waiters: []api.LimitLink{{Task: "gone", Priority: 3}, {Task: "x", State: events.TaskStatePending, Since: 5}},
 	}, into[api.LimitDocument](t, r))
 
+	first := into[api.WaitingList](t, w.do("GET", "/v1/limits/payment%2Fc%2F17/waiting?limit=1", ""))
+	require.Equal(t, []any{2, []api.LimitLink{{Task: "gone", Priority: 3}}}, []any{first.Waiting, first.Waiters})
+	second := into[api.WaitingList](t, w.do("GET", "/v1/limits/payment%2Fc%2F17/waiting?limit=1&cursor="+first.Next, ""))
+	require.Equal(t, []api.LimitLink{{Task: "x", State: events.TaskStatePending, Since: 5}}, second.Waiters)
+	require.Empty(t, second.Next)
+	require.Equal(t, 422, w.do("GET", "/v1/limits/payment%2Fc%2F17/waiting?cursor=x", "").status)
+	require.Equal(t, 404, w.do("GET", "/v1/limits/payment%2Fnobody/waiting", "").status)
+
 	list := into[api.LimitsList](t, w.do("GET", "/v1/limits", ""))
 	require.Equal(t, []api.LimitDocument{{Limit: "payment/c/17", Max: 2, Held: 2, Halted: 1, Waiting: 2}}, list.Limits)
 	require.Len(t, into[api.LimitsList](t, w.do("GET", "/v1/limits?all=true", "")).Limits, 2)

@@ -24,6 +24,7 @@ var proxied = map[string]bool{
 	"GET /v1/tasks/{id}/history": true,
 	"GET " + outcomePath:         true,
 	"GET " + limitPath:           true,
+	"GET " + limitWaitingPath:    true,
 
 	"POST " + limitPath + "/pause":  true,
 	"POST " + limitPath + "/resume": true,

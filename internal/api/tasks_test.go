@@ -28,7 +28,7 @@ func TestATaskIsShownWithAllStepsOfItsDefinition(t *testing.T) {
 		t.State = events.TaskStateProcessing
 		t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateRunning, Attempt: 2, StartedAt: t.UpdatedAt,
 			CompleteBy: t.UpdatedAt.Add(5 * time.Second), FailureCount: 1, Error: &events.Error{Class: events.ClassRetryable, Message: "busy"}}}
-		t.FailureCount = 1
+		t.FailureCount, t.Reason = 1, "why it was parked before it went on"
 	})
 	r := w.do("GET", "/v1/tasks/x", "")
 	require.Equal(t, 200, r.status)

@@ -87,7 +87,6 @@ func TestIDsAndFiltersAreNeverMixed(t *testing.T) {
 		"task retry a --state error":                     "give IDs or a filter, not both: --state is a filter",
 		"task retry a --all":                             "give IDs or a filter, not both: --all is a filter",
 		"task retry --all --workflow order":              "--all means every task, so it cannot be combined with --workflow",
-		"task retry a --yes":                             "--yes needs a filter",
 		"task retry a --rate 1/s":                        "--rate needs a filter",
 		"task retry --all --request-id k":                "--request-id is for tasks that are named by their IDs",
 		"task retry --all --wait":                        "--wait is for tasks that are named by their IDs",

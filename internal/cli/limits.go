@@ -43,8 +43,29 @@ func limitCommand() *cobra.Command {
 			}),
 		}),
 	)
+	g.AddCommand(limitWaitingCommand())
 	g.Aliases = []string{"limits"}
 	return g
+}
+
+func limitWaitingCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "waiting NAME|WORKFLOW/KEY", Short: "List what waits for a permit, in the order in which it gets one", Args: cobra.ExactArgs(1),
+		Example: "  sagalog limit waiting bank\n  sagalog limit waiting payment/c-17 --all -o jsonl",
+		RunE: client(func(s *session, args []string) error {
+			q := url.Values{"limit": {s.flag("limit")}}
+			if v := s.flag("cursor"); v != "" {
+				q.Set("cursor", v)
+			}
+			return s.pages(limitPath(args[0])+"/waiting", q, "waiters", row{"TASK", "STEP", "UNDO", "PRIORITY", "STATE", "SINCE"}, rowOf(func(x api.LimitLink) row {
+				return row{x.Task, cmp.Or(x.Step, "-"), yesNo(x.Undo), strconv.Itoa(x.Priority), cmp.Or(x.Halted, string(x.State), "-"), instant(x.Since)}
+			}))
+		}),
+	})
+	c.Flags().Int("limit", 100, "links a page, up to 1000")
+	c.Flags().String("cursor", "", "continue after an earlier page")
+	c.Flags().Bool("all", false, "all pages")
+	return c
 }
 
 // limitVerb is the command of a request about a limit.

@@ -21,6 +21,9 @@ func TestLimitsOnTheCommandLine(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `HOLDER +order-9, given back, free at 1970-01-01T00:00:02.000Z\nWAITER +x, priority 4`, r.out)
 	require.Equal(t, 3, e.run("limit", "get", "payment/c-18").code)
+	r = e.run("limit", "waiting", "payment/c-17")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `TASK +STEP +UNDO +PRIORITY +STATE +SINCE\nx +- +no +4 +-\n`, r.out)
 
 	r = e.run("limit", "pause", "payment/c-17", "--reason", "the bank is closed", "--by", "ada")
 	require.Equal(t, 0, r.code, r.err)

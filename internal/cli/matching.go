@@ -81,10 +81,7 @@ func (u requestUse) arguments(c *cobra.Command, args []string) error {
 		}
 		return ""
 	}
-	jobs := jobNames
-	if u.warning != "" {
-		jobs = slices.DeleteFunc(slices.Clone(jobNames), func(name string) bool { return name == "yes" })
-	}
+	jobs := slices.DeleteFunc(slices.Clone(jobNames), func(name string) bool { return name == "yes" }) // scripts may always give it
 	switch one, job := given(singleNames), given(jobs); {
 	case filtered(c) && len(ids) > 0:
 		return fmt.Errorf("give IDs or a filter, not both: --%s is a filter", given(slices.Concat(filterNames, []string{"all"})))

@@ -53,5 +53,5 @@ func TestARerunAsksBecauseServicesSeeNewCalls(t *testing.T) {
 	require.Contains(t, r.out, "undoing")
 	require.JSONEq(t, `{"id":"k","kind":"rerun","task":"x","from":"ship","input":{"n":2},"reason":"the address was wrong"}`, string(e.Inputs(events.Reports)[0].Value))
 	require.Equal(t, 2, e.run("task", "rerun", "x", "--from", "shop", "--yes").code, "it has no such step")
-	require.Equal(t, 2, e.run("task", "cancel", "x", "--yes").code, "nothing is asked about one task")
+	require.Equal(t, 4, e.run("task", "cancel", "x", "--yes").code, "the task has ended; a script may always say --yes")
 }

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+const limitWaitingPath = limitPath + "/waiting"
+
+// WaitingQuery asks for what waits for a limit.
+type WaitingQuery struct {
+	LimitPath
+	Limit  pageLimit `query:"limit" default:"100" doc:"Links a page"`
+	Cursor string    `query:"cursor" doc:"next of the page before"`
+}
+
+// WaitingList is a page of what waits for a limit.
+type WaitingList struct {
+	Waiters []LimitLink `json:"waiters" nullable:"false" doc:"In the order in which they get permits: undos first, then by priority, then by who asked first"`
+	Waiting int         `json:"waiting" doc:"How many wait, on all pages"`
+	Next    string      `json:"next,omitempty" doc:"The cursor of the next page; absent on the last"`
+}
+
+// WaitingAnswer is a page of what waits for a limit.
+type WaitingAnswer struct{ Body WaitingList }
+
+func (s *permitLimits) registerWaiting(api huma.API) {
+	huma.Register(api, needsOwner(api, huma.Operation{
+		OperationID: "list-limit-waiting", Method: http.MethodGet, Path: limitWaitingPath, Summary: "List what waits for a limit", Tags: []string{"limits"},
+		Description: "All tasks, or attempts, that wait for a permit, in pages. A page continues behind the last link of the page before, even if that has its permit by then.",
+	}), s.waiting)
+}
+
+func (s *permitLimits) waiting(ctx context.Context, in *WaitingQuery) (*WaitingAnswer, error) {
+	after, err := afterLink(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.tasks.Limit(ctx, limitKey(in.Name))
+	if err != nil {
+		return nil, s.log.internal(ctx, "read a limit", err)
+	}
+	if l == nil {
+		if err := s.known(ctx, in.Name); err != nil {
+			return nil, err
+		}
+		return &WaitingAnswer{WaitingList{Waiters: []LimitLink{}}}, nil // it was applied, and its owner has not read that yet
+	}
+	list := l.WaitingAfter(after)
+	out := WaitingList{Waiting: len(l.Waiting())}
+	if most := int(in.Limit); len(list) > most {
+		list = list[:most]
+		out.Next = linkCursor(list[most-1])
+	}
+	out.Waiters, err = s.links(ctx, list)
+	return &WaitingAnswer{out}, err
+}
+
+// known refuses the name of a limit that nobody has applied.
+func (s *permitLimits) known(ctx context.Context, name string) error {
+	all, err := s.named.NamedLimits(ctx)
+	if err != nil {
+		return notRead(ctx, s.log, "list limits", err)
+	}
+	if _, ok := all[name]; ok {
+		return nil
+	}
+	return noLimit(name)
+}
+
+func noLimit(name string) error {
+	return problem(http.StatusNotFound, codeNotFound,
+		fmt.Sprintf("There is no limit %q, and no task has a permit of it or waits for one. The name of a limit of concurrency is the workflow, a slash, and the key.", events.Clip(name, maxReason)))
+}
+
+// linkCursor is the place of a link in the order of those that wait.
+func linkCursor(x *events.Permit) string {
+	undo := 0
+	if x.Link.Operation == events.Undo {
+		undo = 1
+	}
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s", undo, x.Priority, x.Asked))
+}
+
+// afterLink returns the place that a cursor names, nil for none.
+func afterLink(cursor string) (*events.Permit, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	var undo, priority int
+	var asked string
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		_, err = fmt.Sscanf(string(b), "%d %d %s", &undo, &priority, &asked)
+	}
+	x := &events.Permit{Priority: priority}
+	if err == nil {
+		x.Asked, err = events.ParsePosition(asked)
+	}
+	if err != nil {
+		return nil, parameterProblem("cursor", "is not a cursor of this list")
+	}
+	if undo == 1 {
+		x.Link.Operation = events.Undo
+	}
+	return x, nil
+}
