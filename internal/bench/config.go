@@ -68,6 +68,8 @@ type Config struct {
 
 	// permits makes each task need a permit of a key that no other task has.
 	permits bool
+	// limited makes one step of each task need a permit of a named limit.
+	limited bool
 	// untimed stores no due times, for runs with very many tasks whose latencies do not matter.
 	untimed bool
 	// copied says that data and namespace are a disposable copy.

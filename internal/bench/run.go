@@ -63,6 +63,9 @@ func attachBench(ctx context.Context, s *system, http string) (_ *bench, err err
 	if cfg.permits {
 		workflow = permitted()
 	}
+	if cfg.limited {
+		workflow = limited(workflow)
+	}
 	b := &bench{system: s, names: newNames(uuid.NewString()[:8]), base: time.Now()}
 	if !cfg.untimed {
 		b.due = new(table[int64])

@@ -155,6 +155,11 @@ func (s *system) openNode(ctx context.Context, workflow []byte, http string) (er
 	if err != nil {
 		return err
 	}
+	if s.cfg.limited {
+		if faults, err := n.ApplyLimitFile(ctx, "wide.yaml", []byte(wide)); err != nil || len(faults) > 0 {
+			return errors.Join(fmt.Errorf("apply the limit: %w %v", err, faults), n.Close())
+		}
+	}
 	if _, faults, err := n.ApplyFile(ctx, "five.yaml", workflow, nil); err != nil || len(faults) > 0 {
 		return errors.Join(fmt.Errorf("apply the workflow: %w %v", err, faults), n.Close())
 	}

@@ -21,6 +21,9 @@ type TasksConfig struct {
 	// Permits makes each task need a permit of a key that no other task has. None waits for another, so what such a run costs beyond one
 	// without permits is the cost of a permit: the ask, the grant and the release.
 	Permits bool
+	// Limit makes one step of each task need a permit of the same named limit, which has more of them than attempts run. What such a run costs
+	// beyond one without is the cost of that permit.
+	Limit bool
 }
 
 // maxOutstanding bounds the tasks of a closed loop. It is more than any engine keeps under way.
@@ -44,7 +47,7 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	if c.Outstanding == 0 && c.Rate == 0 {
 		c.Outstanding = 1000
 	}
-	c.permits = c.Permits
+	c.permits, c.limited = c.Permits, c.Limit
 	b, err := openBench(ctx, &c.Config, "")
 	if err != nil {
 		return nil, err
@@ -59,6 +62,9 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	}
 	if c.Permits {
 		b.result.Load += ", each task with a permit"
+	}
+	if c.Limit {
+		b.result.Load += ", a step of each task with a permit of one named limit"
 	}
 	end := b.drive(func(stop <-chan struct{}) {
 		if c.Rate > 0 {

@@ -28,5 +28,13 @@ func permitted() []byte {
 	return append(slices.Clip(five), "concurrency: {key: \"${ task.id }\", max: 1}\n"...)
 }
 
+// wide is a limit that holds nobody up.
+const wide = "limit: bench\nmax: 100000\n"
+
+// limited is the workflow for tasks of which one step needs a permit of the limit wide.
+func limited(workflow []byte) []byte {
+	return bytes.Replace(workflow, []byte("    agent: pay\n"), []byte("    agent: pay\n    limit: bench\n"), 1)
+}
+
 // submission is the value of every submission. It is built once, since the load is part of the measured CPU.
 var submission = []byte(`{"workflow":"bench","input":{"customer":"c-17","amount":12.5}}`)
