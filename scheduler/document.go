@@ -63,7 +63,7 @@ func (d *document) read() *document {
 
 // syntax reports an error of the YAML parser. The parser stops at the first one.
 func (d *document) syntax(err error) {
-	at, message := yamltree.Syntax(err)
+	at, message := yamltree.Syntax(d.data, err)
 	switch message {
 	case "no documents in stream":
 		message = "the document is empty"

@@ -33,6 +33,7 @@ func (s *outlineStep) shapeKind(n *yaml.Node, keys map[string]member) {
 		s.doc.fault(sleep.key, sleep.path, "a step has an agent or sleeps, not both: make it two steps")
 	case waits && (isAgent || sleeps):
 		s.doc.fault(wait.key, wait.path, "a step waits for a signal, or has an agent, or sleeps, not two of them: make it two steps")
+		s.shapeWait(wait)
 	case isAgent:
 		agent.name()
 		shapeOperation(keys)
@@ -122,7 +123,7 @@ func (s *outlineStep) refuse(keys map[string]member, kind, what string) {
 // shapeSleep checks the duration of a sleep, or its end.
 func (s *outlineStep) shapeSleep(m member) {
 	if m.value.Kind != yaml.MappingNode {
-		m.duration()
+		s.shapeSleepFor(m)
 		return
 	}
 	keys, _ := m.doc.members(m.value, m.path, sleepKeys, "")
@@ -142,6 +143,22 @@ func (s *outlineStep) shapeSleep(m member) {
 	if _, err := events.ParseInstant(text); err != nil {
 		until.fault("%s; for a duration write sleep: 10m", err)
 	}
+}
+
+// shapeSleepFor checks the duration of a sleep. What is only known when the step begins has another key.
+func (s *outlineStep) shapeSleepFor(m member) {
+	if isText(m.value) {
+		text := m.value.Value
+		_, err := events.ParseInstant(text)
+		if strings.Contains(text, "${") {
+			m.fault("expected a duration such as 10m, got an expression: write sleep: {until: %q}, whose result is an instant or a duration", abbreviate(text))
+			return
+		} else if err == nil {
+			m.fault("expected a duration such as 10m, got an instant: write sleep: {until: %s}", text)
+			return
+		}
+	}
+	m.duration()
 }
 
 // hasLaterKind says whether the step was already refused because its kind belongs to a later version. A missing agent

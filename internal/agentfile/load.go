@@ -83,7 +83,7 @@ func Parse(file string, data []byte, env func(string) (string, bool), kinds ...K
 	}
 	var docs []yaml.Node
 	if err := yaml.Load(data, &docs, yaml.WithAllDocuments()); err != nil {
-		at, message := yamltree.Syntax(err)
+		at, message := yamltree.Syntax(data, err)
 		return nil, Faults{{file, at.Line, at.Column, message}}
 	}
 	var out []Binding

@@ -44,7 +44,7 @@ func Parse(file string, data []byte, load Load) (*File, []scheduler.Fault) {
 	p := &parser{reader: reader{file: file}, load: load, out: &File{Path: file}}
 	var doc yaml.Node
 	if err := yaml.Load(data, &doc, yaml.WithUniqueKeys(false)); err != nil {
-		at, message := yamltree.Syntax(err)
+		at, message := yamltree.Syntax(data, err)
 		if message == "no documents in stream" {
 			message = "the document is empty"
 		}

@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,8 +46,8 @@ func number(s string) (json.Number, error) {
 	return json.Number(b), err
 }
 
-// Syntax returns the place and the message of an error of the YAML parser.
-func Syntax(err error) (Place, string) {
+// Syntax returns the place and the message of an error of the YAML parser about a text.
+func Syntax(text []byte, err error) (Place, string) {
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
 		return Place{1, 1}, strings.TrimPrefix(err.Error(), "yaml: ")
@@ -55,5 +56,22 @@ func Syntax(err error) (Place, string) {
 	if e.ContextMsg != "" {
 		message = e.ContextMsg + ": " + message
 	}
-	return Place{max(e.Mark.Line, 1), max(e.Mark.Column, 1)}, message
+	at := Place{max(e.Mark.Line, 1), max(e.Mark.Column, 1)}
+	if tabIndents(text, at) {
+		message = "YAML does not allow a tab in the indentation: indent with spaces"
+	}
+	return at, message
+}
+
+// tabIndents says whether at a place of a text there is a tab with nothing but blanks before it in its line.
+func tabIndents(text []byte, at Place) bool {
+	line := 1
+	for s := range bytes.Lines(text) {
+		if line == at.Line {
+			indent := s[:len(s)-len(bytes.TrimLeft(s, " \t"))]
+			return at.Column <= len(indent) && indent[at.Column-1] == '\t'
+		}
+		line++
+	}
+	return false
 }
