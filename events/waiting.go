@@ -134,12 +134,12 @@ func undoWaits(t *Task, now Instant) bool {
 func (s *Step) again(now Instant) (w WaitReason, waits bool) {
 	switch u := s.Undo; {
 	case u != nil && u.State == StepStateWaiting && u.RetryAt > now:
-		return WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Call: s.Call(Undo), Until: u.RetryAt}, true
+		return WaitReason{Step: s.Path, Kind: WaitingAgain(u.Error, false), Call: s.Call(Undo), Since: u.EndedAt, Until: u.RetryAt}, true
 	case u == nil && s.State == StepStateWaiting && s.Wait == nil && s.NotBefore() > max(s.RetryAt, now):
 		return WaitReason{Step: s.Path, Kind: WaitingQuiet, Until: s.UndoQuietAt}, true
 	case u == nil && s.State == StepStateWaiting && s.Wait == nil && s.RetryAt > now:
 		kind := WaitingAgain(s.Error, s.Tries == 0 && s.CoolDowns > 0)
-		return WaitReason{Step: s.Path, Kind: kind, Call: s.Call(Do), Until: s.RetryAt}, true
+		return WaitReason{Step: s.Path, Kind: kind, Call: s.Call(Do), Since: s.EndedAt, Until: s.RetryAt}, true
 	}
 	return w, false
 }

@@ -23,14 +23,14 @@ func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
 		},
 		"a retry, a cool-down and a failing service": {
 			events.Task{State: events.TaskStateProcessing, Steps: []*events.Step{
-				{Path: "a", Agent: "x", State: events.StepStateWaiting, Tries: 1, RetryAt: later},
-				{Path: "b", Agent: "x", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later},
+				{Path: "a", Agent: "x", State: events.StepStateWaiting, Tries: 1, EndedAt: 3, RetryAt: later},
+				{Path: "b", Agent: "x", State: events.StepStateWaiting, CoolDowns: 1, EndedAt: 4, RetryAt: later},
 				{Path: "c", Agent: "x", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later, Error: unavailable},
 				{Path: "d", Agent: "x", State: events.StepStateWaiting, Tries: 1, RetryAt: now},
 			}},
 			[]events.WaitReason{
-				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
-				{Step: "b", Kind: events.WaitingCoolDown, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
+				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "x", Operation: events.Do}, Since: 3, Until: later},
+				{Step: "b", Kind: events.WaitingCoolDown, Call: events.Call{Agent: "x", Operation: events.Do}, Since: 4, Until: later},
 				{Step: "c", Kind: events.WaitingAgent, Call: events.Call{Agent: "x", Operation: events.Do}, Until: later},
 			},
 		},
@@ -56,11 +56,11 @@ func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
 		},
 		"a request in doubt, and the retry of an undo": {
 			events.Task{State: events.TaskStateUndoing, QuietAt: later, Steps: []*events.Step{
-				{Path: "a", State: events.StepStateUndoing, Undo: &events.UndoState{State: events.StepStateWaiting, Agent: "y", RetryAt: later}},
+				{Path: "a", State: events.StepStateUndoing, Undo: &events.UndoState{State: events.StepStateWaiting, Agent: "y", EndedAt: 5, RetryAt: later}},
 			}},
 			[]events.WaitReason{
 				{Kind: events.WaitingQuiet, Until: later},
-				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "y", Operation: events.Undo}, Until: later},
+				{Step: "a", Kind: events.WaitingRetry, Call: events.Call{Agent: "y", Operation: events.Undo}, Since: 5, Until: later},
 			},
 		},
 		"an attempt that runs ends before the quiet time counts": {

@@ -40,6 +40,8 @@ type LimitReceipt struct {
 	Limit   string         `json:"limit"`
 	Result  string         `json:"result,omitempty" enum:"granted" doc:"Absent: it has not been judged yet"`
 	Paused  *events.Paused `json:"paused,omitempty" doc:"Who paused the limit, since when, and why; absent if it is not paused, or the request has not been judged"`
+	// Unchanged is found by a look before the request: of two that are sent at once, both may say that they changed something.
+	Unchanged bool `json:"unchanged,omitzero" doc:"The limit was paused, or was not paused, before: the request changed nothing"`
 }
 
 // LimitReceiptAnswer is a receipt with its status.
@@ -80,7 +82,8 @@ func (s *limitRequests) request(ctx context.Context, kind string, in *LimitReque
 	if err != nil {
 		return nil, err
 	}
-	if err := s.find(ctx, in.Name); err != nil {
+	paused, err := s.find(ctx, in.Name)
+	if err != nil {
 		return nil, err
 	}
 	if in.Key == "" {
@@ -101,38 +104,40 @@ func (s *limitRequests) request(ctx context.Context, kind string, in *LimitReque
 	if wait == nil || *wait == 0 || unseen(ctx) {
 		return out, nil
 	}
-	return out, s.judged(ctx, out, offset, *wait)
+	err = s.judged(ctx, out, offset, *wait)
+	out.Body.Unchanged = out.Body.Result != "" && paused == (kind == events.TypeLimitPause)
+	return out, err
 }
 
-// find checks that a limit can have that name: some task knows it, or its workflow exists.
-func (s *limitRequests) find(ctx context.Context, name string) error {
+// find checks that a limit can have that name: some task knows it, or its workflow exists. It says whether the limit is paused.
+func (s *limitRequests) find(ctx context.Context, name string) (paused bool, err error) {
 	if err := events.CheckLimit(limitKey(name)); err != nil {
-		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("%q is not the name of a limit.", events.Clip(name, maxReason)))
+		return false, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("%q is not the name of a limit.", events.Clip(name, maxReason)))
 	}
 	if l, err := s.tasks.Limit(ctx, limitKey(name)); err != nil {
-		return s.log.internal(ctx, "read a limit", err)
+		return false, s.log.internal(ctx, "read a limit", err)
 	} else if l != nil {
-		return nil
+		return l.Paused != nil, nil
 	}
 	workflow, _, ofTasks := strings.Cut(name, "/")
 	if !ofTasks {
 		all, err := s.named.NamedLimits(ctx)
 		if err != nil {
-			return notRead(ctx, s.log, "list limits", err)
+			return false, notRead(ctx, s.log, "list limits", err)
 		}
 		if _, ok := all[name]; ok {
-			return nil
+			return false, nil
 		}
-		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no limit %q.", name))
+		return false, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no limit %q.", name))
 	}
 	w, err := s.workflows.Workflow(ctx, workflow, 0)
 	switch {
 	case err != nil:
-		return s.log.internal(ctx, "read a workflow", err)
+		return false, s.log.internal(ctx, "read a workflow", err)
 	case w == nil:
-		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("No task needs a permit of %q, and there is no workflow %q.", name, workflow))
+		return false, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("No task needs a permit of %q, and there is no workflow %q.", name, workflow))
 	}
-	return nil
+	return false, nil
 }
 
 // judged waits until the request at that offset has been judged, or the time is up, and says what became of it.

@@ -102,9 +102,13 @@ func TestALimitIsPausedAndResumed(t *testing.T) {
 	require.Len(t, into[api.LimitsList](t, w.do("GET", "/v1/limits", "")).Limits, 1, "a paused limit is listed, although nothing waits")
 
 	require.Equal(t, 202, w.do("POST", "/v1/limits/order%2Fnew/pause", "").status, "its workflow exists")
+	require.False(t, d.Unchanged)
+	require.True(t, into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/pause?wait=5s", "")).Unchanged)
 	d = into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/resume?wait=5s", ""))
 	require.Equal(t, "granted", d.Result)
 	require.Nil(t, d.Paused)
+	require.False(t, d.Unchanged)
+	require.True(t, into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/resume?wait=5s", "")).Unchanged)
 	for name, want := range map[string]string{"nobody%2Fnew": `there is no workflow \"nobody\"`, "order": `There is no limit \"order\"`} {
 		r := w.do("POST", "/v1/limits/"+name+"/pause", "")
 		require.Equal(t, 404, r.status)

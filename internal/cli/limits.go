@@ -105,10 +105,25 @@ func (s *session) askLimit(verb, name string) error {
 		}
 		return exit(ExitStillRunning, "the request was not judged within %s; `sagalog limit get %s` shows the limit", within, Printable(name))
 	}
+	var r api.LimitReceipt
+	if err := decode(doc, &r); err != nil {
+		return err
+	}
 	return s.one(doc, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "limit %s: %s is granted\n", Printable(name), verb)
+		_, err := fmt.Fprintf(w, "limit %s: %s\n", Printable(name), outcomeText(verb, r.Unchanged, r.Paused))
 		return err
 	})
+}
+
+// outcomeText says what became of a request to pause or resume something.
+func outcomeText(verb string, unchanged bool, p *events.Paused) string {
+	switch {
+	case !unchanged:
+		return verb + " is granted"
+	case p != nil:
+		return "it is paused already, " + pausedText(p) + "; nothing is changed"
+	}
+	return "it is not paused; nothing is changed"
 }
 
 func limitState(d *api.LimitDocument) string {
