@@ -38,7 +38,7 @@ type TaskDocument struct {
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 
-	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; only in the answer for a single task"`
+	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; in a list only if fields names it, and then without who has the permits of limits"`
 
 	Request *RequestOutcome `json:"request,omitempty" doc:"What became of the request that the parameter request of a list names"`
 
@@ -146,7 +146,7 @@ func reasonOf(t *events.Task) string {
 
 // size is about how many bytes a task takes in an answer.
 func (d *TaskDocument) size() int {
-	n := 512 + len(d.Input) + len(d.Output)
+	n := 512 + len(d.Input) + len(d.Output) + 256*len(d.WaitingFor)
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		n += 256 + len(s.Input) + len(s.Output)

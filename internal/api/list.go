@@ -34,8 +34,11 @@ const (
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
 	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "not_before",
-	"locked_by", "failure_count", "reason", "paused", "schedule",
+	"locked_by", "failure_count", "reason", "paused", "schedule", memberWaiting,
 }
+
+// memberWaiting is only answered if it is asked for: the whole of each live task is read for it, one after the other.
+const memberWaiting = "waiting_for"
 
 // wholeMembers are the others.
 var wholeMembers = []string{"input", "output", "complete_by", "steps", "request"}
@@ -193,13 +196,13 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 		page.Tasks = judgedBy(page.Tasks, q.Request)
 	}
 	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next, AsOf: page.AsOf}
-	size := 0
+	size, look := 0, s.documents.look(true)
 	for _, t := range page.Tasks {
 		if size > listBytes {
 			list.Next = s.list.Cursor(t.ID, t.SubmittedAt)
 			break
 		}
-		d, err := s.document(ctx, q, t)
+		d, err := s.document(ctx, q, t, look)
 		if err != nil {
 			return TaskList{}, err
 		}
@@ -209,14 +212,26 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 	return list, nil
 }
 
-func (s *lists) document(ctx context.Context, q Query, t *events.Task) (TaskDocument, error) {
+func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (d TaskDocument, err error) {
 	if q.Brief {
-		return s.documents.brief(t), nil
+		d = s.documents.brief(t)
+	} else if d, err = s.documents.of(ctx, t); err != nil {
+		return d, err
 	}
-	d, err := s.documents.of(ctx, t)
-	if r, ok := t.Request(q.Request); ok {
+	if r, ok := t.Request(q.Request); ok && !q.Brief {
 		d.Request = &RequestOutcome{Request: r.ID}
 		d.Request.judged(r)
+	}
+	if t.State.Ended() || !slices.Contains(q.Fields, memberWaiting) {
+		return d, nil
+	}
+	if q.Brief { // it lacks the steps
+		if t, err = s.documents.tasks.Task(ctx, t.ID); err != nil {
+			return d, fmt.Errorf("read a task: %w", err)
+		}
+	}
+	if t != nil {
+		d.WaitingFor, err = s.documents.waiting(ctx, t, l)
 	}
 	return d, err
 }

@@ -100,7 +100,7 @@ func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc.WaitingFor, err = s.documents.waiting(ctx, t)
+	doc.WaitingFor, err = s.documents.waiting(ctx, t, s.documents.look(false))
 	return &TaskAnswer{Body: doc}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -32,12 +33,28 @@ func (WaitingDocument) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sc
 	return s
 }
 
+// look is how what tasks wait for is looked up.
+type look struct {
+	// brief leaves out who has the permits of a limit, and how many wait before: a list would read the limit once for each task.
+	brief bool
+	// agents looks at the agents when it is first called. The map has those that are paused.
+	agents func() (events.Availability, map[string]PausedAgent)
+}
+
+func (s documents) look(brief bool) look {
+	return look{brief, sync.OnceValues(func() (events.Availability, map[string]PausedAgent) {
+		paused := s.pauses.Paused()
+		held := func(agent string) bool { _, held := paused[agent]; return held }
+		return events.Availability{Offered: s.offers.Offered(), Missing: s.offers.Missing(), Paused: held}, paused
+	})}
+}
+
 // waiting returns what the steps of a live task wait for. Running steps are left out.
-func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocument, error) {
+func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]WaitingDocument, error) {
 	var list []WaitingDocument
 	now := events.At(time.Now())
 	for w := range events.WaitingFor(t, now) {
-		who, err := s.waitsFor(ctx, t, w, now)
+		who, err := s.waitsFor(ctx, t, w, l.brief, now)
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +70,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	if len(queued) == 0 {
 		return list, nil
 	}
-	paused := s.pauses.Paused()
-	agents := events.Availability{Offered: s.offers.Offered(), Missing: s.offers.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
+	agents, paused := l.agents()
 	for _, k := range queued {
 		kind, m := agents.QueuedFor(k.Call())
 		w := WaitingDocument{Step: k.Path, Kind: kind, For: k.Call().String(), Until: events.StartBy(t, k.Path, k.Operation)}
@@ -77,7 +93,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 }
 
 // waitsFor names what a task or a step waits for, as far as its kind leaves something to name.
-func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitReason, now events.Instant) (string, error) {
+func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitReason, brief bool, now events.Instant) (string, error) {
 	switch w.Kind {
 	case events.WaitingPaused:
 		return pausedBy(t.Paused.By, t.Paused.Reason), nil
@@ -86,8 +102,14 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
 	case events.WaitingLimit:
+		if p := waitingPermit(t, w.Step); brief && p != nil {
+			return limitName(p.Limit), nil
+		}
 		return s.waitsWithin(ctx, t, w.Step, now)
 	case events.WaitingConcurrency:
+		if brief {
+			return limitName(t.Permit.Limit), nil
+		}
 		return s.holders(ctx, t.Permit.Limit, now)
 	case events.WaitingAgent:
 		return w.Call.String() + ": its service is failing", nil

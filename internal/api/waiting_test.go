@@ -176,3 +176,38 @@ func TestATaskSaysWhoHoldsItsPermit(t *testing.T) {
 	})
 	require.Contains(t, waits().(map[string]any)["for"], "held by order-9 (paused 2h")
 }
+
+func TestAListSaysWhatTasksWaitForIfAsked(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const limit = "concurrency/payment/c-17"
+	for _, id := range []string{"queued", "asks", "ended"} {
+		w.do("PUT", "/v1/tasks/"+id, good)
+	}
+	w.engine.Change("queued", &events.StepStarted{Step: "reserve"}, func(t *events.Task) { t.State = events.TaskStateProcessing })
+	w.engine.Waiting = map[string][]events.ReadyKey{"queued": {{Agent: "stock", Path: "reserve", Operation: events.Do}}}
+	w.engine.Change("asks", &events.PermitAsked{}, func(t *events.Task) {
+		t.Permit = &events.TaskPermit{Concurrency: events.Concurrency{Limit: limit, Max: 1}, N: 1, State: events.PermitStateAsked, At: 5}
+	})
+	w.engine.PutLimit(t, limit, 1, events.Permit{GrantedAt: 1, Link: events.Link{Task: "queued", Run: 1, N: 1}})
+	w.engine.Finish("ended")
+	for _, fields := range []string{"id,waiting_for", "id,waiting_for,steps"} { // without the steps, and with them
+		require.Equal(t, map[string]any{
+			"queued": []any{map[string]any{"step": "reserve", "kind": "capacity", "for": "do of agent stock"}},
+			"asks":   []any{map[string]any{"kind": "concurrency", "for": "payment/c-17", "since": events.Instant(5).String()}}, "ended": nil,
+		}, waitingOf(t, w.do("GET", "/v1/tasks?fields="+fields, "")))
+	}
+	require.NotContains(t, w.do("GET", "/v1/tasks", "").body, "waiting_for")
+}
+
+// waitingOf returns what each task of a list waits for, by its ID.
+func waitingOf(t *testing.T, r reply) map[string]any {
+	t.Helper()
+	require.Equal(t, 200, r.status, r.body)
+	waits := map[string]any{}
+	for _, task := range r.json(t)["tasks"].([]any) {
+		d := task.(map[string]any)
+		waits[d["id"].(string)] = d["waiting_for"]
+	}
+	return waits
+}

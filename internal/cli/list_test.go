@@ -47,6 +47,43 @@ func TestAListShowsWhatIsPaused(t *testing.T) {
 	require.Regexp(t, `free +order v1 +pending +0`, r.out)
 }
 
+func TestAListSaysWhatTasksWaitFor(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for _, id := range []string{"one", "two", "back", "key", "stuck", "runs", "done"} {
+		e.submit(t, id)
+	}
+	running := func(steps ...*events.Step) func(*events.Task) {
+		return func(t *events.Task) { t.State, t.Steps = events.TaskStateProcessing, steps }
+	}
+	const later = events.Instant(4_000_000_000_000)
+	e.Change("one", &events.StepStarted{}, running())
+	e.Waiting = map[string][]events.ReadyKey{"one": {{Agent: "stock", Path: "reserve", Operation: events.Do}}}
+	e.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: 5}}
+	e.Change("two", &events.StepStarted{}, running(&events.Step{Path: "nap", State: events.StepStateWaiting, Wait: &events.Wait{Until: later}},
+		&events.Step{Path: "ask", State: events.StepStateWaiting, Wait: &events.Wait{Signals: []string{"yes"}}}))
+	e.Change("back", &events.CancelRequested{}, func(t *events.Task) {
+		t.State, t.Reason, t.QuietAt = events.TaskStateUndoing, "cancelled", later
+		t.Steps = []*events.Step{{Path: "reserve", State: events.StepStateTimedOut}}
+	})
+	e.PutLimit(t, "concurrency/payment/c-17", 1, events.Permit{GrantedAt: 1, Link: events.Link{Task: "runs", Run: 1, N: 1}})
+	e.Change("key", &events.PermitAsked{}, func(t *events.Task) {
+		t.Permit = &events.TaskPermit{Concurrency: events.Concurrency{Limit: "concurrency/payment/c-17", Max: 1}, N: 1, State: events.PermitStateAsked}
+	})
+	e.Park("stuck", "no lamp")
+	e.Change("runs", &events.StepStarted{}, running(&events.Step{Path: "reserve", State: events.StepStateRunning}))
+	e.Finish("done")
+	r := e.run("task", "list")
+	require.Equal(t, 0, r.code, r.err)
+	for id, want := range map[string]string{
+		"one": `waits: reserve: agent \(do of agent stock: no live instance offers it\)`, "two": `waits: nap: sleep until 2096-10-02T07:06:40.000Z, and 1 more`,
+		"back": `cancelled; waits: quiet until 2096-10-02T07:06:40.000Z`, "key": `waits: concurrency \(payment/c-17\)`, "stuck": "no lamp", "runs": "", "done": "",
+	} {
+		require.Regexp(t, `(?m)^`+id+` .*Z *`+want+` *$`, r.out)
+	}
+	require.NotContains(t, e.run("task", "list", "-o", "json").out, "waiting_for", "it is answered only to who asks")
+}
+
 // Each second cell begins at the same column of the terminal: the first one and its spaces are 8 columns wide.
 func TestTablesAlignWideCharacters(t *testing.T) {
 	t.Parallel()
@@ -82,7 +119,7 @@ func TestATableAsksForTheBriefForm(t *testing.T) {
 		r := run("task", "list", "--api", engine.URL, "-o", format)
 		require.Equal(t, 0, r.code, r.err)
 	}
-	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused", ""}, asked)
+	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for", ""}, asked)
 }
 
 // A list that lacks a partition is printed, and does not look complete: a warning names the partition, and the exit code is 7.

@@ -293,7 +293,7 @@ func listCommand() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
-			"attempt succeeded.",
+			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get says it at length.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
@@ -316,7 +316,7 @@ func (s *session) listTasks() error {
 		}
 	}
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read
-		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused")
+		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for")
 	}
 	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},
 		rowOf(func(t api.TaskDocument) row {
@@ -324,8 +324,35 @@ func (s *session) listTasks() error {
 			if t.Paused != nil {
 				state += ", paused"
 			}
-			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), state, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), t.Reason}
+			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), state, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), whyText(&t)}
 		}))
+}
+
+// whyText says in a line why a task is in its state, and what it waits for.
+func whyText(t *api.TaskDocument) string {
+	waits := slices.DeleteFunc(slices.Clone(t.WaitingFor), func(w api.WaitingDocument) bool { return w.Kind == events.WaitingOperator }) // the reason says it
+	if len(waits) == 0 {
+		return t.Reason
+	}
+	w := &waits[0]
+	text := "waits: "
+	if w.Step != "" {
+		text += w.Step + ": "
+	}
+	text += string(w.Kind)
+	if w.For != "" {
+		text += " (" + w.For + ")"
+	}
+	if w.Until != 0 {
+		text += " until " + instant(w.Until)
+	}
+	if n := len(waits) - 1; n > 0 {
+		text += ", and " + strconv.Itoa(n) + " more"
+	}
+	if t.Reason != "" {
+		text = t.Reason + "; " + text
+	}
+	return text
 }
 
 // colon accepts a label in the form key=value too.
