@@ -368,7 +368,7 @@ func TestApplyingAndValidatingWorkflows(t *testing.T) {
 	require.Contains(t, e.run("workflow", "apply", fine).out, "no")
 	require.Equal(t, 2, e.run("workflow", "delete", "fine@x").code)
 	require.Equal(t, 3, e.run("workflow", "delete", "fine@2").code)
-	require.Equal(t, "WORKFLOW  DELETED VERSIONS\nfine      1\n", e.run("workflow", "delete", "fine@1").out)
+	require.Equal(t, "WORKFLOW  DELETED VERSIONS\nfine      1\n", e.run("workflow", "delete", "fine@1", "-y").out)
 	require.Equal(t, 3, e.run("workflow", "delete", "fine").code)
 }
 

@@ -66,7 +66,7 @@ func TestNamedLimitsOnTheCommandLine(t *testing.T) {
 	require.Equal(t, 2, e.run("limit", "set", "bank", "--rate", "").code, "nothing would limit it")
 	require.Equal(t, 2, e.run("limit", "set", "bank").code)
 
-	r := e.run("limit", "delete", "bank")
+	r := e.run("limit", "delete", "bank", "--yes")
 	require.Equal(t, 0, r.code, r.err)
 	require.Equal(t, "limit bank is deleted\n", r.out)
 	for _, verb := range []string{"get", "delete", "pause"} {

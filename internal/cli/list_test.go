@@ -43,7 +43,7 @@ func TestAListShowsWhatIsPaused(t *testing.T) {
 	e.submit(t, "free")
 	e.Change("held", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{By: "ada", Since: t.UpdatedAt} })
 	r := e.run("task", "list")
-	require.Regexp(t, `held +order v1 +pending, paused +0`, r.out)
+	require.Regexp(t, `held +order v1 +pending, paused +0 .* waits: paused \(ada\)`, r.out)
 	require.Regexp(t, `free +order v1 +pending +0`, r.out)
 }
 

@@ -60,6 +60,12 @@ func matchingFlags(c *cobra.Command, u requestUse) {
 	}
 }
 
+// takesYes lets scripts give --yes to a command that deletes something, although it asks nothing.
+func takesYes(c *cobra.Command) *cobra.Command {
+	c.Flags().BoolP("yes", "y", false, "accepted for scripts: nothing is asked")
+	return c
+}
+
 // arguments says whether IDs and filter flags fit together.
 func (u requestUse) arguments(c *cobra.Command, args []string) error {
 	ids, wanted := args, "the IDs of tasks"

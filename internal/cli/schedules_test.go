@@ -40,7 +40,7 @@ func TestSchedulesOnTheCommandLine(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.Regexp(t, `^schedule hourly: it is paused already, since \S+ by ada: why; nothing is changed\n$`, r.out)
 
-	r = e.run("schedule", "delete", "hourly")
+	r = e.run("schedule", "delete", "hourly", "--yes")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "schedule hourly is deleted")
 	require.Equal(t, 3, e.run("schedule", "get", "hourly").code)

@@ -330,7 +330,9 @@ func (s *session) listTasks() error {
 
 // whyText says in a line why a task is in its state, and what it waits for.
 func whyText(t *api.TaskDocument) string {
-	waits := slices.DeleteFunc(slices.Clone(t.WaitingFor), func(w api.WaitingDocument) bool { return w.Kind == events.WaitingOperator }) // the reason says it
+	waits := slices.DeleteFunc(slices.Clone(t.WaitingFor), func(w api.WaitingDocument) bool { // what the reason or the state says
+		return w.Kind == events.WaitingOperator || w.Kind == events.WaitingPaused && w.Step == "" && w.For == ""
+	})
 	if len(waits) == 0 {
 		return t.Reason
 	}

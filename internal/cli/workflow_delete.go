@@ -13,7 +13,7 @@ import (
 )
 
 func deleteWorkflowCommand() *cobra.Command {
-	return output(&cobra.Command{
+	return takesYes(output(&cobra.Command{
 		Use: "delete NAME[@VERSION]", Short: "Delete a workflow, or one of its versions", Args: cobra.ExactArgs(1),
 		Long: `Delete all versions of a workflow, or one of them. That is refused while tasks that have not ended use it, and for the current version
 while there are others: apply another one first. Nothing else becomes current by a deletion.
@@ -22,7 +22,7 @@ Submissions that come afterwards are rejected. What has ended keeps its history.
 again. The work topics of its agents stay; ` + "`sagalog doctor`" + ` lists those that no workflow names any more.`,
 		Example: "  sagalog workflow delete drone-delivery\n  sagalog workflow delete drone-delivery@2",
 		RunE:    client(func(s *session, args []string) error { return s.deleteWorkflow(args[0]) }),
-	})
+	}))
 }
 
 func (s *session) deleteWorkflow(what string) error {
