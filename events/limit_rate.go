@@ -49,7 +49,9 @@ func (l *Limit) changeRate(rate string, now Instant) {
 
 // correctPace makes the next permit due in the time of one permit after the given instant, if it is due later.
 func (l *Limit) correctPace(to Instant) (changed bool) {
+	//mutant:corrected-rate-is-kept
 	latest := to.Add(l.each())
+	//mutant:corrected-rate-goes-on
 	if l.pacedAt() <= latest {
 		return false
 	}

@@ -78,6 +78,7 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 			return fmt.Errorf("%w: step %q is rerun, which never started or is the pivot", ErrImpossible, path)
 		}
 		s.change()
+		//mutant:rerun-corrects-undo-in-doubt
 		s.correctQuiet(f.Time)
 		if s.State == StepStateWaiting {
 			s.State, s.RetryAt, s.Wait = StepStateFailed, 0, nil
@@ -114,6 +115,7 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 		}
 		//mutant:redone-step-has-new-run
 		//mutant:undo-in-doubt-outlasts-its-run
+		//mutant:left-outlasts-its-run
 		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, undoQuiet: s.undoQuiet, row: s.row}
 		s.change()
 	}

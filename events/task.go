@@ -333,6 +333,7 @@ func (t *Task) RunningStep() (*Step, Operation) {
 
 // ToUndo says whether the step must be undone if the task is: it has an undo, and at least one attempt may have had an effect.
 func (s *Step) ToUndo() bool {
+	//mutant:left-is-not-undone
 	return s.Undoable && s.Touched && (s.Undo == nil || s.Undo.State != StepStateUndone)
 }
 

@@ -18,6 +18,7 @@ func (q *undoQuiet) doubt(quietAt, started Instant) {
 
 // correctQuiet lets the attempt act for its whole time once more, if it began at a wrong time.
 func (q *undoQuiet) correctQuiet(to Instant) {
+	//mutant:corrected-undo-in-doubt-lasts
 	q.UndoQuietAt = lasting(q.UndoQuietAt, q.UndoQuietFrom, to)
 	q.UndoQuietFrom = min(q.UndoQuietFrom, to)
 }

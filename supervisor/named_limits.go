@@ -119,6 +119,7 @@ func returnUnused(p *planner, link events.Link) error {
 		return err
 	}
 	for _, r := range plan.Ready {
+		//mutant:permit-waits-for-no-paused-agent
 		if r.Path == link.Path && r.Operation == link.Operation && p.dispatch.offers[r.Agent].Paused {
 			return p.recordAndPlan(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: events.ReleaseStepPermit(t, link.Path, link.Operation)})
 		}

@@ -37,6 +37,18 @@ func stepLimit(t *events.Task, path string) string {
 	return ""
 }
 
+// StepAgents are the agents of the steps of a task, by the paths of the steps.
+func StepAgents(t *events.Task) map[string]string {
+	agents := map[string]string{}
+	if p := programs.Program(t.Definition); p != nil {
+		for i := range p.Definition().Steps {
+			s := &p.Definition().Steps[i]
+			agents[s.ID] = s.Agent
+		}
+	}
+	return agents
+}
+
 // hasStepLink says whether a step of the task waits for the permit of that link, or has it.
 func hasStepLink(t *events.Task, l events.Link) bool {
 	for _, p := range t.StepPermits {

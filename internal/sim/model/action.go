@@ -85,7 +85,7 @@ func (w *World) Enabled() []Action {
 		list = w.partFaults(list, int(p))
 	}
 	for i, c := range w.sp.cfg.Clients {
-		if int(w.s.times[i]) < c.Times {
+		if int(w.s.times[i]) < c.Times && mayHold(w, c.Kind) {
 			list = append(list, Action{kind: actClient, i: int16(i)})
 		}
 	}
@@ -254,7 +254,7 @@ func (w *World) partFaults(list []Action, p int) []Action {
 	if w.refused(p) {
 		list = append(list, Action{kind: actAccept, node: int16(p), Progress: true})
 	}
-	if w.left(Reassigns) {
+	if w.left(Reassigns) && !(w.sp.cfg.CalmReassigns && slices.ContainsFunc(list, func(a Action) bool { return a.Progress })) {
 		for n := range w.sp.cfg.Nodes {
 			if n != int(part.group) {
 				list = append(list, Action{kind: actReassign, node: int16(p), i: int16(n)})

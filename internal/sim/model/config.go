@@ -101,6 +101,9 @@ const (
 	ResumeLimit Kind = 15
 	// Rerun asks to rerun the task.
 	Rerun Kind = 16
+	// PauseAgent and ResumeAgent are about the agent that Task names. All nodes hear of it at once.
+	PauseAgent  Kind = 17
+	ResumeAgent Kind = 18
 )
 
 // Client describes an input that clients send.
@@ -187,6 +190,8 @@ type Config struct {
 	Wrong bool
 	// Calm makes the clock move only when nothing is under way.
 	Calm bool
+	// CalmReassigns makes the group give a partition to another node only when nothing is under way.
+	CalmReassigns bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }

@@ -9,7 +9,7 @@ type Bound int
 const (
 	// Small takes seconds and runs with every test.
 	Small Bound = 1
-	// CI takes about five minutes on two cores.
+	// CI takes about seven minutes on two cores.
 	CI Bound = 2
 	// Large takes hours.
 	Large Bound = 3

@@ -93,6 +93,14 @@ func limits(add func(Bound, Config)) {
 		c.Nodes, c.OldLimit, c.Budgets = 2, true, faults{Reassigns: 1}
 	}))
 	add(Small, with("limits, a rate", two("banked"), func(c *Config) { c.Limit, c.Rate, c.Calm, c.Budgets = 2, "1/s", true, faults{Passes: 2} }))
+	add(CI, with("a wrong clock, limits, a rate", one("banked-steps"), func(c *Config) {
+		c.Wrong, c.Nodes, c.Limit, c.Rate, c.Calm, c.CalmReassigns, c.Budgets = true, 2, 2, "1/s", true, true, faults{Passes: 1, Reassigns: 1}
+	}))
+	pauses := []Client{later(PauseAgent, heldAgent, ""), later(ResumeAgent, heldAgent, "")}
+	add(Small, with("limits, an agent paused for good", one("banked-agents", pauses[0]), nil))
+	add(CI, with("limits, a paused agent", one("banked-agents", pauses...), nil))
+	add(Large, with("limits, a paused agent, two tasks", append(pauses, submit("T1", "banked"), submit("T2", "banked-y")), nil))
+	add(Large, with("limits, a paused agent, a crash", one("banked-agents", pauses...), func(c *Config) { c.Budgets = faults{Crashes: 1} }))
 	add(Large, with("limits, a rate, a hand-over", two("banked"), func(c *Config) {
 		c.Nodes, c.Limit, c.Rate, c.Calm, c.Budgets = 2, 2, "1/s", true, faults{Passes: 1, Reassigns: 1, LateAppends: 1}
 	}))

@@ -140,8 +140,14 @@ func (j *judge) byHand(f *events.Fact) {
 		if s := j.accounts(f.Task)[b.Step]; s != nil && s.undoGiven != nil && !bytes.Equal(s.undoGiven, b.Input) {
 			j.w.fail("the undo of %s of %s starts with another input than the operator gave", b.Step, f.Task)
 		}
+		if s := j.accounts(f.Task)[b.Step]; s != nil && s.undone {
+			j.w.fail("%s of %s is undone a second time (left by an operator: %t)", b.Step, f.Task, s.left)
+		}
 	case *events.TaskUndone:
 		j.endsUndone(f.Task, b.Left)
+		keepsLeft(j, f.Task)
+	case *events.TaskProcessed:
+		keepsLeft(j, f.Task)
 	}
 }
 
@@ -153,6 +159,16 @@ func (j *judge) endsUndone(task string, named []string) {
 			j.w.fail("%s ends undone, and %s, which may have had an effect, is not undone", task, path)
 		case s.left != slices.Contains(named, path):
 			j.w.fail("%s ends undone, names %v as left, and the undo of %s was skipped: %t", task, named, path, s.left)
+		}
+	}
+}
+
+// keepsLeft checks that the state names the steps that an operator left, in any run of the task.
+func keepsLeft(j *judge, task string) {
+	t, _ := j.State.Task(task)
+	for path, s := range j.accounts(task) {
+		if x := t.Step(path); x != nil && x.Left != s.left {
+			j.w.fail("%s ends, the undo of %s was skipped: %t, and its state says %t", task, path, s.left, x.Left)
 		}
 	}
 }

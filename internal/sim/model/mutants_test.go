@@ -305,6 +305,22 @@ var mutants = []mutant{
 		swap("r.Offset <= l.state.Partition.LimitsOffset ||", ""), "^limits, an older object$", "INV|stops|is adopted"},
 	{"rate-is-kept", "a limit gives no permit before it is due by its rate",
 		swap("at < l.OpensAt()", "false"), "^limits, a rate$", "faster than its rate"},
+	{"permit-waits-for-no-paused-agent", "a permit of an attempt whose agent is paused goes back",
+		never, "^limits, an agent paused for good$", "starved"},
+	{"corrected-rate-is-kept", "the next permit is due a whole time of one permit after a correction of the time",
+		swap("to.Add(l.each())", "to"), "^a wrong clock, limits, a rate$", "gives two permits within"},
+	{"corrected-rate-goes-on", "the next permit is due no later than that after a correction of the time",
+		always, "^a wrong clock, limits, a rate$", "gives its next permit"},
+	{"corrected-undo-in-doubt-lasts", "a request to undo a step that was sent at the wrong time may land for its whole duration",
+		swap("lasting(q.UndoQuietAt, q.UndoQuietFrom, to)", "min(q.UndoQuietAt, to)"), "^a wrong clock, a rerun, an undo in doubt$",
+		"while an attempt to undo it may still act"},
+	{"rerun-corrects-undo-in-doubt", "a rerun of a task that ended at the wrong time waits only for the duration of its undo in doubt",
+		drop, "^a wrong clock, a rerun, an undo in doubt$", "is due in days"},
+	{"left-outlasts-its-run", "a step whose undo was skipped is named as left in later runs",
+		swap("Left: s.Left, ", ""), "^a rerun, an undo that was left$", "was skipped: true"},
+	{"left-is-not-undone", "a step whose undo was skipped is not undone again",
+		swap("s.Undo.State != StepStateUndone", "s.Undo.State != StepStateUndone || s.Left"),
+		"^a rerun, an undo that was left$", "a second time|internal"},
 	{"nothing-starts-before", "nothing of a task starts before its time has come",
 		swap("t.NotBefore != 0", "false"), "^a task that waits for its time$", "before the time of the task has come"},
 	{"task-starts-at-its-time", "a task that waits for its time has a timer",
@@ -319,7 +335,7 @@ var mutants = []mutant{
 		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
 
 // deep are the mutants that only show after several steps of the clock: their searches take up to a minute.
-var deep = map[string]bool{"agent-counts-from-before-sending": true, "passed-progress-is-covered": true}
+var deep = map[string]bool{"rerun-corrects-undo-in-doubt": true, "agent-counts-from-before-sending": true, "passed-progress-is-covered": true}
 
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string

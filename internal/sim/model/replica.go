@@ -92,6 +92,7 @@ func (x replica) execute(out *output) {
 			x.w.fail("livelock: %s claims again and again", x.label())
 		}
 	case outAppend:
+		x.startsAtHeld(out)
 		x.flights = append(x.flights, flight{records: out.records})
 		x.w.note("%s decides %s (%d in flight)", x.label(), x.sp.describeAll(out.records), len(x.flights))
 	case outCommit:

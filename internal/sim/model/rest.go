@@ -26,7 +26,10 @@ func (w *World) Rest() string {
 	if w.sp.cfg.Off&supervisor.RuleForward != 0 {
 		return w.lostForwards()
 	}
-	return sim.PermitRest(w.states(), w.sp.cfg.at(w.s.clock))
+	if owes := sim.PermitRest(w.states(), w.sp.cfg.at(w.s.clock)); owes != "" {
+		return owes
+	}
+	return heldRest(w)
 }
 
 // states returns the folds of all partitions that are owned.
@@ -115,7 +118,8 @@ func (w *World) taskRest(t *events.Task, now events.Instant) string {
 	}
 	waits := false
 	for _, m := range t.Timers() {
-		if m.Due <= now {
+		quiet := m.Kind == events.TimerRetry && m.Operation == events.Undo && t.QuietAt > now // it waits for the quiet time too
+		if m.Due <= now && !quiet {
 			return fmt.Sprintf("a timer of %s is due and does not fire", t.ID)
 		}
 		waits = waits || m.Kind != events.TimerCompleteBy
@@ -127,7 +131,7 @@ func (w *World) taskRest(t *events.Task, now events.Instant) string {
 		}
 		return fmt.Sprintf("input skipped or effect lost: %s of %s runs, and no report of it will come", s.Path, t.ID)
 	}
-	if !waits {
+	if !waits && !waitsForHeld(w, t) {
 		return fmt.Sprintf("stuck task: %s is %s and nothing moves it", t.ID, t.State)
 	}
 	return ""

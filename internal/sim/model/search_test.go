@@ -66,6 +66,8 @@ var promises = []struct {
 }{
 	{regexp.MustCompile("an undo"), (*events.CompensationStarted)(nil).Name()},
 	{regexp.MustCompile("a rerun"), (*events.RunBegun)(nil).Name()},
+	{regexp.MustCompile("was left"), (*events.StepSkipped)(nil).Name()},
+	{regexp.MustCompile("^a wrong clock, (a rerun|limits)"), (*events.TimeCorrected)(nil).Name()},
 }
 
 // broken returns the facts that the name of a configuration promises, and that its search never reached.

@@ -77,6 +77,7 @@ const (
 	evEnd
 	evTick
 	evLost
+	evOffers
 )
 
 var (
@@ -301,13 +302,20 @@ func (x *slot) call(s *space, e *event) {
 		o.LogEnd(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to, nil)
 	case evTick:
 		o.Tick(now)
+	case evOffers:
+		o.SetOffers(now, offers(e.fail))
 	case evLost:
-		loss := supervisor.Loss{Start: e.from, Offset: e.to}
-		if e.to > 0 {
-			loss.Accepted = &events.AcceptedLoss{Input: e.in, Partition: x.part, From: int64(e.records[0]), To: int64(e.records[1])}
-		}
-		o.Lost(now, o.Status().Generation, supervisor.Topic(e.in), loss, supervisor.ErrPosition)
+		o.Lost(now, o.Status().Generation, supervisor.Topic(e.in), x.loss(e), supervisor.ErrPosition)
 	}
+}
+
+// loss is the loss that an event of the kind evLost tells of, and what an operator accepted.
+func (x *slot) loss(e *event) supervisor.Loss {
+	loss := supervisor.Loss{Start: e.from, Offset: e.to}
+	if e.to > 0 {
+		loss.Accepted = &events.AcceptedLoss{Input: e.in, Partition: x.part, From: int64(e.records[0]), To: int64(e.records[1])}
+	}
+	return loss
 }
 
 // err returns the error if the event is a failure.

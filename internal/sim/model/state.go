@@ -17,6 +17,8 @@ type state struct {
 	parts []part
 	nodes []share
 	works []work
+	// held says that an operator has paused the agent that operators pause: see held.go.
+	held bool
 }
 
 // part holds the topics of one partition.
@@ -162,6 +164,7 @@ func (s *state) order() {
 
 func (s *state) code(c *codec) {
 	num(c, &s.clock)
+	c.flag(&s.held)
 	for i := range s.used {
 		num(c, &s.used[i])
 	}

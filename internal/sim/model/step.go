@@ -149,5 +149,6 @@ func (w *World) crash(n int, kind eventKind) {
 			e = evCrash
 		}
 		w.replica(n + p).deliver(&event{kind: e})
+		w.replica(n + p).hear()
 	}
 }

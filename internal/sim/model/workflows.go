@@ -67,6 +67,11 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
   s: {agent: x, undo: {}}
 `, `
+workflow: undone-twice
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {agent: x, undo: {retry: {attempts: 2, backoff: 1ms}}}
+`, `
 workflow: pivot
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
@@ -108,6 +113,23 @@ workflow: banked
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {agent: x, limit: bank}
+`, `
+workflow: banked-y
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: y, limit: bank}
+`, `
+workflow: banked-steps
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, limit: bank}
+  t: {agent: y, needs: [s], limit: bank}
+`, `
+workflow: banked-agents
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, limit: bank}
+  t: {agent: y, limit: bank}
 `, `
 workflow: banked-undo
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}

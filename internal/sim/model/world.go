@@ -40,6 +40,7 @@ func New(cfg Config) *World {
 			w.s.nodes[len(w.s.nodes)-1].reset()
 		}
 	}
+	hear(w)
 	for i := range cfg.Clients {
 		if cfg.Clients[i].AtStart {
 			w.client(i)
@@ -126,6 +127,10 @@ func (w *World) put(p int32, id int32) {
 func (w *World) client(i int) {
 	c := &w.sp.cfg.Clients[i]
 	w.s.times[i]++
+	if c.Kind == PauseAgent || c.Kind == ResumeAgent {
+		hold(w, c.Kind == PauseAgent)
+		return
+	}
 	x := input{in: events.Submissions, Input: sim.Input{Task: c.Task}, name: c.name()}
 	switch c.Kind {
 	case Submit, Conflict, Lethal:
@@ -185,7 +190,8 @@ func (c *Client) name() string {
 	what := []string{"a client submits " + c.Task, "a client submits other content as " + c.Task, "an operator cancels " + c.Task,
 		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task,
 		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task, "an operator skips " + c.Task, "an operator completes " + c.Task, "an operator fails " + c.Task, "a client signals " + c.Task,
-		"an operator pauses the limit " + c.Task, "an operator resumes the limit " + c.Task, "an operator reruns " + c.Task}[c.Kind]
+		"an operator pauses the limit " + c.Task, "an operator resumes the limit " + c.Task, "an operator reruns " + c.Task,
+		"an operator pauses the agent " + c.Task, "an operator resumes the agent " + c.Task}[c.Kind]
 	if c.Asks.Step != "" {
 		what += "." + c.Asks.Step
 	}

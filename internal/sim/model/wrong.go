@@ -45,6 +45,8 @@ func (j *judge) times(f *events.Fact) {
 	}
 	now := cfg.right(f.Time)
 	switch b := f.Body.(type) {
+	case *events.PermitsDecided:
+		paces(j, f, b)
 	case *events.Timeout:
 		if b.Attempt == 0 {
 			return
@@ -69,6 +71,26 @@ func (j *judge) times(f *events.Fact) {
 				j.w.fail("%s is forgotten after less than %s", id, rememberFor)
 			}
 		}
+	}
+}
+
+// paces checks that a limit with a rate gives no permit too soon after the one before, by the right clock, although the time was corrected in
+// between.
+func paces(j *judge, f *events.Fact, b *events.PermitsDecided) {
+	each, err := events.ParseRate(j.w.sp.cfg.Rate)
+	held, last := map[events.Link]bool{}, events.Instant(0)
+	given := func(x *events.Link) bool { return x != nil && !held[*x] }
+	if err != nil || each == 0 || !given(b.Granted) {
+		return
+	}
+	j.log.accepted(j.w.sp, func(g *events.Fact) bool {
+		if x, ok := g.Body.(*events.PermitsDecided); ok && given(x.Granted) {
+			held[*x.Granted], last = true, j.w.sp.cfg.right(g.Time)
+		}
+		return true
+	})
+	if after := j.w.sp.cfg.right(f.Time).Sub(last); given(b.Granted) && last != 0 && after+events.RateSlack+time.Millisecond < each {
+		j.w.fail("the limit %s gives two permits within %s, and its rate is %s", b.Limit, after, j.w.sp.cfg.Rate)
 	}
 }
 
@@ -122,6 +144,12 @@ func (w *World) wrongRest(p *part, state *events.State) (owes string) {
 		}
 		return owes == ""
 	})
+	for l := range state.Limits.All() {
+		each, _ := events.ParseRate(l.Rate)
+		if at := w.sp.cfg.at(w.s.clock).Add(each); l.Rate != "" && l.OpensAt() > at {
+			owes = "the limit " + l.Name + " gives its next permit later than after the time of one"
+		}
+	}
 	for _, h := range state.Held() {
 		if w.sp.cfg.far(h.ExpiresAt) {
 			owes = "a request of " + h.Request.Task + " is held for days"
