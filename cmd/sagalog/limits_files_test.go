@@ -16,7 +16,9 @@ func TestAStartAppliesTheLimitsBesideTheWorkflows(t *testing.T) {
 	dev := []string{"dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--workflows", "w"}
 	p := at.start(t, dev...)
 	url := p.endpoints(at.dir + "/sagalog-data").HTTP
-	p.eventually("the limit", func() bool { return strings.Contains(at.run(t, "limit", "list", "--all", "--api", url).out.String(), "bank") })
+	p.eventually("the limit", func() bool {
+		return strings.Contains(at.run(t, "limit", "list", "--all", "--api", url).out.String(), "bank")
+	})
 	set := at.run(t, "limit", "set", "bank", "--max", "7", "--api", url)
 	require.Zero(t, set.code(), set.err.String())
 

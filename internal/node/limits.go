@@ -46,20 +46,38 @@ func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.
 	}
 	known, has := l.ns.catalog.Limits()[d.Limit]
 	if has = has && !known.Deleted; !has && l.ns.catalog.LimitCount() >= scheduler.MaxLimits {
-		faults = append(faults, api.Fault{Message: fmt.Sprintf("the namespace has %d limits, as many as it can have: delete one first", scheduler.MaxLimits)})
-		return now, false, faults, nil
+		return now, false, tooManyLimits(), nil
 	}
+	at := known.Offset
 	if changed = !has || known.LimitDefinition != *d; changed {
 		r, err := scheduler.EncodeLimit(d, l.subject())
 		if err != nil {
 			return now, false, nil, err
 		}
-		if err := l.write(ctx, r); err != nil {
+		if at, err = l.write(ctx, r); err != nil {
 			return now, false, nil, err
 		}
 	}
-	r := l.ns.catalog.Limits()[d.Limit]
-	return api.NamedLimit{LimitDefinition: r.LimitDefinition, AppliedAt: r.At}, changed, nil, nil
+	if now, faults = appliedLimit(l.ns.catalog.Limits()[d.Limit], at); len(faults) > 0 {
+		return now, false, faults, nil
+	}
+	return now, changed, nil, nil
+}
+
+// appliedLimit is what the catalog holds of a limit after the record at an offset that applied it. Another request may have deleted it since,
+// or may have taken the last room for a limit, so that readers ignore the record.
+func appliedLimit(r scheduler.LimitRecord, at int64) (api.NamedLimit, []api.Fault) {
+	switch {
+	case r.Limit == "" || r.Offset < at:
+		return api.NamedLimit{}, tooManyLimits()
+	case r.Deleted:
+		return api.NamedLimit{}, []api.Fault{{Message: "the limit was deleted by another request at the same time: apply it again if you need it"}}
+	}
+	return api.NamedLimit{LimitDefinition: r.LimitDefinition, AppliedAt: r.At}, nil
+}
+
+func tooManyLimits() []api.Fault {
+	return []api.Fault{{Message: fmt.Sprintf("the namespace has %d limits, as many as it can have: delete one first", scheduler.MaxLimits)}}
 }
 
 // ApplyLimitFile applies the limit of a file if the namespace has never had one with its name, and logs what it did: a start must undo
@@ -116,17 +134,17 @@ func (l *namedLimits) DeleteLimit(ctx context.Context, name string) (bool, error
 	if known, has := l.ns.catalog.Limits()[name]; !has || known.Deleted {
 		return false, nil
 	}
-	return true, l.write(ctx, scheduler.EncodeLimitDeletion(name, l.subject()))
+	_, err := l.write(ctx, scheduler.EncodeLimitDeletion(name, l.subject()))
+	return true, err
 }
 
 func (l *namedLimits) subject() events.Subject {
 	return events.Subject{ID: uuid.NewString(), Source: "/" + l.ns.name + "/limits", Time: events.At(time.Now())}
 }
 
-// write appends a record and reads it back.
-func (l *namedLimits) write(ctx context.Context, r events.Record) error {
-	_, err := l.ns.define(ctx, l.producer, "a limit", r)
-	return err
+// write appends a record and reads it back. at is its offset.
+func (l *namedLimits) write(ctx context.Context, r events.Record) (at int64, err error) {
+	return l.ns.define(ctx, l.producer, "a limit", r)
 }
 
 // setLimits tells the owners the named limits of their partitions.
