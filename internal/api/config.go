@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,6 +58,8 @@ type Config struct {
 	DeadLetters DeadLetters
 	// Callbacks check the tickets of callbacks; nil refuses all of them.
 	Callbacks *callback.Keys
+	// Page serves GET requests at paths that are not the API's. nil: they are answered 404.
+	Page http.Handler
 	// Demo is nil unless the example runs.
 	Demo Demo
 	// Ready returns nil when the partitions owned here have caught up, otherwise an error that says what is missing.

@@ -93,6 +93,11 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 		masked := mask(r, escaped)
 		h, pattern := mux.Handler(masked)
 		if pattern == "" {
+			if s.ofPage(r, escaped) {
+				r.Pattern = "GET /"
+				s.cfg.Page.ServeHTTP(w, r)
+				return
+			}
 			var p probe
 			h.ServeHTTP(&p, masked)
 			writeProblem(w, r, p.problem())
@@ -101,6 +106,11 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 		r.Pattern = pattern // for measure, catch and serveAtOwner
 		s.serveAtOwner(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, mask(r, escaped)) }))
 	})
+}
+
+// ofPage says whether a request that the mux does not know is for the page.
+func (s *Server) ofPage(r *http.Request, escaped string) bool {
+	return s.cfg.Page != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(escaped, "/v1/")
 }
 
 // mask escapes the path once more, so that the mux decodes it only to what the client sent: the mux would take a segment that

@@ -15,6 +15,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/ui"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
 	"golang.org/x/sync/errgroup"
@@ -227,7 +228,12 @@ func (n *Node) openAPI() (err error) {
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
+	page, err := ui.Handler(ui.Options{})
+	if err != nil {
+		return err
+	}
 	cfg := api.Config{
+		Page: page,
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},

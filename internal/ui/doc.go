@@ -1,0 +1,28 @@
+// Package ui is the page that every node with the role api serves: a program in TypeScript (src), built by Vite into dist, which is
+// committed and embedded, so that building Sagalog needs no Node.
+//
+// The page uses the public HTTP API and nothing else. Its address holds all that it shows, so a link shows the same to another person.
+//
+// To change it, in this folder:
+//
+//	npm ci               # once; Node 20.19 or newer
+//	npm run types        # after a change of the API: src/api/schema.d.ts from its OpenAPI document
+//	npm run build        # checks the types and writes dist
+//
+// # Files of src
+//
+//	main.tsx     the frame: header, search, screens, help
+//	router.ts    the address
+//	live.ts      reading again and again, and how old what is shown is
+//	keys.ts      keys
+//	api/         calls, and the types that are generated from the OpenAPI document
+//	parts/       what several screens use
+//	views/       one file a screen
+//
+// # Invariants
+//
+//   - Everything comes from the page's own origin, and nothing is inline: the Content-Security-Policy needs no unsafe word.
+//   - What is shown is never stale in silence: the badge in the header says since when it is.
+//   - A colour never stands without its word. Every action can be reached by keyboard.
+//   - dist is what `npm run build` writes from src: CI builds it again and compares.
+package ui

@@ -1,0 +1,137 @@
+import { type JSX, render } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, type Info } from "./api/client";
+import { layers, press, useKeys } from "./keys";
+import { freshness, lag, pace, setPace, useLive } from "./live";
+import { Dialog } from "./parts/dialog";
+import { follow, go, place, to } from "./router";
+import "./style.css";
+import { setUTC, utc } from "./time";
+import { Agents } from "./views/agents";
+import { Partitions } from "./views/partitions";
+import { Task } from "./views/task";
+import { Tasks } from "./views/tasks";
+
+const screens = [
+  ["tasks", "Tasks", "t"],
+  ["agents", "Agents", "a"],
+  ["partitions", "Partitions", "p"],
+] as const;
+
+function Page(): JSX.Element {
+  const { path } = place.value;
+  const screen = path[0] ?? "tasks";
+  const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
+  const [help, setHelp] = useState(false);
+  const search = useRef<HTMLInputElement>(null);
+  useKeys({
+    "?": { does: "this help", run: () => setHelp(true) },
+    "/": { does: "search", run: () => search.current?.focus() },
+    ...Object.fromEntries(screens.map(([name, title, key]) => [`g ${key}`, { does: title, run: () => go(to([name])) }])),
+  });
+  const title = path.length > 1 ? path.slice(1).join("/") : (screens.find(([name]) => name === screen)?.[1] ?? "not found");
+  useEffect(() => {
+    document.title = `${title} · Sagalog`;
+  }, [title]);
+  return (
+    <>
+      <a class="skip" href="#main">
+        to the content
+      </a>
+      <header class="top">
+        <a class="brand" href={to([])}>
+          Sagalog <span class="faint">{info.data?.namespace}</span>
+        </a>
+        <Search box={search} />
+        <span class={`lag ${lag.value.kind}`} role="status" title={freshness.value.words}>
+          {lag.value.words}
+        </span>
+        <label class="pace">
+          <span class="hidden">refresh</span>
+          <select value={String(pace.value)} onChange={(e) => setPace(Number(e.currentTarget.value))}>
+            <option value="1">live</option>
+            <option value="5">5 s</option>
+            <option value="30">30 s</option>
+            <option value="0">off</option>
+          </select>
+        </label>
+        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="zone of the exact times">
+          {utc.value ? "UTC" : "local"}
+        </button>
+        <button type="button" class="quiet" onClick={() => setHelp(true)} aria-label="keys">
+          ?
+        </button>
+      </header>
+      <nav class="rail" aria-label="screens">
+        {screens.map(([name, text]) => (
+          <a key={name} href={to([name])} aria-current={screen === name ? "page" : undefined}>
+            {text}
+          </a>
+        ))}
+      </nav>
+      <main id="main" tabIndex={-1}>
+        {screen === "tasks" && path.length <= 1 ? (
+          <Tasks />
+        ) : screen === "tasks" && path[1] !== undefined ? (
+          <Task id={path[1]} key={path[1]} />
+        ) : screen === "agents" ? (
+          <Agents />
+        ) : screen === "partitions" ? (
+          <Partitions />
+        ) : (
+          <p>
+            There is nothing at this address. <a href={to([])}>To the tasks</a>
+          </p>
+        )}
+      </main>
+      {help && (
+        <Dialog title="Keys" close={() => setHelp(false)}>
+          <dl class="keys">
+            {layers.value.flatMap((l) =>
+              Object.entries(l).map(([key, k]) => (
+                <div key={key}>
+                  <dt>
+                    <kbd>{key}</kbd>
+                  </dt>
+                  <dd>{k.does}</dd>
+                </div>
+              )),
+            )}
+          </dl>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+/** An ID opens its task; key:value filters the list. */
+function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Element {
+  const [text, set] = useState("");
+  const submit = (e: Event) => {
+    e.preventDefault();
+    const words = text.trim();
+    if (words === "") return;
+    const query = new URLSearchParams();
+    for (const w of words.split(/\s+/)) {
+      const i = w.indexOf(":");
+      if (i <= 0) {
+        go(to(["tasks", words]));
+        return set("");
+      }
+      const name = w.slice(0, i);
+      const known: Record<string, string> = { state: "state", workflow: "workflow", since: "since", until: "until", schedule: "schedule", step: "failed_step", error: "error_code", older: "older_than" };
+      query.append(known[name] ?? "label", known[name] ? w.slice(i + 1) : w);
+    }
+    go(to(["tasks"], query));
+  };
+  return (
+    <form role="search" onSubmit={submit}>
+      <input ref={box} type="search" aria-label="search: an ID, or key:value" placeholder="ID, or state:parked workflow:order tenant:acme" value={text} onInput={(e) => set(e.currentTarget.value)} onKeyDown={(e) => e.key === "Escape" && e.currentTarget.blur()} />
+    </form>
+  );
+}
+
+addEventListener("keydown", press);
+document.addEventListener("click", follow);
+const root = document.getElementById("page");
+if (root) render(<Page />, root);

@@ -1,0 +1,27 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+/** A modal dialog. Escape and the button close it. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }): JSX.Element {
+  const e = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    e.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={e} aria-label={title} onClose={close} onClick={(event) => event.target === e.current && e.current?.close()}>
+      <div class="dialog">
+        <header>
+          <h2>{title}</h2>
+          <button type="button" class="quiet" onClick={() => e.current?.close()} aria-label="close">
+            ✕
+          </button>
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,84 @@
+import type { JSX } from "preact";
+import type { Task, Waiting } from "../api/client";
+import { ago, exact, span } from "../time";
+import { now } from "../live";
+
+/** What each state is called, and the kind of its colour. A colour never stands without its word. */
+const states: Record<string, [word: string, tone: string]> = {
+  pending: ["waiting to start", "wait"],
+  processing: ["running", "run"],
+  processed: ["processed", "good"],
+  undoing: ["undoing", "undo"],
+  undone: ["undone", "undone"],
+  error: ["parked", "bad"],
+  terminated: ["terminated", "bad"],
+  not_started: ["not started", "none"],
+  running: ["running", "run"],
+  waiting: ["waiting", "wait"],
+  completed: ["completed", "good"],
+  failed: ["failed", "bad"],
+  timed_out: ["timed out", "bad"],
+  skipped: ["skipped", "none"],
+  undo_failed: ["undo failed", "bad"],
+};
+
+export const word = (state: string): string => states[state]?.[0] ?? state.replaceAll("_", " ");
+export const tone = (state: string): string => states[state]?.[1] ?? "none";
+
+export function State({ of, paused }: { of: string; paused?: boolean }): JSX.Element {
+  return (
+    <span class={`state ${tone(of)}`}>
+      {word(of)}
+      {paused ? ", paused" : ""}
+    </span>
+  );
+}
+
+/** An instant, relative to now, with the exact one on hover. */
+export function When({ at }: { at: string | undefined }): JSX.Element {
+  if (!at) return <span class="faint">-</span>;
+  return (
+    <time dateTime={at} title={exact(at)}>
+      {ago(at)}
+    </time>
+  );
+}
+
+/** How long something has taken, or takes already. */
+export function Took({ from, to }: { from: string | undefined; to: string | undefined }): JSX.Element {
+  if (!from) return <span class="faint">-</span>;
+  return <span title={exact(from) + (to ? ` to ${exact(to)}` : "")}>{span((to ? Date.parse(to) : now.value) - Date.parse(from))}</span>;
+}
+
+const kinds: Record<Waiting["kind"], string> = {
+  agent: "an instance of its agent",
+  capacity: "a free place at its agent",
+  limit: "a permit of its limit",
+  concurrency: "its turn",
+  signal: "a signal",
+  child: "the task that it started",
+  sleep: "the end of its sleep",
+  retry: "its next attempt",
+  cool_down: "the end of its cool-down",
+  quiet: "unanswered requests to be over",
+  paused: "an operator, who paused it",
+  not_before: "the time before which it must not start",
+  operator: "an operator",
+};
+
+/** One sentence that says what is being waited for. */
+export function sentence(w: Waiting): string {
+  let s = w.step ? `Step ${w.step} waits` : "The task waits";
+  if (w.since) s += ` since ${ago(w.since).replace(/ ago$/, "")}`.replace(" since ", " for ");
+  s += `${w.since ? ", needs" : " for"} ${kinds[w.kind]}`;
+  if (w.for) s += `: ${w.for}`;
+  if (w.until) s += `. Over ${ago(w.until)}`;
+  return s.endsWith(".") ? s : `${s}.`;
+}
+
+/** Why a task stands as it does. */
+export function why(t: Task): string[] {
+  const waits = (t.waiting_for ?? []).map(sentence);
+  if (t.state === "error" || t.state === "undone" || t.state === "terminated") return t.reason ? [t.reason, ...waits.slice(1)] : waits;
+  return waits;
+}

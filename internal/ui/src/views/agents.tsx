@@ -1,0 +1,81 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type Agent, call, CallError, get, segment } from "../api/client";
+import type { components } from "../api/schema";
+import { useLive } from "../live";
+import { Fault } from "../parts/fault";
+import { type Column, Rows } from "../parts/rows";
+import { When } from "../parts/words";
+
+type Answer = components["schemas"]["AgentsAnswerBody"];
+
+interface Group {
+  name: string;
+  instances: readonly Agent[];
+  paused: { by?: string; reason?: string; since?: string } | undefined;
+  missing: readonly components["schemas"]["Missing"][];
+}
+
+const sum = (list: readonly Agent[], of: (a: Agent) => number): number => list.reduce((n, a) => n + of(a), 0);
+
+function groups(a: Answer): Group[] {
+  const names = new Set([...a.agents.map((i) => i.agent), ...(a.paused ?? []).map((p) => p.agent), ...(a.missing ?? []).map((m) => m.agent)]);
+  return [...names]
+    .map((name) => ({
+      name,
+      instances: a.agents.filter((i) => i.agent === name),
+      paused: a.paused?.find((p) => p.agent === name),
+      missing: (a.missing ?? []).filter((m) => m.agent === name),
+    }))
+    .sort((x, y) => y.missing.length - x.missing.length || x.name.localeCompare(y.name));
+}
+
+export function Agents(): JSX.Element {
+  const live = useLive<Answer>("agents", (signal) => get("v1/agents", { signal }));
+  const [fault, setFault] = useState<CallError>();
+  const turn = async (g: Group) => {
+    setFault(undefined);
+    try {
+      await call("POST", `v1/agents/${segment(g.name)}/${g.paused ? "resume" : "pause"}`, { body: g.paused ? {} : { reason: "by the page" } });
+      live.again();
+    } catch (e) {
+      setFault(e instanceof CallError ? e : new CallError(0, { detail: String(e) }));
+    }
+  };
+  const columns: readonly Column<Group>[] = [
+    { name: "Agent", size: "minmax(8rem, 1.5fr)", cell: (g) => g.name },
+    {
+      name: "Health",
+      size: "minmax(9rem, 2fr)",
+      cell: (g) => {
+        if (g.missing.length > 0) return <span class="state bad">needed, nobody there: {[...new Set(g.missing.map((m) => m.operation))].join(", ")}</span>;
+        if (g.paused) return <span class="state wait">paused{g.paused.reason ? `: ${g.paused.reason}` : ""}</span>;
+        const bad = g.instances.filter((i) => i.health && i.health !== "healthy").length;
+        return bad > 0 ? <span class="state bad">{bad} not healthy</span> : <span class="state good">healthy</span>;
+      },
+    },
+    { name: "Instances", size: "6rem", cell: (g) => g.instances.length },
+    { name: "In flight", size: "6rem", cell: (g) => sum(g.instances, (i) => i.in_flight) },
+    { name: "Capacity", size: "6rem", minor: true, cell: (g) => sum(g.instances, (i) => i.capacity) },
+    { name: "Operations", size: "minmax(6rem, 1fr)", minor: true, cell: (g) => [...new Set(g.instances.flatMap((i) => i.operations))].join(", ") },
+    { name: "Last seen", size: "8rem", minor: true, cell: (g) => <When at={g.instances.map((i) => i.last_seen ?? "").sort().at(-1)} /> },
+    {
+      name: "",
+      size: "6rem",
+      cell: (g) => (
+        <button type="button" onClick={() => void turn(g)} aria-label={`${g.paused ? "resume" : "pause"} ${g.name}`}>
+          {g.paused ? "resume" : "pause"}
+        </button>
+      ),
+    },
+  ];
+  return (
+    <section class="screen">
+      <header class="title">
+        <h1>Agents</h1>
+      </header>
+      <Fault of={fault ?? live.error} />
+      <Rows label="agents" columns={columns} rows={live.data ? groups(live.data) : []} id={(g) => g.name} empty={live.data ? "No agent has announced itself. Start one: sagalog agent --agents DIR" : "Reading …"} />
+    </section>
+  );
+}
