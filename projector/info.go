@@ -66,6 +66,9 @@ func (s *Store) States() map[events.TaskState]int64 {
 	return sum
 }
 
+// States counts the partition's tasks by state, from memory.
+func (p *Partition) States() map[events.TaskState]int64 { return p.view.Load().states() }
+
 // Get returns a task by its partition (see events.Home) and its ID; ok is false if it is not known.
 func (s *Store) Get(partition int32, id string) (task *events.Task, ok bool, err error) {
 	return s.Partition(partition).Task(id)

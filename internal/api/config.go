@@ -58,6 +58,8 @@ type Config struct {
 	DeadLetters DeadLetters
 	// Callbacks check the tickets of callbacks; nil refuses all of them.
 	Callbacks *callback.Keys
+	// Counts counts tasks.
+	Counts Counts
 	// Page serves GET requests at paths that are not the API's. nil: they are answered 404.
 	Page http.Handler
 	// Demo is nil unless the example runs.

@@ -100,7 +100,7 @@ func (s *Server) parts() []part {
 	list := []part{
 		s.submissions,
 		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
-		lists,
+		lists, &counts{lists, c.Counts},
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

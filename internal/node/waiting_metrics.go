@@ -30,10 +30,18 @@ func (m *waitingMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.waiting 
 
 // Collect implements prometheus.Collector.
 func (m *waitingMetrics) Collect(ch chan<- prometheus.Metric) {
+	counts := m.count(m.owners.owned())
+	for _, kind := range events.Waitings() {
+		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(counts[kind]), string(kind))
+	}
+}
+
+// count counts what the steps of partitions wait for.
+func (m *waitingMetrics) count(partitions []int32) map[events.Waiting]int64 {
 	paused := m.ns.catalog.Paused()
 	agents := events.Availability{Offered: m.offers.Offered(), Missing: m.offers.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
 	counts := map[events.Waiting]int64{}
-	for _, p := range m.owners.owned() {
+	for _, p := range partitions {
 		partition := m.store.Partition(p)
 		for kind, n := range partition.Waits() {
 			counts[kind] += n
@@ -43,7 +51,5 @@ func (m *waitingMetrics) Collect(ch chan<- prometheus.Metric) {
 			counts[kind] += q.Steps
 		}
 	}
-	for _, kind := range events.Waitings() {
-		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(counts[kind]), string(kind))
-	}
+	return counts
 }
