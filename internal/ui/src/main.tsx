@@ -8,26 +8,69 @@ import { follow, go, place, to } from "./router";
 import "./style.css";
 import { setUTC, utc } from "./time";
 import { Agents } from "./views/agents";
+import { DeadLetters, DeadLetterScreen } from "./views/deadletters";
+import { Jobs } from "./views/jobs";
+import { Limits, LimitScreen } from "./views/limits";
+import { Overview } from "./views/overview";
 import { Partitions } from "./views/partitions";
+import { Schedules } from "./views/schedules";
 import { Task } from "./views/task";
 import { Tasks } from "./views/tasks";
+import { Workflows, WorkflowScreen } from "./views/workflows";
 
 const screens = [
+  ["", "Overview", "o"],
   ["tasks", "Tasks", "t"],
   ["agents", "Agents", "a"],
   ["partitions", "Partitions", "p"],
+  ["dead-letters", "Dead letters", "d"],
+  ["workflows", "Workflows", "w"],
+  ["schedules", "Schedules", "s"],
+  ["limits", "Limits", "l"],
+  ["jobs", "Jobs", "j"],
 ] as const;
+
+/** The screen of a place. */
+function Screen({ path }: { path: readonly string[] }): JSX.Element {
+  const [screen = "", id] = path;
+  switch (screen) {
+    case "":
+      return <Overview />;
+    case "tasks":
+      return id === undefined ? <Tasks /> : <Task id={id} key={id} />;
+    case "agents":
+      return <Agents />;
+    case "partitions":
+      return <Partitions />;
+    case "dead-letters":
+      return id === undefined ? <DeadLetters /> : <DeadLetterScreen id={id} key={id} />;
+    case "workflows":
+      return id === undefined ? <Workflows /> : <WorkflowScreen name={id} key={id} />;
+    case "schedules":
+      return <Schedules />;
+    case "limits":
+      return id === undefined ? <Limits /> : <LimitScreen name={id} key={id} />;
+    case "jobs":
+      return <Jobs />;
+    default:
+      return (
+        <p>
+          There is nothing at this address. <a href={to([])}>To the overview</a>
+        </p>
+      );
+  }
+}
 
 function Page(): JSX.Element {
   const { path } = place.value;
-  const screen = path[0] ?? "tasks";
+  const screen = path[0] ?? "";
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
   const [help, setHelp] = useState(false);
   const search = useRef<HTMLInputElement>(null);
   useKeys({
     "?": { does: "this help", run: () => setHelp(true) },
     "/": { does: "search", run: () => search.current?.focus() },
-    ...Object.fromEntries(screens.map(([name, title, key]) => [`g ${key}`, { does: title, run: () => go(to([name])) }])),
+    ...Object.fromEntries(screens.map(([name, title, key]) => [`g ${key}`, { does: title, run: () => go(to(name === "" ? [] : [name])) }])),
   });
   const title = path.length > 1 ? path.slice(1).join("/") : (screens.find(([name]) => name === screen)?.[1] ?? "not found");
   useEffect(() => {
@@ -64,25 +107,13 @@ function Page(): JSX.Element {
       </header>
       <nav class="rail" aria-label="screens">
         {screens.map(([name, text]) => (
-          <a key={name} href={to([name])} aria-current={screen === name ? "page" : undefined}>
+          <a key={name} href={to(name === "" ? [] : [name])} aria-current={screen === name ? "page" : undefined}>
             {text}
           </a>
         ))}
       </nav>
       <main id="main" tabIndex={-1}>
-        {screen === "tasks" && path.length <= 1 ? (
-          <Tasks />
-        ) : screen === "tasks" && path[1] !== undefined ? (
-          <Task id={path[1]} key={path[1]} />
-        ) : screen === "agents" ? (
-          <Agents />
-        ) : screen === "partitions" ? (
-          <Partitions />
-        ) : (
-          <p>
-            There is nothing at this address. <a href={to([])}>To the tasks</a>
-          </p>
-        )}
+        <Screen path={path} />
       </main>
       {help && (
         <Dialog title="Keys" close={() => setHelp(false)}>

@@ -115,6 +115,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count tasks
+         * @description How many tasks match, in groups. All states and all kinds of waiting without a filter are counts that the engine keeps; for others a node looks at its newest 50,000 tasks that match, and says if there are more.
+         */
+        get: operations["count-tasks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dead-letters": {
         parameters: {
             query?: never;
@@ -370,6 +390,26 @@ export interface paths {
          * @description What waited for it gets the permits that are free. 202 once the log holds the request. With wait the answer is 200 when it has been judged, and 202 if it has not been judged by then.
          */
         post: operations["resume-limit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/limits/{name}/waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what waits for a limit
+         * @description All tasks, or attempts, that wait for a permit, in pages. A page continues behind the last link of the page before, even if that has its permit by then.
+         */
+        get: operations["list-limit-waiting"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1114,6 +1154,19 @@ export interface components {
             /** @description For the history; at most 1024 bytes of UTF-8 */
             reason?: string;
         };
+        CountsDocument: {
+            /** @description The largest first, 200 at most */
+            counts: components["schemas"]["TaskCount"][];
+            /** @description The partitions whose tasks are not counted */
+            missing?: components["schemas"]["MissingPartition"][] | null;
+            /** @description There are more tasks than were looked at: each count is at least that */
+            partial?: boolean;
+            /**
+             * Format: int64
+             * @description How many tasks were counted
+             */
+            total: number;
+        };
         DeadLetterDocument: {
             detail?: string;
             /** @description As the sender wrote them */
@@ -1492,7 +1545,7 @@ export interface components {
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
             priority?: number;
-            /** @description Why it was last parked, or why it is undone */
+            /** @description Why it is parked, undoing, undone or terminated */
             reason?: string;
             /** @description What became of the request that the parameter request of a list names */
             request?: components["schemas"]["RequestOutcome"];
@@ -2116,6 +2169,17 @@ export interface components {
             version?: number;
             workflow: string;
         };
+        TaskCount: {
+            /** Format: int64 */
+            count: number;
+            /** @description The state, the workflow, the step, the code, the kind of waiting, or the value of the label; empty for tasks without one */
+            key: string;
+            /**
+             * Format: date-time
+             * @description Since when the one that has stood longest has not changed; absent if that is not known
+             */
+            oldest?: string;
+        };
         TaskDocument: {
             /**
              * Format: date-time
@@ -2147,7 +2211,7 @@ export interface components {
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
             priority: number;
-            /** @description Why it was last parked, or why it is undone */
+            /** @description Why it is parked, undoing, undone or terminated */
             reason?: string;
             /** @description What became of the request that the parameter request of a list names */
             request?: components["schemas"]["RequestOutcome"];
@@ -2229,6 +2293,17 @@ export interface components {
              * @description When that is over; for kinds agent and capacity of a step that must start in time: when its time is over
              */
             until?: string;
+        };
+        WaitingList: {
+            /** @description The cursor of the next page; absent on the last */
+            next?: string;
+            /** @description In the order in which they get permits: undos first, then by priority, then by who asked first */
+            waiters: components["schemas"]["LimitLink"][];
+            /**
+             * Format: int64
+             * @description How many wait, on all pages
+             */
+            waiting: number;
         };
         WorkflowDocument: {
             /** Format: date-time */
@@ -2461,6 +2536,65 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentPauseDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "count-tasks": {
+        parameters: {
+            query?: {
+                /** @description As for a list of tasks */
+                state?: string[] | null;
+                /** @description As for a list of tasks */
+                workflow?: string;
+                /** @description As for a list of tasks */
+                label?: string[] | null;
+                /** @description As for a list of tasks */
+                since?: string;
+                /** @description As for a list of tasks */
+                until?: string;
+                /** @description As for a list of tasks */
+                schedule?: string;
+                /** @description As for a list of tasks */
+                failed_step?: string;
+                /** @description As for a list of tasks */
+                error_code?: string;
+                /** @description As for a list of tasks */
+                older_than?: string;
+                /** @description What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for */
+                by?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CountsDocument"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description A problem document */
@@ -3132,6 +3266,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LimitReceipt"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-limit-waiting": {
+        parameters: {
+            query?: {
+                /** @description Links a page */
+                limit?: number;
+                /** @description next of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its name, percent-encoded: that of a named limit, or the workflow, a slash, and the key */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WaitingList"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description A problem document */

@@ -1,0 +1,59 @@
+import type { JSX } from "preact";
+import { get, segment } from "../api/client";
+import type { components } from "../api/schema";
+import { useLive } from "../live";
+import { useAct } from "../parts/act";
+import { Fault } from "../parts/fault";
+import { type Column, Rows } from "../parts/rows";
+import { When } from "../parts/words";
+
+type Job = components["schemas"]["JobDocument"];
+
+const filterText = (f: Job["filter"]): string =>
+  Object.entries(f)
+    .filter(([, v]) => v !== null && v !== undefined && v !== false)
+    .map(([k, v]) => (k === "all" ? "all tasks" : `${k}:${Array.isArray(v) ? v.join(",") : String(v)}`))
+    .join(" ");
+
+export function Jobs(): JSX.Element {
+  const live = useLive<{ jobs: Job[] }>("jobs", (signal) => get("v1/jobs", { signal }));
+  const act = useAct(live.again);
+  const columns: readonly Column<Job>[] = [
+    { name: "Job", size: "minmax(9rem, 1.5fr)", cell: (j) => j.id },
+    { name: "What", size: "7rem", cell: (j) => j.verb },
+    { name: "Which tasks", size: "minmax(9rem, 2fr)", minor: true, cell: (j) => filterText(j.filter) },
+    { name: "State", size: "6rem", cell: (j) => j.state },
+    {
+      name: "Progress",
+      size: "minmax(8rem, 1.2fr)",
+      cell: (j) => (
+        <>
+          <progress max={Math.max(1, j.matched)} value={j.matched - j.left} aria-label={`${j.matched - j.left} of ${j.matched}`} /> {j.matched - j.left} of {j.matched}
+        </>
+      ),
+    },
+    { name: "Refused", size: "5rem", cell: (j) => (j.refused ? <span class="state bad">{j.refused}</span> : 0) },
+    { name: "By", size: "6rem", minor: true, cell: (j) => j.by ?? "-" },
+    { name: "Started", size: "8rem", minor: true, cell: (j) => <When at={j.started_at} /> },
+    {
+      name: "",
+      size: "5rem",
+      cell: (j) =>
+        j.state === "running" ? (
+          <button type="button" onClick={() => act.run(`v1/jobs/${segment(j.id)}/stop`)} aria-label={`stop ${j.id}`}>
+            stop
+          </button>
+        ) : null,
+    },
+  ];
+  return (
+    <section class="screen">
+      <header class="title">
+        <h1>Jobs</h1>
+        {act.said}
+      </header>
+      <Fault of={act.fault ?? live.error} />
+      <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "No verb was asked for many tasks yet. Select tasks, or: sagalog task retry --state parked" : "Reading …"} />
+    </section>
+  );
+}

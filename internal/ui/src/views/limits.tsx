@@ -1,0 +1,90 @@
+import type { JSX } from "preact";
+import { get, segment } from "../api/client";
+import type { components } from "../api/schema";
+import { useLive } from "../live";
+import { useAct } from "../parts/act";
+import { Fault } from "../parts/fault";
+import { type Column, Rows } from "../parts/rows";
+import { State, When } from "../parts/words";
+import { go, to } from "../router";
+
+type Limit = components["schemas"]["LimitDocument"];
+type Link = components["schemas"]["LimitLink"];
+
+export function Limits(): JSX.Element {
+  const live = useLive<{ limits: Limit[]; more?: number }>("limits", (signal) => get("v1/limits", { query: { all: true }, signal }));
+  const act = useAct(live.again);
+  const columns: readonly Column<Limit>[] = [
+    { name: "Limit", size: "minmax(9rem, 2fr)", cell: (l) => <a href={to(["limits", l.limit])}>{l.limit}</a> },
+    { name: "Kind", size: "7rem", minor: true, cell: (l) => (l.named ? "named" : "concurrency") },
+    { name: "In use", size: "7rem", cell: (l) => `${l.held} of ${l.max || "any"}` },
+    { name: "Rate", size: "6rem", minor: true, cell: (l) => l.rate ?? "-" },
+    { name: "Waiting", size: "6rem", cell: (l) => l.waiting },
+    { name: "Holders that stand", size: "minmax(8rem, 1fr)", cell: (l) => (l.halted ? <span class="state bad">{l.halted} parked or paused</span> : "") },
+    { name: "State", size: "7rem", cell: (l) => (l.paused ? <span class="state wait">paused</span> : "open") },
+    {
+      name: "",
+      size: "6rem",
+      cell: (l) => (
+        <button type="button" onClick={() => act.run(`v1/limits/${segment(l.limit)}/${l.paused ? "resume" : "pause"}`)} aria-label={`${l.paused ? "resume" : "pause"} ${l.limit}`}>
+          {l.paused ? "resume" : "pause"}
+        </button>
+      ),
+    },
+  ];
+  return (
+    <section class="screen">
+      <header class="title">
+        <h1>Limits</h1>
+        {act.said}
+      </header>
+      <Fault of={act.fault ?? live.error} />
+      <Rows
+        label="limits"
+        columns={columns}
+        rows={live.data?.limits ?? []}
+        id={(l) => l.limit}
+        open={(l) => go(to(["limits", l.limit]))}
+        empty={live.data ? "There are no limits. Apply one: sagalog limit set bank --max 20, and write limit: bank in a step." : "Reading …"}
+      />
+    </section>
+  );
+}
+
+const links: readonly Column<Link>[] = [
+  { name: "Task", size: "minmax(9rem, 2fr)", cell: (x) => <a href={to(["tasks", x.task])}>{x.task}</a> },
+  { name: "Step", size: "minmax(6rem, 1fr)", cell: (x) => (x.step ? `${x.step}${x.undo ? ", undo" : ""}` : "-") },
+  { name: "State", size: "8rem", cell: (x) => (x.halted ? <span class="state bad">{x.halted}</span> : x.state ? <State of={x.state} /> : "-") },
+  { name: "Since", size: "8rem", cell: (x) => <When at={x.since} /> },
+  { name: "Priority", size: "5rem", minor: true, cell: (x) => x.priority ?? 0 },
+];
+
+export function LimitScreen({ name }: { name: string }): JSX.Element {
+  const live = useLive<Limit>(`limit ${name}`, (signal) => get(`v1/limits/${segment(name)}`, { signal }));
+  const act = useAct(live.again);
+  const l = live.data;
+  return (
+    <section class="screen">
+      <header class="title">
+        <h1>{name}</h1>
+        {l && (
+          <>
+            <span class="faint">
+              {l.held} of {l.max || "any number"} in use{l.rate ? `, ${l.rate}` : ""}, {l.waiting} waiting
+            </span>
+            <button type="button" onClick={() => act.run(`v1/limits/${segment(name)}/${l.paused ? "resume" : "pause"}`)}>
+              {l.paused ? "resume" : "pause"}
+            </button>
+          </>
+        )}
+        {act.said}
+      </header>
+      <Fault of={act.fault ?? live.error} />
+      {l?.paused && <div class="why">Paused{l.paused.by ? ` by ${l.paused.by}` : ""}{l.paused.reason ? `: ${l.paused.reason}` : ""}.</div>}
+      <h2>Holders</h2>
+      <Rows label="holders" columns={links} rows={l?.holders ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nobody has a permit." : "Reading …"} />
+      <h2>Waiting</h2>
+      <Rows label="waiting" columns={links} rows={l?.waiters ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nobody waits." : "Reading …"} />
+    </section>
+  );
+}

@@ -1,0 +1,160 @@
+import type { JSX } from "preact";
+import { get, type Partition } from "../api/client";
+import type { components } from "../api/schema";
+import { useLive } from "../live";
+import { Fault } from "../parts/fault";
+import { tone, When, word } from "../parts/words";
+import { to } from "../router";
+
+type Counts = components["schemas"]["CountsDocument"];
+type Agents = components["schemas"]["AgentsAnswerBody"];
+type Limits = components["schemas"]["LimitsList"];
+type Schedules = components["schemas"]["SchedulesAnswerBody"];
+
+const count = (by: string, query: Record<string, string> = {}) => (signal: AbortSignal) => get<Counts>("v1/counts", { query: { ...query, by }, signal });
+
+/** What the page shows first: what needs a person, then how things go. */
+export function Overview(): JSX.Element {
+  const states = useLive<Counts>("counts state", count("state"));
+  const waits = useLive<Counts>("counts waiting", count("waiting_for"));
+  const parked = states.data?.counts.find((c) => c.key === "error")?.count ?? 0;
+  const groups = useLive<Counts>(parked > 0 ? "counts parked" : null, count("workflow", { state: "error" }), 2);
+  const steps = useLive<Counts>(parked > 0 ? "counts parked steps" : null, count("step", { state: "error" }), 2);
+  const agents = useLive<Agents>("agents", (signal) => get("v1/agents", { signal }), 2);
+  const limits = useLive<Limits>("limits that hold up", (signal) => get("v1/limits", { signal }), 5);
+  const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
+  const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
+  const needs: JSX.Element[] = [];
+  for (const g of groups.data?.counts ?? []) {
+    needs.push(
+      <li key={`parked ${g.key}`}>
+        <a href={to(["tasks"], { state: "error", workflow: g.key })}>
+          <span class="state bad">
+            {g.count} {g.count === 1 ? "task" : "tasks"} of {g.key} parked
+          </span>
+        </a>
+        {g.oldest && (
+          <span class="faint">
+            , the oldest <When at={g.oldest} />
+          </span>
+        )}
+      </li>,
+    );
+  }
+  for (const g of steps.data?.counts ?? []) {
+    if (g.key === "") continue;
+    needs.push(
+      <li key={`step ${g.key}`} class="inner">
+        <a href={to(["tasks"], { state: "error", failed_step: g.key })}>
+          {g.count} at step {g.key}
+        </a>
+      </li>,
+    );
+  }
+  for (const m of agents.data?.missing ?? []) {
+    needs.push(
+      <li key={`agent ${m.agent} ${m.operation} ${m.function ?? ""}`}>
+        <a href={to(["agents"])}>
+          <span class="state bad">
+            agent {m.agent} is needed ({m.operation}), and no live instance offers it
+          </span>
+        </a>{" "}
+        <span class="faint">
+          for <When at={m.since} />
+        </span>
+      </li>,
+    );
+  }
+  for (const p of agents.data?.paused ?? []) {
+    needs.push(
+      <li key={`paused ${p.agent}`}>
+        <a href={to(["agents"])}>
+          <span class="state wait">
+            agent {p.agent} is paused{p.reason ? `: ${p.reason}` : ""}
+          </span>
+        </a>
+      </li>,
+    );
+  }
+  for (const l of limits.data?.limits ?? []) {
+    if (!l.halted && !l.paused) continue;
+    needs.push(
+      <li key={`limit ${l.limit}`}>
+        <a href={to(["limits", l.limit])}>
+          <span class="state wait">
+            {l.waiting} wait for {l.limit}: {l.paused ? "it is paused" : `${l.halted} of its holders stand`}
+          </span>
+        </a>
+      </li>,
+    );
+  }
+  for (const s of schedules.data?.schedules ?? []) {
+    if (!s.missed && s.last?.state !== "error") continue;
+    needs.push(
+      <li key={`schedule ${s.schedule}`}>
+        <a href={to(["schedules"])}>
+          <span class="state wait">
+            schedule {s.schedule}: {s.missed ? `${s.missed} missed` : "its last task is parked"}
+          </span>
+        </a>
+      </li>,
+    );
+  }
+  const unowned = (partitions.data ?? []).filter((p) => !p.owner);
+  if (unowned.length > 0) {
+    needs.push(
+      <li key="partitions">
+        <a href={to(["partitions"])}>
+          <span class="state bad">partitions {unowned.map((p) => p.partition).join(", ")} have no owner</span>
+        </a>
+      </li>,
+    );
+  }
+  const known = states.data !== undefined && agents.data !== undefined;
+  return (
+    <section class="screen task">
+      <h1>Overview</h1>
+      <Fault of={states.error} />
+      <section class="card" aria-label="needs you">
+        <h2>Needs you</h2>
+        {needs.length > 0 ? <ul class="needs">{needs}</ul> : <p>{known ? "Nothing needs you." : "Reading …"}</p>}
+      </section>
+      <div class="two">
+        <section class="card" aria-label="tasks by state">
+          <h2>Tasks</h2>
+          <Bars of={states.data} href={(k) => to(["tasks"], { state: k })} name={word} tone={tone} empty={<Newcomer />} />
+        </section>
+        <section class="card" aria-label="what steps wait for">
+          <h2>Steps wait for</h2>
+          <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="Nothing waits." />
+        </section>
+      </div>
+    </section>
+  );
+}
+
+function Bars({ of, href, name, tone: colour, empty }: { of: Counts | undefined; href?: (key: string) => string; name: (key: string) => string; tone: (key: string) => string; empty: JSX.Element | string }): JSX.Element {
+  if (!of) return <p class="faint">Reading …</p>;
+  if (of.counts.length === 0) return <div class="faint">{empty}</div>;
+  const most = Math.max(...of.counts.map((c) => c.count));
+  return (
+    <ul class="bars">
+      {of.counts.map((c) => (
+        <li key={c.key}>
+          {href ? <a href={href(c.key)}>{name(c.key)}</a> : <span>{name(c.key)}</span>}
+          <span class={`meter ${colour(c.key)}`} style={{ width: `${Math.max(0.5, (60 * c.count) / most)}%` }} />
+          <span>{c.count.toLocaleString()}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Newcomer(): JSX.Element {
+  return (
+    <>
+      <p>Nothing has been submitted yet:</p>
+      <pre>{"sagalog workflow apply FILE\nsagalog task submit -w WORKFLOW --id ID --input '{...}'\nsagalog task list"}</pre>
+    </>
+  );
+}
