@@ -84,7 +84,7 @@ export function Dag({ steps, states, chosen, choose }: { steps: readonly StepSum
               class={`step ${tone(name)}${s.id === chosen ? " chosen" : ""}`}
               transform={`translate(${b.x} ${b.y})`}
               role="button"
-              tabIndex={0}
+              tabindex={0}
               aria-label={says}
               aria-pressed={s.id === chosen}
               onClick={() => choose(s.id)}

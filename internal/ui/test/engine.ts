@@ -1,0 +1,76 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test as base } from "@playwright/test";
+import { AxeBuilder } from "@axe-core/playwright";
+
+const program = process.env["SAGALOG"] ?? "";
+const run = promisify(execFile);
+
+/** An engine of `sagalog dev` on a new directory. */
+export class Engine {
+  private process: ChildProcess | undefined;
+  url = "";
+  constructor(
+    private readonly dir: string,
+    private readonly flags: readonly string[],
+  ) {}
+
+  async start(addr = "127.0.0.1:0"): Promise<void> {
+    this.process = spawn(program, ["dev", "--data", join(this.dir, "data"), "--http", addr, "--kafka", "127.0.0.1:0", ...this.flags], { cwd: this.dir, stdio: "ignore" });
+    await expect(async () => {
+      const { http } = JSON.parse(readFileSync(join(this.dir, "data", "endpoints.json"), "utf8")) as { http: string };
+      expect((await fetch(`${http}/readyz`)).status).toBe(200);
+      this.url = http;
+    }).toPass({ timeout: 60_000 });
+  }
+
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    const p = this.process;
+    if (!p || p.exitCode !== null) return;
+    const over = new Promise((done) => p.once("exit", done));
+    p.kill(signal);
+    await over;
+  }
+
+  /** Runs a command of the command line against the engine. */
+  async cli(...args: string[]): Promise<string> {
+    return (await run(program, [...args, "--api", this.url], { cwd: this.dir }).catch((e: { stdout: string }) => ({ stdout: e.stdout }))).stdout;
+  }
+}
+
+/** A test with an engine whose example runs, which fails if the page says anything to the console or asks another origin. */
+export const test = base.extend<{ engine: Engine }, { running: Engine }>({
+  running: [
+    // biome-ignore lint: Playwright reads the names of the fixtures from the pattern
+    async ({}, use) => {
+      const dir = mkdtempSync(join(tmpdir(), "sagalog-page-"));
+      const engine = new Engine(dir, []);
+      await engine.start();
+      await use(engine);
+      await engine.end();
+      rmSync(dir, { recursive: true });
+    },
+    { scope: "worker" },
+  ],
+  engine: async ({ running, page }, use) => {
+    const said: string[] = [];
+    page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
+    page.on("pageerror", (e) => said.push(`error: ${e.message}`));
+    page.on("request", (r) => {
+      if (!r.url().startsWith(running.url)) said.push(`request: ${r.url()}`);
+    });
+    await use(running);
+    expect(said).toEqual([]);
+  },
+});
+
+/** Fails if axe finds anything that keeps people out. */
+export async function accessible(page: import("@playwright/test").Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]).analyze();
+  expect(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" | ")}`)).toEqual([]);
+}
+
+export { expect };

@@ -1,0 +1,95 @@
+import { accessible, expect, test } from "./engine";
+
+const input = '{"ownerId":"owner-1","packageInfo":{"size":"large","weight":4.4},"pickup":{"region":"north"},"dropoff":{"region":"north"},"confirmationRequired":"none"}';
+
+test("every screen can be reached by keys, in both themes, and axe finds nothing", async ({ page, engine }) => {
+  await page.goto(engine.url);
+  for (const scheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const [keys, title] of [
+      ["go", "Overview"],
+      ["gt", "Tasks"],
+      ["ga", "Agents"],
+      ["gp", "Partitions"],
+      ["gd", "Dead letters"],
+      ["gw", "Workflows"],
+      ["gs", "Schedules"],
+      ["gl", "Limits"],
+      ["gj", "Jobs"],
+    ] as const) {
+      await page.keyboard.type(keys);
+      await expect(page.getByRole("heading", { level: 1 })).toHaveText(title);
+      await expect(page.locator("main")).not.toContainText("Reading");
+      await accessible(page);
+    }
+  }
+  await page.keyboard.type("?");
+  await expect(page.getByRole("dialog")).toContainText("Workflows");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+});
+
+test("a delivery that a broken service undoes is found, understood and run again, by keys alone", async ({ page, engine }) => {
+  await engine.cli("demo", "break", "drone", "--mode", "refuse", "--for", "60s");
+  await engine.cli("task", "submit", "-w", "drone-delivery", "--id", "o-17", "--wait", "--input", input);
+  await engine.cli("demo", "fix", "drone");
+
+  await page.goto(engine.url);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Overview");
+  await page.keyboard.type("/");
+  await page.keyboard.type("o-17");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("o-17");
+  await expect(page.getByRole("status").filter({ hasText: "no retry can help" })).toContainText("a fault makes the drone service refuse");
+  const dag = page.getByRole("group", { name: "steps" });
+  await expect(dag.getByRole("button", { name: "package: undone, undo undone" })).toBeVisible();
+  await dag.getByRole("button", { name: "drone: failed" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("region", { name: "step drone" })).toContainText("http_422");
+  await expect(page).toHaveURL(/step=drone/);
+  await expect(page.getByRole("img", { name: /undo, attempt 1: completed/ })).toBeVisible();
+  await accessible(page);
+
+  await page.keyboard.type("h");
+  await expect(page.getByRole("list").filter({ hasText: "drone: step failed" })).toContainText("422");
+  await page.keyboard.type("t");
+  await page.keyboard.type("R");
+  await expect(page.getByRole("dialog")).toContainText("sagalog task rerun o-17");
+  await accessible(page);
+  await page.getByLabel("Reason, for the history").fill("the drone is repaired");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("dialog").getByRole("status")).toContainText("o-17: granted");
+  await page.keyboard.press("Escape");
+  await expect(page.locator("header.title .state")).toHaveText("processed");
+  await expect(page.locator("header.title")).toContainText("run 2");
+});
+
+test("a refused verb says why, and the list filters by the search box and opens by keys", async ({ page, engine }) => {
+  await engine.cli("task", "submit", "-w", "drone-delivery", "--id", "o-18", "--label", "tenant=acme", "--wait", "--input", input);
+  await page.goto(`${engine.url}/tasks`);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Tasks");
+  await page.keyboard.type("/");
+  await page.keyboard.type("tenant:acme state:processed");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/label=tenant%3Aacme/);
+  await expect(page.getByRole("row")).toHaveCount(2);
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("j");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("o-18");
+  await expect(page.getByRole("button", { name: "cancel" })).toHaveAttribute("aria-disabled", "true");
+  await expect(page.getByRole("button", { name: "cancel" })).toHaveAttribute("title", "The task has ended.");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Tasks");
+});
+
+test("an address that leads nowhere, a task that nobody knows, a narrow window", async ({ page, engine }) => {
+  await page.goto(`${engine.url}/nothing`);
+  await expect(page.getByText("There is nothing at this address")).toBeVisible();
+  await page.setViewportSize({ width: 360, height: 640 });
+  for (const path of ["", "tasks", "agents", "workflows/drone-delivery"]) {
+    await page.goto(`${engine.url}/${path}`);
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  }
+});
