@@ -6,8 +6,9 @@
 // To change it, in this folder:
 //
 //	npm ci               # once; Node 20.19 or newer
-//	npm run types        # after a change of the API: src/api/schema.d.ts from its OpenAPI document
+//	npm run types        # after a change of the API: src/api/schema.d.ts, from the OpenAPI document of a running sagalog dev
 //	npm run build        # checks the types and writes dist
+//	npm test             # in Chromium, with the program that SAGALOG names: .ci/run page does it all
 //
 // # Files of src
 //

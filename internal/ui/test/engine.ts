@@ -24,7 +24,7 @@ export class Engine {
       const { http } = JSON.parse(readFileSync(join(this.dir, "data", "endpoints.json"), "utf8")) as { http: string };
       expect((await fetch(`${http}/readyz`)).status).toBe(200);
       this.url = http;
-    }).toPass({ timeout: 60_000 });
+    }).toPass({ timeout: 300_000 });
   }
 
   async end(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
@@ -44,7 +44,6 @@ export class Engine {
 /** A test with an engine whose example runs, which fails if the page says anything to the console or asks another origin. */
 export const test = base.extend<{ engine: Engine }, { running: Engine }>({
   running: [
-    // biome-ignore lint: Playwright reads the names of the fixtures from the pattern
     async ({}, use) => {
       const dir = mkdtempSync(join(tmpdir(), "sagalog-page-"));
       const engine = new Engine(dir, []);

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import openapiTS, { astToString } from "openapi-typescript";
 import { accessible, expect, test } from "./engine";
 
 const input = '{"ownerId":"owner-1","packageInfo":{"size":"large","weight":4.4},"pickup":{"region":"north"},"dropoff":{"region":"north"},"confirmationRequired":"none"}';
@@ -92,4 +94,10 @@ test("an address that leads nowhere, a task that nobody knows, a narrow window",
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
   }
+});
+
+test("the types are those of the API", async ({ engine }) => {
+  const now = astToString(await openapiTS(new URL(`${engine.url}/openapi.yaml`)));
+  const kept = readFileSync("src/api/schema.d.ts", "utf8");
+  expect(kept.slice(kept.indexOf("export interface paths")), "npm run types, with sagalog dev running, writes them").toBe(now.slice(now.indexOf("export interface paths")));
 });

@@ -1502,6 +1502,8 @@ export interface components {
              * @enum {string}
              */
             result?: "granted";
+            /** @description The limit was paused, or was not paused, before: the request changed nothing */
+            unchanged?: boolean;
         };
         LimitsList: {
             /** @description Those with the most waiting tasks first, at most 1000 */
@@ -1563,7 +1565,7 @@ export interface components {
             updated_at?: string;
             /** Format: int64 */
             version?: number;
-            /** @description What steps are waiting for; only in the answer for a single task */
+            /** @description What steps are waiting for; in a list only if fields names it, and then without who has the permits of limits */
             waiting_for?: components["schemas"]["WaitingDocument"][] | null;
             workflow?: string;
         };
@@ -2014,6 +2016,8 @@ export interface components {
             already?: components["schemas"]["ScheduleFire"][] | null;
             /** @description The tasks that it started */
             fired?: components["schemas"]["ScheduleFire"][] | null;
+            /** @description Who paused the schedule, since when, and why; absent if it is not paused, or the request has not been judged */
+            paused?: components["schemas"]["Paused"];
             /** @description The due time whose task starts when the running one has ended */
             queued?: string[] | null;
             /** @description The due times that lead to no task now */
@@ -2026,6 +2030,8 @@ export interface components {
              */
             result?: "granted";
             schedule: string;
+            /** @description The schedule was paused, or was not paused, before: the request changed nothing */
+            unchanged?: boolean;
         };
         SchedulesAnswerBody: {
             /** @description By name */
@@ -2229,7 +2235,7 @@ export interface components {
             updated_at: string;
             /** Format: int64 */
             version: number;
-            /** @description What steps are waiting for; only in the answer for a single task */
+            /** @description What steps are waiting for; in a list only if fields names it, and then without who has the permits of limits */
             waiting_for?: components["schemas"]["WaitingDocument"][] | null;
             workflow: string;
         };
@@ -2283,7 +2289,7 @@ export interface components {
             kind: "agent" | "capacity" | "limit" | "concurrency" | "signal" | "child" | "sleep" | "retry" | "cool_down" | "quiet" | "paused" | "not_before" | "operator";
             /**
              * Format: date-time
-             * @description Since when the task or the agent is paused, the task is parked or waits for its time or for a permit, or the step sleeps or waits for a signal; for kind agent: when steps of any task began to wait for the operation
+             * @description Since when the task or the agent is paused, the task is parked or waits for its time or for a permit, or the step sleeps or waits for a signal, or when the failed attempt ended that is to be repeated; for kind agent otherwise: when steps of any task began to wait for the operation
              */
             since?: string;
             /** @description absent if the task as a whole waits */

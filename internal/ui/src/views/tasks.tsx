@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type CallError, get, type ListedTask } from "../api/client";
 import { useLive } from "../live";
 import { type Column, Rows } from "../parts/rows";
-import { State, Took, When } from "../parts/words";
+import { sentence, State, Took, When } from "../parts/words";
 import { go, place, refine, to } from "../router";
 import { Bulk } from "../parts/verbs";
 import { Fault } from "../parts/fault";
@@ -26,7 +26,7 @@ interface Page {
   missing?: { partition: number; reason: string }[];
 }
 
-const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_at,ended_at,failure_count,reason,paused,run";
+const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_at,ended_at,failure_count,reason,paused,run,waiting_for";
 const size = 200;
 const most = 10_000;
 
@@ -34,12 +34,24 @@ const columns: readonly Column<ListedTask>[] = [
   { name: "Task", size: "minmax(9rem, 2fr)", cell: (t) => <a href={to(["tasks", t.id])}>{t.id}</a> },
   { name: "Workflow", size: "minmax(7rem, 1.2fr)", minor: true, cell: (t) => `${t.workflow} @${t.version}` },
   { name: "State", size: "minmax(7rem, .9fr)", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
-  { name: "Why", size: "minmax(8rem, 3fr)", minor: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
+  { name: "Why", size: "minmax(8rem, 3fr)", minor: true, cell: (t) => <Why of={t} /> },
   { name: "Failures", size: "5rem", minor: true, cell: (t) => t.failure_count || "" },
   { name: "Labels", size: "minmax(6rem, 1fr)", minor: true, cell: (t) => Object.entries(t.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(" ") },
   { name: "Took", size: "6rem", minor: true, cell: (t) => <Took from={t.submitted_at} to={t.ended_at} /> },
   { name: "Changed", size: "8rem", cell: (t) => <When at={t.updated_at} /> },
 ];
+
+/** In a few words why a task stands: what its first waiting step waits for, or the reason of its state. */
+function Why({ of: t }: { of: ListedTask }): JSX.Element {
+  const waits = (t.waiting_for ?? []).map(sentence);
+  const words = t.reason ?? waits[0] ?? "";
+  return (
+    <span title={[t.reason, ...waits].filter(Boolean).join("\n")}>
+      {words}
+      {!t.reason && waits.length > 1 ? ` (and ${waits.length - 1} more)` : ""}
+    </span>
+  );
+}
 
 export function Tasks(): JSX.Element {
   const query = place.value.query;
