@@ -32,7 +32,7 @@ var waitings = []struct {
 	says string
 }{
 	{WaitingAgent, "an instance of its agent: none offers the operation, the service is failing, or requests cannot be sent"},
-	{WaitingCapacity, "a free place: all instances of its agent are busy"},
+	{WaitingCapacity, "a free place: those that its agent has for the partition of the task are taken"},
 	{WaitingLimit, "a permit of its named limit"},
 	{WaitingConcurrency, "a permit of its concurrency key"},
 	{WaitingSignal, "a signal"},

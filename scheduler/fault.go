@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
+
+	yaml "go.yaml.in/yaml/v4"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/yamltree"
@@ -21,11 +24,14 @@ type Fault struct {
 	Warning bool `json:"warning,omitempty"`
 }
 
-// PlaceOf returns where in the text of a definition, schedule or limit, in YAML or JSON, a JSON pointer points: at a key, or at an item of a
-// list. found is false if the text has no such place.
-func PlaceOf(text []byte, pointer string) (line, column int, found bool) {
-	p, found := yamltree.Find(text, pointer)
-	return p.Line, p.Column, found
+// Places returns where in the text of a definition, schedule or limit, in YAML or JSON, a JSON pointer points: at a key, or at an item of a
+// list. found is false if the text has no such place. It reads the text once, at the first call.
+func Places(text []byte) func(pointer string) (line, column int, found bool) {
+	root := sync.OnceValue(func() *yaml.Node { return yamltree.Read(text) })
+	return func(pointer string) (int, int, bool) {
+		p, found := yamltree.Find(root(), pointer)
+		return p.Line, p.Column, found
+	}
 }
 
 // String returns "file:line:column: message", the form that editors follow.

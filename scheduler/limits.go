@@ -30,8 +30,9 @@ type LimitRecord struct {
 
 // IsLimit says whether a document is meant as the object of a limit, with or without faults, and not as a workflow.
 func IsLimit(data []byte) bool {
-	_, limit := yamltree.Find(data, "/limit")
-	_, workflow := yamltree.Find(data, "/workflow")
+	root := yamltree.Read(data)
+	_, limit := yamltree.Find(root, "/limit")
+	_, workflow := yamltree.Find(root, "/workflow")
 	return limit && !workflow
 }
 

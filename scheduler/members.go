@@ -21,10 +21,13 @@ type member struct {
 
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
-	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "schedule": "schedules",
+	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks",
 	"remember_for": "how long tasks are remembered, by workflow", "not_before": "delayed starts", "reply_to": "replies",
 	"on_failure": "failure handlers", "limits": "limits by workflow",
 }
+
+// objectKeys are the keys by which other objects than workflows say what they are.
+var objectKeys = map[string]string{"schedule": "schedule", "limit": "limit"}
 
 // renamedKeys are the names that keys had before. They are near no other key by their letters.
 var renamedKeys = map[string]string{"complete_by": "complete_within", "max": "max_backoff"}
@@ -52,6 +55,10 @@ func (d *document) members(n *yaml.Node, path string, known []string, hint strin
 }
 
 func (d *document) unknown(key *yaml.Node, path string, known []string) {
+	if object := objectKeys[key.Value]; object != "" && path == key.Value {
+		d.fault(key, path, "unknown key %q: if this is a %s, apply it with `sagalog %s apply`", key.Value, object, object)
+		return
+	}
 	if what, ok := laterKeys[key.Value]; ok {
 		d.fault(key, path, "%q (%s) is reserved for a later version and not supported yet", key.Value, what)
 		return

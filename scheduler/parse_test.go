@@ -130,7 +130,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"a sleep without an end", head + "  a: {sleep: {}}", []string{"f:3:7: steps.a.sleep: until is missing: the instant at which the step is over, or an expression that gives it"}},
 		{"a sleep until no instant", head + "  a: {sleep: {until: 10m}}", []string{`f:3:22: steps.a.sleep.until: "10m" is not an instant such as 2026-11-21T14:00:00Z; for a duration write sleep: 10m`}},
 		{"a sleep until what is not there", head + "  a: {sleep: {until: \"${ inputs.at }\"}}", []string{`f:3:26: steps.a.sleep.until: unknown name inputs: did you mean "input"?`}},
-		{"schedule", "workflow: w\nschedule: x\nsteps: {a: {agent: a}}", []string{`f:2:1: schedule: "schedule" (schedules) is reserved for a later version and not supported yet`}},
+		{"schedule", "workflow: w\nschedule: x\nsteps: {a: {agent: a}}", []string{"f:2:1: schedule: unknown key \"schedule\": if this is a schedule, apply it with `sagalog schedule apply`"}},
 		{"duplicate key", head + "  a: {agent: a}\n  a: {agent: b}", []string{"f:4:3: steps.a: duplicate key, first on line 3"}},
 		{"anchors", head + "  a: &x {agent: a}\n  b: *x", []string{
 			"f:3:6: steps.a: anchors and aliases are not supported: use defaults, or repeat the value",

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/node"
@@ -71,6 +72,7 @@ func checkDefinitions(dir string) (count int, err error) {
 		return 0, err
 	}
 	var all []error
+	limits := map[string]string{} // the file of each
 	for _, f := range list {
 		source, err := readRegular(files, f.name)
 		if err != nil {
@@ -79,7 +81,12 @@ func checkDefinitions(dir string) (count int, err error) {
 		}
 		var faults []scheduler.Fault
 		if f.limit {
-			_, faults = scheduler.ParseLimit(f.place, "", source)
+			var d *events.LimitDefinition
+			if d, faults = scheduler.ParseLimit(f.place, "", source); d != nil && limits[d.Limit] != "" {
+				all = append(all, fmt.Errorf("%s: limit %q is in %s too: keep one of them", f.place, d.Limit, limits[d.Limit]))
+			} else if d != nil {
+				limits[d.Limit] = f.place
+			}
 		} else {
 			count++
 			_, faults = scheduler.Parse(f.place, source, func(ref string) ([]byte, error) { return openBeside(files, ref) })
@@ -153,7 +160,7 @@ func definitionsOnly(files fs.FS, names []string) []string {
 			continue
 		}
 		b, err := readRegular(files, name)
-		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") {
+		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") && !scheduler.IsLimit(b) {
 			continue
 		}
 		keep = append(keep, name)

@@ -40,8 +40,6 @@ type LimitReceipt struct {
 	Limit   string         `json:"limit"`
 	Result  string         `json:"result,omitempty" enum:"granted" doc:"Absent: it has not been judged yet"`
 	Paused  *events.Paused `json:"paused,omitempty" doc:"Who paused the limit, since when, and why; absent if it is not paused, or the request has not been judged"`
-	// Unchanged is found by a look before the request: of two that are sent at once, both may say that they changed something.
-	Unchanged bool `json:"unchanged,omitzero" doc:"The limit was paused, or was not paused, before: the request changed nothing"`
 }
 
 // LimitReceiptAnswer is a receipt with its status.
@@ -82,8 +80,7 @@ func (s *limitRequests) request(ctx context.Context, kind string, in *LimitReque
 	if err != nil {
 		return nil, err
 	}
-	paused, err := s.find(ctx, in.Name)
-	if err != nil {
+	if err := s.find(ctx, in.Name); err != nil {
 		return nil, err
 	}
 	if in.Key == "" {
@@ -104,40 +101,38 @@ func (s *limitRequests) request(ctx context.Context, kind string, in *LimitReque
 	if wait == nil || *wait == 0 || unseen(ctx) {
 		return out, nil
 	}
-	err = s.judged(ctx, out, offset, *wait)
-	out.Body.Unchanged = out.Body.Result != "" && paused == (kind == events.TypeLimitPause)
-	return out, err
+	return out, s.judged(ctx, out, offset, *wait)
 }
 
-// find checks that a limit can have that name: some task knows it, or its workflow exists. It says whether the limit is paused.
-func (s *limitRequests) find(ctx context.Context, name string) (paused bool, err error) {
+// find checks that a limit can have that name: some task knows it, or its workflow exists.
+func (s *limitRequests) find(ctx context.Context, name string) error {
 	if err := events.CheckLimit(limitKey(name)); err != nil {
-		return false, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("%q is not the name of a limit.", events.Clip(name, maxReason)))
+		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("%q is not the name of a limit.", events.Clip(name, maxReason)))
 	}
 	if l, err := s.tasks.Limit(ctx, limitKey(name)); err != nil {
-		return false, s.log.internal(ctx, "read a limit", err)
+		return s.log.internal(ctx, "read a limit", err)
 	} else if l != nil {
-		return l.Paused != nil, nil
+		return nil
 	}
 	workflow, _, ofTasks := strings.Cut(name, "/")
 	if !ofTasks {
 		all, err := s.named.NamedLimits(ctx)
 		if err != nil {
-			return false, notRead(ctx, s.log, "list limits", err)
+			return notRead(ctx, s.log, "list limits", err)
 		}
 		if _, ok := all[name]; ok {
-			return false, nil
+			return nil
 		}
-		return false, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no limit %q.", name))
+		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("There is no limit %q.", name))
 	}
 	w, err := s.workflows.Workflow(ctx, workflow, 0)
 	switch {
 	case err != nil:
-		return false, s.log.internal(ctx, "read a workflow", err)
+		return s.log.internal(ctx, "read a workflow", err)
 	case w == nil:
-		return false, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("No task needs a permit of %q, and there is no workflow %q.", name, workflow))
+		return problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("No task needs a permit of %q, and there is no workflow %q.", name, workflow))
 	}
-	return false, nil
+	return nil
 }
 
 // judged waits until the request at that offset has been judged, or the time is up, and says what became of it.

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -37,7 +39,7 @@ func (s *permitLimits) registerWaiting(api huma.API) {
 }
 
 func (s *permitLimits) waiting(ctx context.Context, in *WaitingQuery) (*WaitingAnswer, error) {
-	after, err := afterLink(in.Cursor)
+	after, err := afterLink(in.Name, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +57,10 @@ func (s *permitLimits) waiting(ctx context.Context, in *WaitingQuery) (*WaitingA
 	out := WaitingList{Waiting: len(l.Waiting())}
 	if most := int(in.Limit); len(list) > most {
 		list = list[:most]
-		out.Next = linkCursor(list[most-1])
+		out.Next = linkCursor(in.Name, list[most-1])
 	}
-	out.Waiters, err = s.links(ctx, list)
+	links, err := s.links(ctx, list)
+	out.Waiters = append([]LimitLink{}, links...) // a list in JSON, also without an item
 	return &WaitingAnswer{out}, err
 }
 
@@ -78,35 +81,35 @@ func noLimit(name string) error {
 		fmt.Sprintf("There is no limit %q, and no task has a permit of it or waits for one. The name of a limit of concurrency is the workflow, a slash, and the key.", events.Clip(name, maxReason)))
 }
 
-// linkCursor is the place of a link in the order of those that wait.
-func linkCursor(x *events.Permit) string {
+// linkCursor is the place of a link in the order of those that wait for a limit.
+func linkCursor(limit string, x *events.Permit) string {
 	undo := 0
 	if x.Link.Operation == events.Undo {
 		undo = 1
 	}
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s", undo, x.Priority, x.Asked))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", undo, x.Priority, x.Asked, limit))
 }
 
-// afterLink returns the place that a cursor names, nil for none.
-func afterLink(cursor string) (*events.Permit, error) {
+// afterLink returns the place that a cursor of that limit names, nil for none.
+func afterLink(limit, cursor string) (*events.Permit, error) {
 	if cursor == "" {
 		return nil, nil
 	}
-	var undo, priority int
-	var asked string
+	bad := parameterProblem("cursor", "is not a cursor of this list")
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		_, err = fmt.Sscanf(string(b), "%d %d %s", &undo, &priority, &asked)
+	parts := strings.SplitN(string(b), " ", 4)
+	if err != nil || len(parts) != 4 || parts[3] != limit {
+		return nil, bad
 	}
-	x := &events.Permit{Priority: priority}
-	if err == nil {
-		x.Asked, err = events.ParsePosition(asked)
-	}
-	if err != nil {
-		return nil, parameterProblem("cursor", "is not a cursor of this list")
-	}
-	if undo == 1 {
+	x := &events.Permit{}
+	if parts[0] == "1" {
 		x.Link.Operation = events.Undo
+	}
+	if x.Priority, err = strconv.Atoi(parts[1]); err != nil {
+		return nil, bad
+	}
+	if x.Asked, err = events.ParsePosition(parts[2]); err != nil {
+		return nil, bad
 	}
 	return x, nil
 }

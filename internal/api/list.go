@@ -23,6 +23,8 @@ const (
 	// listNodeWithin is how long one node may take for its part: a node that hangs must not use up the time in which the client
 	// could have had the others' tasks.
 	listNodeWithin = 3 * time.Second
+	// listPatience is how long a node reads tasks whole for a page, which then ends there: it is well within listNodeWithin.
+	listPatience = time.Second
 	// listTries is more than one, because a partition may move after its owner was looked up and before the
 	// owner is asked.
 	listTries = 2
@@ -39,6 +41,9 @@ var briefMembers = []string{
 
 // memberWaiting is only answered if it is asked for: the whole of each live task is read for it, one after the other.
 const memberWaiting = "waiting_for"
+
+// A list names so many of the things that a task waits for, with so many bytes of what each is about.
+const listedWaits, listedFor = 3, 256
 
 // wholeMembers are the others.
 var wholeMembers = []string{"input", "output", "complete_by", "steps", "request"}
@@ -196,44 +201,55 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 		page.Tasks = judgedBy(page.Tasks, q.Request)
 	}
 	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next, AsOf: page.AsOf}
-	size, look := 0, s.documents.look(true)
+	size, look, begun := 0, s.documents.look(true), time.Now()
 	for _, t := range page.Tasks {
-		if size > listBytes {
+		if size > listBytes || len(list.Tasks) > 0 && time.Since(begun) > listPatience {
 			list.Next = s.list.Cursor(t.ID, t.SubmittedAt)
 			break
 		}
-		d, err := s.document(ctx, q, t, look)
+		d, read, err := s.document(ctx, q, t, look)
 		if err != nil {
 			return TaskList{}, err
 		}
-		size += d.size()
+		size += d.size() + read
 		list.Tasks = append(list.Tasks, d)
 	}
 	return list, nil
 }
 
-func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (d TaskDocument, err error) {
+// document returns the document of a task, and how many bytes were read for it besides.
+func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (d TaskDocument, read int, err error) {
 	if q.Brief {
 		d = s.documents.brief(t)
 	} else if d, err = s.documents.of(ctx, t); err != nil {
-		return d, err
+		return d, 0, err
 	}
 	if r, ok := t.Request(q.Request); ok && !q.Brief {
 		d.Request = &RequestOutcome{Request: r.ID}
 		d.Request.judged(r)
 	}
 	if t.State.Ended() || !slices.Contains(q.Fields, memberWaiting) {
-		return d, nil
+		return d, 0, nil
 	}
 	if q.Brief { // it lacks the steps
 		if t, err = s.documents.tasks.Task(ctx, t.ID); err != nil {
-			return d, fmt.Errorf("read a task: %w", err)
+			return d, 0, fmt.Errorf("read a task: %w", err)
 		}
 	}
-	if t != nil {
-		d.WaitingFor, err = s.documents.waiting(ctx, t, l)
+	if t == nil {
+		return d, 0, nil
 	}
-	return d, err
+	if read = len(t.Input); q.Brief {
+		for _, step := range t.Steps {
+			read += 256 + len(step.Input) + len(step.Output)
+		}
+	}
+	d.WaitingFor, err = s.documents.waiting(ctx, t, l)
+	d.WaitingFor = d.WaitingFor[:min(len(d.WaitingFor), listedWaits)]
+	for i := range d.WaitingFor {
+		d.WaitingFor[i].For = events.Clip(d.WaitingFor[i].For, listedFor)
+	}
+	return d, read, err
 }
 
 var taskStates = []string{

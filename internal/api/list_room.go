@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -35,7 +36,7 @@ func (r listRoom) enter(ctx context.Context, q Query, forNode bool) error {
 	if forNode {
 		room = r.nodes
 	}
-	if q.Brief {
+	if q.Brief && !slices.Contains(q.Fields, memberWaiting) {
 		size = briefList
 	}
 	waiting, cancel := context.WithTimeout(ctx, listWithin)

@@ -466,3 +466,26 @@ func TestAParameterOfOneValueIsGivenOnce(t *testing.T) {
 	require.Equal(t, []api.ProblemPlace{{Parameter: "limit", Message: "is given more than once"}}, r.problem(t).Errors)
 	require.Equal(t, 200, w.do("GET", "/v1/tasks?state=error&state=undone&limit=5", "").status)
 }
+
+// A task may wait for much; a list, which has many tasks, says the first of it.
+func TestAListShortensWhatTasksWaitFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	names := make([]string, 20)
+	for i := range names {
+		names[i] = fmt.Sprintf("%02d%s", i, strings.Repeat("s", 62))
+	}
+	for i := range 40 {
+		id := fmt.Sprintf("t%d", i)
+		w.do("PUT", "/v1/tasks/"+id, good)
+		w.engine.Change(id, &events.StepStarted{}, func(t *events.Task) {
+			t.State = events.TaskStateProcessing
+			for s := range 200 {
+				t.Steps = append(t.Steps, &events.Step{Path: fmt.Sprintf("s%d", s), State: events.StepStateWaiting, Wait: &events.Wait{Signals: names}})
+			}
+		})
+	}
+	r := w.do("GET", "/v1/tasks?limit=1000&fields=id,waiting_for", "")
+	require.Equal(t, 200, r.status, r.body)
+	require.Less(t, len(r.body), 40*4<<10)
+}

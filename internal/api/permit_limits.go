@@ -171,6 +171,9 @@ func (s *permitLimits) document(ctx context.Context, l *events.Limit) (d LimitDo
 // links says what is known of each link.
 func (s *permitLimits) links(ctx context.Context, list []*events.Permit) (out []LimitLink, err error) {
 	for _, x := range list {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		d := LimitLink{Task: x.Link.Task, Step: x.Link.Path, Undo: x.Link.Operation == events.Undo, Priority: x.Priority, FreeAt: x.EndsAt}
 		if !s.here(d.Task) {
 			out = append(out, d)

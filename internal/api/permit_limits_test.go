@@ -102,17 +102,36 @@ func TestALimitIsPausedAndResumed(t *testing.T) {
 	require.Len(t, into[api.LimitsList](t, w.do("GET", "/v1/limits", "")).Limits, 1, "a paused limit is listed, although nothing waits")
 
 	require.Equal(t, 202, w.do("POST", "/v1/limits/order%2Fnew/pause", "").status, "its workflow exists")
-	require.False(t, d.Unchanged)
-	require.True(t, into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/pause?wait=5s", "")).Unchanged)
 	d = into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/resume?wait=5s", ""))
 	require.Equal(t, "granted", d.Result)
 	require.Nil(t, d.Paused)
-	require.False(t, d.Unchanged)
-	require.True(t, into[api.LimitReceipt](t, w.do("POST", "/v1/limits/payment%2Fc-17/resume?wait=5s", "")).Unchanged)
 	for name, want := range map[string]string{"nobody%2Fnew": `there is no workflow \"nobody\"`, "order": `There is no limit \"order\"`} {
 		r := w.do("POST", "/v1/limits/"+name+"/pause", "")
 		require.Equal(t, 404, r.status)
 		require.Contains(t, r.body, want)
 	}
 	require.Equal(t, 422, w.do("POST", "/v1/limits/order%2Fnew/pause", `{"why":"x"}`).status)
+}
+
+// The order of one limit says nothing of that of another.
+func TestACursorOfAnotherLimitIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	at := func(epoch, seq uint64, id string) events.Permit {
+		return events.Permit{Asked: events.Position{Epoch: events.Epoch{N: epoch, ID: "e"}, Sequence: seq}, Link: events.Link{Task: id, Run: 1, N: 1}}
+	}
+	w.engine.PutLimit(t, "concurrency/payment/a", 1, at(9, 1, "a1"), at(9, 2, "a2"))
+	w.engine.PutLimit(t, "concurrency/payment/b", 1, at(1, 1, "b1"), at(1, 2, "b2"))
+	first := into[api.WaitingList](t, w.do("GET", "/v1/limits/payment%2Fa/waiting?limit=1", ""))
+	r := w.do("GET", "/v1/limits/payment%2Fb/waiting?cursor="+first.Next, "")
+	require.Equal(t, 422, r.status, r.body)
+}
+
+func TestNobodyWaitsIsAnEmptyList(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/limits/bank", `{"max":2}`)
+	r := w.do("GET", "/v1/limits/bank/waiting", "")
+	require.Equal(t, 200, r.status, r.body)
+	require.NotContains(t, r.body, "null")
 }

@@ -107,9 +107,6 @@ type ScheduleReceipt struct {
 	Queued   []events.Instant `json:"queued,omitempty" doc:"The due time whose task starts when the running one has ended"`
 	Already  []ScheduleFire   `json:"already,omitempty" doc:"The due times that had led to a task before. To do one again, submit its input with another ID"`
 	Refused  []RefusedDue     `json:"refused,omitempty" doc:"The due times that lead to no task now"`
-
-	Paused    *events.Paused `json:"paused,omitempty" doc:"Who paused the schedule, since when, and why; absent if it is not paused, or the request has not been judged"`
-	Unchanged bool           `json:"unchanged,omitzero" doc:"The schedule was paused, or was not paused, before: the request changed nothing"`
 }
 
 // RefusedDue is a due time that leads to no task.

@@ -110,10 +110,9 @@ func (s *schedules) request(ctx context.Context, v scheduleVerb, in *ScheduleReq
 	if err != nil {
 		return nil, err
 	}
-	before := s.awaitAdopted(ctx, &known)
+	s.awaitAdopted(ctx, &known)
 	partition := events.Home(events.ScheduleKey(in.Name), s.partitions)
 	asked := asked{receipt: ScheduleReceipt{Request: in.Key, Schedule: in.Name}, partition: partition, list: list, offsets: make([]int64, len(list))}
-	asked.unchanged = before != nil && (v.kind == events.TypeSchedulePause && before.Paused != nil || v.kind == events.TypeScheduleResume && before.Paused == nil)
 	for i, q := range list {
 		r, err := events.EncodeScheduleRequest(q, v.kind, events.Subject{ID: q.ID, Source: s.source, Time: events.At(s.now())})
 		if err != nil {
@@ -136,8 +135,6 @@ type asked struct {
 	partition int32
 	list      []events.ScheduleRequest
 	offsets   []int64
-	// unchanged says that a pause or a resume finds the schedule as it would make it.
-	unchanged bool
 }
 
 // asked returns the requests of a call: one, or one for each due time of a backfill.
@@ -173,10 +170,10 @@ func (s *schedules) asked(ctx context.Context, v scheduleVerb, in *ScheduleReque
 }
 
 // awaitAdopted waits until the home partition of a schedule has taken it over, but not for long: a request right after an apply is then judged
-// by what was applied. It returns what that partition knows; nil if this node does not see it.
-func (s *schedules) awaitAdopted(ctx context.Context, known *Schedule) *events.Schedule {
+// by what was applied.
+func (s *schedules) awaitAdopted(ctx context.Context, known *Schedule) {
 	if unseen(ctx) {
-		return nil
+		return
 	}
 	waiting, cancel := s.life.until(ctx)
 	defer cancel()
@@ -186,12 +183,12 @@ func (s *schedules) awaitAdopted(ctx context.Context, known *Schedule) *events.S
 		changed := s.tasks.Changed(events.ScheduleKey(known.Schedule))
 		x, err := s.schedules.ScheduleState(ctx, known.Schedule)
 		if err != nil || x != nil && x.Offset >= known.Offset {
-			return x
+			return
 		}
 		select {
 		case <-changed:
 		case <-waiting.Done():
-			return x
+			return
 		}
 	}
 }
@@ -228,9 +225,7 @@ func (s *schedules) judged(ctx context.Context, v scheduleVerb, a *asked, wait t
 			a.receipt.outcome(x, &a.list[i])
 		}
 	}
-	if a.receipt.Result, a.receipt.Unchanged = resultGranted, a.unchanged; x != nil {
-		a.receipt.Paused = x.Paused
-	}
+	a.receipt.Result = resultGranted
 	return &ScheduleReceiptAnswer{Status: http.StatusOK, Body: a.receipt}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
@@ -54,6 +55,9 @@ func limitWaitingCommand() *cobra.Command {
 		Example: "  sagalog limit waiting bank\n  sagalog limit waiting payment/c-17 --all -o jsonl",
 		RunE: client(func(s *session, args []string) error {
 			q := url.Values{"limit": {s.flag("limit")}}
+			if s.isSet("all") {
+				q.Set("limit", "1000") // the engine reads the whole limit for each page
+			}
 			if v := s.flag("cursor"); v != "" {
 				q.Set("cursor", v)
 			}
@@ -105,25 +109,10 @@ func (s *session) askLimit(verb, name string) error {
 		}
 		return exit(ExitStillRunning, "the request was not judged within %s; `sagalog limit get %s` shows the limit", within, Printable(name))
 	}
-	var r api.LimitReceipt
-	if err := decode(doc, &r); err != nil {
-		return err
-	}
 	return s.one(doc, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "limit %s: %s\n", Printable(name), outcomeText(verb, r.Unchanged, r.Paused))
+		_, err := fmt.Fprintf(w, "limit %s: %s is granted\n", Printable(name), verb)
 		return err
 	})
-}
-
-// outcomeText says what became of a request to pause or resume something.
-func outcomeText(verb string, unchanged bool, p *events.Paused) string {
-	switch {
-	case !unchanged:
-		return verb + " is granted"
-	case p != nil:
-		return "it is paused already, " + pausedText(p) + "; nothing is changed"
-	}
-	return "it is not paused; nothing is changed"
 }
 
 func limitState(d *api.LimitDocument) string {
@@ -178,7 +167,7 @@ func (s *session) limits() error {
 func showLimit(w io.Writer, d *api.LimitDocument) error {
 	rows := []row{{"LIMIT", d.Limit}, {"MAX", limitMax(d)}, {"RATE", cmp.Or(d.Rate, "-")}, {"HELD", strconv.Itoa(d.Held)}, {"WAITING", strconv.Itoa(d.Waiting)}}
 	if d.Paused != nil {
-		rows = append(rows, row{"PAUSED", instant(d.Paused.Since) + " " + d.Paused.By + because(d.Paused.Reason)})
+		rows = append(rows, row{"PAUSED", strings.TrimSpace(instant(d.Paused.Since)+" "+d.Paused.By) + because(d.Paused.Reason)})
 	}
 	for _, x := range d.Holders {
 		rows = append(rows, row{"HOLDER", linkText(&x)})

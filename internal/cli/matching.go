@@ -146,6 +146,9 @@ func (s jobCaller) askMatching(u requestUse, args []string) error {
 	if err := decode(doc, &job); err != nil {
 		return err
 	}
+	if !job.Changed {
+		s.note("job %s was opened before: this starts nothing, and shows that job", Printable(job.ID))
+	}
 	if s.isSet("no-wait") {
 		s.note("%s", following(job.ID))
 		return s.one(doc, func(w io.Writer) error { return showJob(w, &job) })

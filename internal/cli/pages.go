@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/spf13/cobra"
 )
 
 // listPage is a page of a list, as it is printed.
@@ -36,11 +37,20 @@ func (s *session) page(path string, q url.Values, member string) (p listPage, er
 	return p, err
 }
 
+// patientPages bounds the pages that are read for one that is full: a page of a filter whose tasks are rare is short, or empty.
+const patientPages = 50
+
+// pageLimit is how many items a page may have.
+func pageLimit(c *cobra.Command) int {
+	n, _ := c.Flags().GetInt("limit")
+	return n
+}
+
 // pages prints a page of a list, or with --all every page. Tables and arrays are printed when complete, lines as they arrive.
 func (s *session) pages(path string, q url.Values, member string, head row, cells func(json.RawMessage) (row, error)) error {
 	var all []json.RawMessage
 	var last listPage
-	for {
+	for pages, found := 1, 0; ; pages++ {
 		p, err := s.page(path, q, member)
 		if len(last.missing) > 0 && isUnavailable(err) {
 			break // only missing partitions are left
@@ -56,8 +66,13 @@ func (s *session) pages(path string, q url.Values, member string, head row, cell
 		} else {
 			all = append(all, p.items...)
 		}
-		if p.next == "" || !s.isSet("all") {
+		found += len(p.items)
+		full := found >= pageLimit(s.cmd) || pages >= patientPages || len(p.missing) > 0
+		if p.next == "" || full && !s.isSet("all") {
 			break
+		}
+		if !s.isSet("all") {
+			q.Set("limit", strconv.Itoa(pageLimit(s.cmd)-found))
 		}
 		q.Set("cursor", p.next)
 	}

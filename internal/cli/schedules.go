@@ -214,7 +214,7 @@ func showScheduleReceipt(w io.Writer, r *api.ScheduleReceipt, verb string) error
 		_, err := fmt.Fprintln(w, "there is no due time between --since and --until")
 		return err
 	}
-	_, err := fmt.Fprintf(w, "schedule %s: %s\n", r.Schedule, outcomeText(verb, r.Unchanged, r.Paused))
+	_, err := fmt.Fprintf(w, "schedule %s: %s is granted\n", r.Schedule, verb)
 	return err
 }
 

@@ -33,13 +33,6 @@ func TestSchedulesOnTheCommandLine(t *testing.T) {
 	r = e.run("schedule", "backfill", "hourly", "--since", "1 hour", "--until", "1h")
 	require.Contains(t, r.err, "since: is not an instant such as 2026-12-01T00:00:00Z")
 
-	require.Equal(t, "schedule hourly: resume is granted\n", e.run("schedule", "resume", "hourly").out)
-	require.Equal(t, "schedule hourly: it is not paused; nothing is changed\n", e.run("schedule", "resume", "hourly").out)
-	require.Equal(t, "schedule hourly: pause is granted\n", e.run("schedule", "pause", "hourly").out)
-	r = e.run("schedule", "pause", "hourly")
-	require.Equal(t, 0, r.code, r.err)
-	require.Regexp(t, `^schedule hourly: it is paused already, since \S+ by ada: why; nothing is changed\n$`, r.out)
-
 	r = e.run("schedule", "delete", "hourly", "--yes")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "schedule hourly is deleted")

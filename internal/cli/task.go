@@ -236,7 +236,7 @@ func pausedText(p *events.Paused) string {
 	}
 	text := "since " + instant(p.Since)
 	if p.By != "" {
-		text += " by " + p.By
+		text += " by " + Printable(p.By)
 	}
 	return text + because(p.Reason)
 }

@@ -117,8 +117,9 @@ func (s *session) inFile(l *loaded, err error) error {
 		return ofData(err)
 	}
 	var rest []api.ProblemPlace
+	placeOf := scheduler.Places(l.data)
 	for _, e := range p.Errors {
-		line, column, found := scheduler.PlaceOf(l.data, e.Pointer)
+		line, column, found := placeOf(e.Pointer)
 		if e.Pointer == "" || !found {
 			rest = append(rest, e)
 			continue

@@ -23,11 +23,12 @@ type definitionLimits struct {
 
 var defaultDefinitionLimits = definitionLimits{topics: maxWorkTopics, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
 
-// room returns the faults of a definition for which the namespace has no room, or for which its level is too low.
+// room returns the faults of a definition for which the namespace has no room, whose limits it does not have, or for which its level is too low.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {
 	if faults := d.permitted(src); len(faults) > 0 {
 		return faults, nil
 	}
+	faults = d.unknownLimits(src)
 	if f := d.roomInCatalog(src); f != nil {
 		faults = append(faults, *f)
 	}

@@ -200,7 +200,10 @@ func stepsOf(d *scheduler.Definition) (list []api.Step) {
 
 // Check implements api.Workflows.
 func (d *definitions) Check(_ context.Context, draft api.Draft) (api.Applied, []api.Fault, error) {
-	_, a, faults := d.check(draft, nil)
+	src, a, faults := d.check(draft, nil)
+	if src != nil && a.Changed {
+		faults = placed(draft.Source, d.unknownLimits(src))
+	}
 	return a, faults, nil
 }
 
@@ -230,18 +233,21 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: d.ns.catalog.Ordinal(src.Workflow, src.Hash)}
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)
-		faults = append(faults, d.unknownLimits(whole)...)
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false
 	}
-	return src, a, placed(draft.Source, faults)
+	return src, a, nil
 }
 
 // placed gives faults their places in a source, unless they have one.
 func placed(source []byte, list []api.Fault) []api.Fault {
+	placeOf := scheduler.Places(source)
 	for i, f := range list {
-		if line, column, found := scheduler.PlaceOf(source, f.Pointer); found && f.Line == 0 {
+		if f.Line != 0 {
+			continue
+		}
+		if line, column, found := placeOf(f.Pointer); found {
 			list[i].Line, list[i].Column = line, column
 		}
 	}

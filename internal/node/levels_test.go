@@ -73,7 +73,7 @@ func TestARollingUpgrade(t *testing.T) {
 		w.apply(fresh, order)
 		w.hire(nil)
 
-		needs := []api.Fault{{Pointer: "/description", Message: "needs level 2; the namespace has level 1: run `sagalog namespace upgrade`"}}
+		needs := []api.Fault{{Pointer: "/description", Message: "needs level 2; the namespace has level 1: run `sagalog namespace upgrade`", Line: 2, Column: 1}}
 		require.Equal(t, needs, w.applyFaults(fresh, single("newer", 1)))
 		<-time.After(5 * time.Second)
 		now, changed, err := fresh.Upgrade(t.Context(), 0)

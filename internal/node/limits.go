@@ -37,6 +37,11 @@ func (l *namedLimits) NamedLimits(ctx context.Context) (map[string]api.NamedLimi
 
 // ApplyLimit implements api.NamedLimits.
 func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.NamedLimit, changed bool, faults []api.Fault, err error) {
+	return l.apply(ctx, draft, false)
+}
+
+// apply applies a limit; with onlyNew nothing is written if the namespace knows one with its name, be it that it was deleted.
+func (l *namedLimits) apply(ctx context.Context, draft api.Draft, onlyNew bool) (now api.NamedLimit, changed bool, faults []api.Fault, err error) {
 	if err := l.ns.catalog.upToNow(ctx); err != nil {
 		return now, false, nil, noAnswer(err)
 	}
@@ -45,6 +50,9 @@ func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.
 		return now, false, limitFaults(found), nil
 	}
 	known, has := l.ns.catalog.Limits()[d.Limit]
+	if onlyNew && has {
+		return api.NamedLimit{LimitDefinition: known.LimitDefinition, AppliedAt: known.At}, false, nil, nil
+	}
 	if has = has && !known.Deleted; !has && l.ns.catalog.LimitCount() >= scheduler.MaxLimits {
 		return now, false, tooManyLimits(), nil
 	}
@@ -87,24 +95,20 @@ func (n *Node) ApplyLimitFile(ctx context.Context, file string, source []byte) (
 	if d == nil {
 		return limitFaults(found), nil
 	}
-	if err := n.ns.catalog.upToNow(ctx); err != nil {
-		return nil, err
-	}
 	log := n.ns.log.With("limit", d.Limit, "file", file)
-	switch known, has := n.ns.catalog.Limits()[d.Limit]; {
-	case has && known.Deleted:
+	limits := &namedLimits{n.ns, n.producer, n.defs}
+	now, changed, faults, err := limits.apply(ctx, api.Draft{Name: d.Limit, Source: source}, true)
+	switch known := n.ns.catalog.Limits()[d.Limit]; {
+	case err != nil || len(faults) > 0:
+		return faults, err
+	case known.Deleted:
 		log.Warn("a file holds a limit that was deleted, so it is not applied; `sagalog limit apply` brings it back")
-	case has && known.LimitDefinition != *d:
-		log.Warn("a limit was changed, so that of the file is not applied; `sagalog limit apply` does it", "max", known.Max, "rate", known.Rate)
-	case has:
-		log.Info("a limit is current already")
-	default:
-		limits := &namedLimits{n.ns, n.producer, n.defs}
-		_, _, faults, err := limits.ApplyLimit(ctx, api.Draft{Name: d.Limit, Source: source})
-		if err != nil || len(faults) > 0 {
-			return faults, err
-		}
+	case now.LimitDefinition != *d:
+		log.Warn("a limit differs from that of the file, which is not applied; `sagalog limit apply` does it", "max", now.Max, "rate", now.Rate)
+	case changed:
 		log.Info("a limit is applied")
+	default:
+		log.Info("a limit is current already")
 	}
 	return nil, nil
 }
@@ -163,7 +167,11 @@ func (o *owners) setLimits(c *scheduler.Catalog) {
 }
 
 // unknownLimits says which limits of a definition do not exist.
-func (d *definitions) unknownLimits(whole *scheduler.Definition) (faults []api.Fault) {
+func (d *definitions) unknownLimits(src *scheduler.Source) (faults []api.Fault) {
+	whole, err := scheduler.Complete(src.Body)
+	if err != nil {
+		return nil // Parse has reported any fault
+	}
 	for _, s := range whole.Steps {
 		if r, has := d.ns.catalog.Limits()[s.Limit]; s.Limit != "" && (!has || r.Deleted) {
 			faults = append(faults, api.Fault{

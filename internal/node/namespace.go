@@ -219,11 +219,11 @@ func (s *namespace) audit(ctx context.Context) error {
 }
 
 // define appends a record to the definitions and reads it back. what names it in an error, and at is its offset.
-func (ns *namespace) define(ctx context.Context, p *kafka.Producer, what string, r events.Record) (at int64, err error) {
-	r.Topic = ns.topics.Definitions()
+func (s *namespace) define(ctx context.Context, p *kafka.Producer, what string, r events.Record) (at int64, err error) {
+	r.Topic = s.topics.Definitions()
 	offsets, err := p.ProduceSync(ctx, r)
 	if err != nil {
 		return 0, noAnswer(fmt.Errorf("record %s: %w", what, err))
 	}
-	return offsets[0], noAnswer(ns.catalog.upTo(ctx, offsets[0]+1))
+	return offsets[0], noAnswer(s.catalog.upTo(ctx, offsets[0]+1))
 }

@@ -107,27 +107,52 @@ func (s *schedules) workflow(d *events.ScheduleDefinition) string {
 	return ""
 }
 
-// refused returns the faults for which a task of the schedule would be refused, judged by one of its next due times.
+// refused returns the faults for which a task of the schedule would be refused: the next one, or the one after it, since the first task of a
+// schedule knows no due time before its own.
 func (s *schedules) refused(ctx context.Context, d *events.ScheduleDefinition) ([]api.Fault, error) {
-	previous, err := scheduler.NextDue(d, events.At(time.Now()))
-	if err != nil || previous == 0 {
-		return nil, err
-	}
-	due, err := scheduler.NextDue(d, previous)
+	due, err := scheduler.NextDue(d, events.At(time.Now()))
 	if err != nil || due == 0 {
 		return nil, err
-	}
-	sub, err := scheduler.Occurrence(d, due, previous)
-	if err != nil {
-		return []api.Fault{{Pointer: "/input", Message: err.Error()}}, nil
 	}
 	of, ok, err := s.definitions.Definition(ctx, d.Workflow, d.Version)
 	if err != nil || !ok {
 		return nil, err
 	}
+	previous := events.Instant(0)
+	if s.ns.catalog.Schedules()[d.Schedule].Body != nil { // a schedule that is applied again knows it
+		x, err := s.ScheduleState(ctx, d.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		if x != nil {
+			previous = x.Previous
+		}
+	}
+	for range 2 {
+		if faults, err := s.refusedAt(ctx, d, of, due, previous); err != nil || len(faults) > 0 {
+			return faults, err
+		}
+		previous = due
+		if due, err = scheduler.NextDue(d, due); err != nil || due == 0 {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// refusedAt returns the faults for which the task of a due time would be refused.
+func (s *schedules) refusedAt(ctx context.Context, d *events.ScheduleDefinition, of api.Definition, due, previous events.Instant) ([]api.Fault, error) {
+	which := fmt.Sprintf(" (in the task that is due at %s)", due)
+	if previous == 0 {
+		which = fmt.Sprintf(" (in the first task, which is due at %s and has no previous_due)", due)
+	}
+	sub, err := scheduler.Occurrence(d, due, previous)
+	if err != nil {
+		return []api.Fault{{Pointer: "/input", Message: err.Error() + which}}, nil
+	}
 	_, faults, err := s.definitions.Accept(ctx, of, sub)
 	for i := range faults {
-		faults[i].Message += fmt.Sprintf(" (in the task that is due at %s)", due)
+		faults[i].Message += which
 	}
 	return faults, err
 }

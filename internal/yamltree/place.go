@@ -15,14 +15,22 @@ type Place struct{ Line, Column int }
 // Of returns the place of a node.
 func Of(n *yaml.Node) Place { return Place{max(1, n.Line), max(1, n.Column)} }
 
-// Find returns the place of what a JSON pointer names in a document: of its key, or of the item of a list. false means that the document has
-// no such member, or is no YAML.
-func Find(data []byte, pointer string) (Place, bool) {
+// Read returns the nodes of a document, for Find; nil if it is no YAML.
+func Read(data []byte) *yaml.Node {
 	var n yaml.Node
 	if yaml.Unmarshal(data, &n) != nil || len(n.Content) != 1 {
+		return nil
+	}
+	return n.Content[0]
+}
+
+// Find returns the place of what a JSON pointer names below a node: of its key, or of the item of a list. false means that the node is nil or
+// has no such member.
+func Find(n *yaml.Node, pointer string) (Place, bool) {
+	if n == nil {
 		return Place{}, false
 	}
-	at, found := n.Content[0], Of(n.Content[0])
+	at, found := n, Of(n)
 	if pointer == "" {
 		return found, true
 	}

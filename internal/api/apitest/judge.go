@@ -97,12 +97,8 @@ func (e *Engine) one(in events.Input, p int32, r *events.Record) {
 	id, cause := string(r.Key), events.CauseInput(in, p, r.Offset)
 	t := e.tasks[id]
 	if in == events.Reports {
-		switch kind := r.Header(events.HeaderType); kind {
-		case events.TypeLimitPause, events.TypeLimitResume:
+		if kind := r.Header(events.HeaderType); kind == events.TypeLimitPause || kind == events.TypeLimitResume {
 			e.pauseLimit(id, kind)
-			return
-		case events.TypeSchedulePause, events.TypeScheduleResume:
-			e.pauseSchedule(events.ScheduleOfKey(id), kind)
 			return
 		}
 		e.request(id, cause, r, t)

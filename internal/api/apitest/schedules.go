@@ -78,14 +78,3 @@ func (*Engine) Dues(d *events.ScheduleDefinition, after, until events.Instant, l
 }
 
 const hour = 3600 * 1_000_000_000
-
-// pauseSchedule judges a request to pause or resume a schedule.
-func (e *Engine) pauseSchedule(name, kind string) {
-	x := e.scheduled[name]
-	if x == nil {
-		return
-	}
-	if x.Paused = nil; kind == events.TypeSchedulePause {
-		x.Paused = &events.Paused{By: "ada", Since: e.tick(), Reason: "why"}
-	}
-}
