@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 
 	yaml "go.yaml.in/yaml/v4"
 
@@ -25,11 +24,16 @@ type Fault struct {
 }
 
 // Places returns where in the text of a definition, schedule or limit, in YAML or JSON, a JSON pointer points: at a key, or at an item of a
-// list. found is false if the text has no such place. It reads the text once, at the first call.
+// list. found is false if the text has no such place. It reads the text once, at the first call. One
+// goroutine may call it.
 func Places(text []byte) func(pointer string) (line, column int, found bool) {
-	root := sync.OnceValue(func() *yaml.Node { return yamltree.Read(text) })
+	var root *yaml.Node
+	read := false
 	return func(pointer string) (int, int, bool) {
-		p, found := yamltree.Find(root(), pointer)
+		if !read {
+			root, read = yamltree.Read(text), true
+		}
+		p, found := yamltree.Find(root, pointer)
 		return p.Line, p.Column, found
 	}
 }

@@ -42,7 +42,7 @@ var briefMembers = []string{
 // memberWaiting is only answered if it is asked for: the whole of each live task is read for it, one after the other.
 const memberWaiting = "waiting_for"
 
-// A list names so many of the things that a task waits for, with so many bytes of what each is about.
+// listedWaits is how many of the things that a task waits for a list names, and listedFor how many bytes of what each is about.
 const listedWaits, listedFor = 3, 256
 
 // wholeMembers are the others.

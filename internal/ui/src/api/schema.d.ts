@@ -1502,8 +1502,6 @@ export interface components {
              * @enum {string}
              */
             result?: "granted";
-            /** @description The limit was paused, or was not paused, before: the request changed nothing */
-            unchanged?: boolean;
         };
         LimitsList: {
             /** @description Those with the most waiting tasks first, at most 1000 */
@@ -1565,7 +1563,7 @@ export interface components {
             updated_at?: string;
             /** Format: int64 */
             version?: number;
-            /** @description What steps are waiting for; in a list only if fields names it, and then without who has the permits of limits */
+            /** @description What steps are waiting for; in a list only if fields names it, and then the first three, without who has the permits of limits */
             waiting_for?: components["schemas"]["WaitingDocument"][] | null;
             workflow?: string;
         };
@@ -2016,8 +2014,6 @@ export interface components {
             already?: components["schemas"]["ScheduleFire"][] | null;
             /** @description The tasks that it started */
             fired?: components["schemas"]["ScheduleFire"][] | null;
-            /** @description Who paused the schedule, since when, and why; absent if it is not paused, or the request has not been judged */
-            paused?: components["schemas"]["Paused"];
             /** @description The due time whose task starts when the running one has ended */
             queued?: string[] | null;
             /** @description The due times that lead to no task now */
@@ -2030,8 +2026,6 @@ export interface components {
              */
             result?: "granted";
             schedule: string;
-            /** @description The schedule was paused, or was not paused, before: the request changed nothing */
-            unchanged?: boolean;
         };
         SchedulesAnswerBody: {
             /** @description By name */
@@ -2235,7 +2229,7 @@ export interface components {
             updated_at: string;
             /** Format: int64 */
             version: number;
-            /** @description What steps are waiting for; in a list only if fields names it, and then without who has the permits of limits */
+            /** @description What steps are waiting for; in a list only if fields names it, and then the first three, without who has the permits of limits */
             waiting_for?: components["schemas"]["WaitingDocument"][] | null;
             workflow: string;
         };
@@ -2283,7 +2277,7 @@ export interface components {
             /** @description The operation and the agent, and what is wrong with it; the names of the signals; the workflow and the key of a concurrency, and which tasks hold the permits; who paused the task, or why it is parked */
             for?: string;
             /**
-             * @description What it waits for. agent: an instance of its agent: none offers the operation, the service is failing, or requests cannot be sent; capacity: a free place: all instances of its agent are busy; limit: a permit of its named limit; concurrency: a permit of its concurrency key; signal: a signal; child: the end of the task that it started; sleep: the time at which it is to continue; retry: its next attempt, after the pause that follows a failure; cool_down: the end of its cool-down, after its attempts were used up; quiet: the time after which no unanswered request can take effect any more; paused: an operator, who paused the task or the agent: resume it, or cancel or terminate the task; not_before: its not_before, the time before which no step starts; operator: an operator, since the task is parked: remove the cause and retry the task; where its state allows it, complete or skip the step or cancel the task; terminate it if nothing else helps
+             * @description What it waits for. agent: an instance of its agent: none offers the operation, the service is failing, or requests cannot be sent; capacity: a free place: those that its agent has for the partition of the task are taken; limit: a permit of its named limit; concurrency: a permit of its concurrency key; signal: a signal; child: the end of the task that it started; sleep: the time at which it is to continue; retry: its next attempt, after the pause that follows a failure; cool_down: the end of its cool-down, after its attempts were used up; quiet: the time after which no unanswered request can take effect any more; paused: an operator, who paused the task or the agent: resume it, or cancel or terminate the task; not_before: its not_before, the time before which no step starts; operator: an operator, since the task is parked: remove the cause and retry the task; where its state allows it, complete or skip the step or cancel the task; terminate it if nothing else helps
              * @enum {string}
              */
             kind: "agent" | "capacity" | "limit" | "concurrency" | "signal" | "child" | "sleep" | "retry" | "cool_down" | "quiet" | "paused" | "not_before" | "operator";
