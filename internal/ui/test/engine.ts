@@ -20,6 +20,8 @@ export class Engine {
 
   async start(addr = "127.0.0.1:0"): Promise<void> {
     this.process = spawn(program, ["dev", "--data", join(this.dir, "data"), "--http", addr, "--kafka", "127.0.0.1:0", ...this.flags], { cwd: this.dir, stdio: "ignore" });
+    const started = this.process;
+    process.once("exit", () => started.kill("SIGKILL")); // also if the tests are ended
     await expect(async () => {
       const { http } = JSON.parse(readFileSync(join(this.dir, "data", "endpoints.json"), "utf8")) as { http: string };
       expect((await fetch(`${http}/readyz`)).status).toBe(200);
@@ -47,10 +49,13 @@ export const test = base.extend<{ engine: Engine }, { running: Engine }>({
     async ({}, use) => {
       const dir = mkdtempSync(join(tmpdir(), "sagalog-page-"));
       const engine = new Engine(dir, []);
-      await engine.start();
-      await use(engine);
-      await engine.end();
-      rmSync(dir, { recursive: true });
+      try {
+        await engine.start();
+        await use(engine);
+      } finally {
+        await engine.end();
+        rmSync(dir, { recursive: true });
+      }
     },
     { scope: "worker" },
   ],

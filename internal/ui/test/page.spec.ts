@@ -101,3 +101,28 @@ test("the types are those of the API", async ({ engine }) => {
   const kept = readFileSync("src/api/schema.d.ts", "utf8");
   expect(kept.slice(kept.indexOf("export interface paths")), "npm run types, with sagalog dev running, writes them").toBe(now.slice(now.indexOf("export interface paths")));
 });
+
+test("all tasks that match are counted first, and then run again by a job; the example is broken from the overview", async ({ page, engine }) => {
+  await page.goto(engine.url);
+  const example = page.getByRole("region", { name: "the example" });
+  await example.getByLabel("service").selectOption("package");
+  await example.getByRole("button", { name: "refuse" }).click();
+  await expect(example.getByRole("status")).toContainText("the package service will refuse");
+  await engine.cli("task", "submit", "-w", "drone-delivery", "--id", "o-19", "--label", "batch=7", "--wait", "--input", input);
+  await example.getByRole("button", { name: "fix all" }).click();
+  await expect(example.getByRole("status")).toContainText("All services work again");
+  await page.goto(`${engine.url}/tasks?label=batch:7&state=undone`);
+  await page.getByRole("button", { name: "a verb for all that match" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("What").selectOption("rerun");
+  await expect(dialog).toContainText("sagalog task rerun --label batch=7 --state undone");
+  await dialog.getByRole("button", { name: "which tasks?" }).click();
+  await expect(dialog.getByRole("status")).toContainText("1 task matches: 1 undone");
+  await dialog.getByRole("button", { name: "rerun 1 task" }).click();
+  await expect(dialog.getByRole("status")).toContainText("The job has begun");
+  await accessible(page);
+  await dialog.getByRole("link", { name: "Jobs" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "rerun" })).toContainText("1 of 1");
+  await page.goto(`${engine.url}/tasks/o-19`);
+  await expect(page.locator("header.title .state")).toHaveText("processed");
+});

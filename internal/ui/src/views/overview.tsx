@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
-import { get, type Partition } from "../api/client";
+import { useState } from "preact/hooks";
+import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { Fault } from "../parts/fault";
@@ -24,6 +25,7 @@ export function Overview(): JSX.Element {
   const limits = useLive<Limits>("limits that hold up", (signal) => get("v1/limits", { signal }), 5);
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
+  const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
   const needs: JSX.Element[] = [];
   for (const g of groups.data?.counts ?? []) {
     needs.push(
@@ -119,6 +121,7 @@ export function Overview(): JSX.Element {
         <h2>Needs you</h2>
         {needs.length > 0 ? <ul class="needs">{needs}</ul> : <p>{known ? "Nothing needs you." : "Reading …"}</p>}
       </section>
+      {info.data?.demo && <Demo services={[...new Set((agents.data?.agents ?? []).map((a) => a.agent))].sort()} />}
       <div class="two">
         <section class="card" aria-label="tasks by state">
           <h2>Tasks</h2>
@@ -156,5 +159,57 @@ function Newcomer(): JSX.Element {
       <p>Nothing has been submitted yet:</p>
       <pre>{"sagalog workflow apply FILE\nsagalog task submit -w WORKFLOW --id ID --input '{...}'\nsagalog task list"}</pre>
     </>
+  );
+}
+
+const modes = [
+  ["fail", "Calls fail. They are tried again until it is back."],
+  ["refuse", "Calls are refused for good. What was done is undone."],
+  ["slow", "Answers take long."],
+  ["hang", "Calls are never answered. Attempts time out."],
+] as const;
+
+/** The example, which the reader may break. */
+function Demo({ services }: { services: readonly string[] }): JSX.Element {
+  const [service, choose] = useState("drone");
+  const [said, say] = useState("");
+  const [fault, setFault] = useState<CallError>();
+  const ask = (method: "PUT" | "DELETE", mode?: string) => {
+    setFault(undefined);
+    const done = mode ? `For 20 s the ${service} service will ${mode}. Watch the tasks.` : "All services work again.";
+    call(method, "v1/demo/break", mode ? { body: { service, mode, for: "20s" } } : {}).then(
+      () => say(done),
+      (e: unknown) => setFault(e instanceof CallError ? e : new CallError(0, { detail: String(e) })),
+    );
+  };
+  const name = services.includes(service) ? service : (services[0] ?? service);
+  return (
+    <section class="card" aria-label="the example">
+      <h2>The example runs. Break it, and watch it recover</h2>
+      <p class="verbs">
+        Make the{" "}
+        <select aria-label="service" value={name} onChange={(e) => choose(e.currentTarget.value)}>
+          {services.map((s) => (
+            <option key={s}>{s}</option>
+          ))}
+        </select>{" "}
+        service
+        {modes.map(([mode, does]) => (
+          <button key={mode} type="button" title={does} onClick={() => ask("PUT", mode)}>
+            {mode}
+          </button>
+        ))}
+        for 20 s, or
+        <button type="button" onClick={() => ask("DELETE")}>
+          fix all
+        </button>
+      </p>
+      {said && (
+        <p role="status">
+          {said} <a href={to(["tasks"])}>Tasks</a>
+        </p>
+      )}
+      <Fault of={fault} />
+    </section>
   );
 }

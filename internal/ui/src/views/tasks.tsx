@@ -5,6 +5,7 @@ import { useLive } from "../live";
 import { type Column, Rows } from "../parts/rows";
 import { sentence, State, Took, When } from "../parts/words";
 import { go, place, refine, to } from "../router";
+import { JobDialog } from "../parts/jobs";
 import { Bulk } from "../parts/verbs";
 import { Fault } from "../parts/fault";
 
@@ -61,7 +62,15 @@ export function Tasks(): JSX.Element {
   const live = useLive<Page>(`tasks ${key}`, (signal) => get("v1/tasks", { query: { ...asked, fields, limit: size }, signal }));
   const [older, setOlder] = useState<{ key: string; tasks: ListedTask[]; next: string | undefined; error?: CallError }>({ key, tasks: [], next: undefined });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
+  const { state: _, ...others } = asked;
+  const counts = useLive<{ counts: { key: string; count: number }[]; partial?: boolean }>(`counts ${JSON.stringify(others)}`, (signal) => get("v1/counts", { query: { ...others, by: "state" }, signal }), 2);
+  const count = (of: readonly string[]): string => {
+    if (!counts.data) return "";
+    const n = counts.data.counts.filter((c) => of.length === 0 || of.includes(c.key)).reduce((sum, c) => sum + c.count, 0);
+    return ` ${n.toLocaleString()}${counts.data.partial ? "+" : ""}`;
+  };
 
   const fresh = live.data?.tasks ?? [];
   const extra = older.key === key ? older.tasks : [];
@@ -93,6 +102,7 @@ export function Tasks(): JSX.Element {
           {tabs.map(([name, of]) => (
             <button key={name} type="button" aria-pressed={states === of.join(",")} onClick={() => refine({ state: of.join(",") })}>
               {name}
+              <span class="faint">{count(of)}</span>
             </button>
           ))}
         </nav>
@@ -128,6 +138,12 @@ export function Tasks(): JSX.Element {
       <footer class="count">
         {rows.length}
         {next ? " shown, more below" : rows.length === 1 ? " task" : " tasks"}
+        {selected.size === 0 && rows.length > 0 && (
+          <button type="button" class="link" onClick={() => setJob(true)}>
+            a verb for all that match …
+          </button>
+        )}
+        {job && <JobDialog asked={asked} close={() => setJob(false)} />}
         {selected.size > 0 && <Bulk ids={[...selected]} clear={() => setSelected(new Set())} />}
       </footer>
     </section>
