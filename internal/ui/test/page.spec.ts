@@ -115,7 +115,7 @@ test("all tasks that match are counted first, and then run again by a job; the e
   await page.getByRole("button", { name: "a verb for all that match" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("What").selectOption("rerun");
-  await expect(dialog).toContainText("sagalog task rerun --label batch=7 --state undone");
+  await expect(dialog).toContainText("sagalog task rerun --state undone --label batch=7");
   await dialog.getByRole("button", { name: "which tasks?" }).click();
   await expect(dialog.getByRole("status")).toContainText("1 task matches: 1 undone");
   await dialog.getByRole("button", { name: "rerun 1 task" }).click();

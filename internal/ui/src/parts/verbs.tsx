@@ -76,7 +76,7 @@ function bodyOf(verb: Verb, v: Values): { body: Record<string, unknown> } | { wr
 }
 
 /** Quotes a word for a shell, if it needs that. */
-export const quote = (s: string): string => (/^[\w./:@-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
+export const quote = (s: string): string => (/^[\w./:@=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
 
 /** The lines that do the same from a terminal. */
 export function lines(verb: Verb, id: string, v: Values): { cli: string; curl: string } {
