@@ -111,14 +111,9 @@ func (s *counts) read(ctx context.Context, in *CountsQuery) (*CountsAnswer, erro
 	out := &CountsAnswer{}
 	partitions := asked
 	if asked == nil {
-		partitions = at.Here
-		for _, p := range at.Nowhere {
-			if s.router.Route(p).Readable() {
-				partitions = append(partitions, p)
-			} else {
-				out.Body.lacks([]int32{p})
-			}
-		}
+		var unknown []int32
+		partitions, unknown = readableOf(&at, s.router)
+		out.Body.lacks(unknown)
 	}
 	if err := s.countHere(ctx, q, by, partitions, &out.Body); err != nil {
 		return nil, err

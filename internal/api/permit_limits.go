@@ -217,14 +217,7 @@ func (s *permitLimits) list(ctx context.Context, in *LimitsQuery) (*LimitsAnswer
 	at := s.proxy.Locate()
 	partitions, unknown := asked, []int32(nil)
 	if asked == nil {
-		partitions = at.Here
-		for _, p := range at.Nowhere {
-			if s.cluster.Route(p).Readable() {
-				partitions = append(partitions, p)
-			} else {
-				unknown = append(unknown, p)
-			}
-		}
+		partitions, unknown = readableOf(&at, s.cluster)
 	}
 	out := &LimitsAnswer{}
 	if err := s.listHere(ctx, in, partitions, &out.Body); err != nil {
@@ -236,6 +229,19 @@ func (s *permitLimits) list(ctx context.Context, in *LimitsQuery) (*LimitsAnswer
 	}
 	out.Body.sort()
 	return out, nil
+}
+
+// readableOf returns the partitions that this node reads, also those that nobody owns, and those that nobody answers for.
+func readableOf(at *proxy.Placement, router proxy.Router) (here, unknown []int32) {
+	here = at.Here
+	for _, p := range at.Nowhere {
+		if router.Route(p).Readable() {
+			here = append(here, p)
+		} else {
+			unknown = append(unknown, p)
+		}
+	}
+	return here, unknown
 }
 
 // lacks names partitions whose limits are left out.
