@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 /** What a key does, and how the help calls it. A key of two parts, such as "g t", is pressed one after the other. */
 export interface Key {
@@ -8,18 +8,30 @@ export interface Key {
 }
 export type Keys = Record<string, Key>;
 
-/** The sets of keys in force, the innermost last. */
-export const layers = signal<readonly Keys[]>([]);
+/** One component's keys, as its last rendering left them, and how many components were born before it. */
+interface Layer {
+  keys: Keys;
+  born: number;
+}
 
-/** Adds keys while the component is shown. */
+/** The keys in force, the innermost component's last. */
+export const layers = signal<readonly Layer[]>([]);
+let born = 0;
+
+/**
+ * Adds keys while the component is shown. What they do is that of the last rendering, even where the browser has not painted it yet:
+ * a key that is pressed right after another one meets what the first one changed.
+ */
 export function useKeys(keys: Keys, on = true): void {
-  useEffect(() => {
+  const layer = useState<Layer>(() => ({ keys, born: born++ }))[0];
+  layer.keys = keys;
+  useLayoutEffect(() => {
     if (!on) return;
-    layers.value = [...layers.value, keys];
+    layers.value = [...layers.value, layer].sort((a, b) => a.born - b.born);
     return () => {
-      layers.value = layers.value.filter((l) => l !== keys);
+      layers.value = layers.value.filter((l) => l !== layer);
     };
-  });
+  }, [on]);
 }
 
 const typing = (e: KeyboardEvent): boolean => e.target instanceof Element && e.target.closest("input, textarea, select, [contenteditable]") !== null;
@@ -32,7 +44,7 @@ export function press(e: KeyboardEvent): void {
   clearTimeout(forget);
   const pressed = first === "" ? e.key : `${first} ${e.key}`;
   first = "";
-  const all = [...layers.value].reverse();
+  const all = layers.value.map((l) => l.keys).reverse();
   const found = all.map((l) => l[pressed]).find((k) => k !== undefined);
   if (found) {
     e.preventDefault();

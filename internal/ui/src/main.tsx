@@ -119,7 +119,7 @@ function Page(): JSX.Element {
         <Dialog title="Keys" close={() => setHelp(false)}>
           <dl class="keys">
             {layers.value.flatMap((l) =>
-              Object.entries(l).map(([key, k]) => (
+              Object.entries(l.keys).map(([key, k]) => (
                 <div key={key}>
                   <dt>
                     <kbd>{key}</kbd>

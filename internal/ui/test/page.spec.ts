@@ -74,6 +74,7 @@ test("a refused verb says why, and the list filters by the search box and opens 
   await page.keyboard.type("tenant:acme state:processed");
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/label=tenant%3Aacme/);
+  await expect(page.getByRole("row", { name: /o-18/ })).toBeVisible();
   await expect(page.getByRole("row")).toHaveCount(2);
   await page.keyboard.press("Escape");
   await page.keyboard.type("j");
