@@ -25,6 +25,8 @@ const (
 	// defaultHeartbeat bounds how late a member learns of a rebalance.
 	defaultHeartbeat = 500 * time.Millisecond
 	defaultGroupWait = 500 * time.Millisecond
+	// idsKept is how long a commit believes a topic's ID: a topic that was created again has another one.
+	idsKept = time.Minute
 	// alone is the full weight of the semaphore Group.committing: its holder shares it with nobody. A commit takes one
 	// unit, so commits share it.
 	alone = 1 << 30
@@ -207,8 +209,67 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 }
 
 // Commit stores, for each partition, the offset to start from next time: everything below it is finished. It is for groups with
-// MembershipOnly, and for partitions from which Poll has returned records.
+// MembershipOnly, and for partitions from which Poll has returned records. It never waits for a rebalance: during one the group may
+// refuse it, and that is an error.
 func (g *Group) Commit(ctx context.Context, marks Offsets) error {
+	topics, err := g.topicIDs(ctx, marks)
+	if err != nil || len(topics) == 0 {
+		return err
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group = g.cfg.Group
+	if req.MemberID, req.Generation = g.client.GroupMetadata(); req.Generation < 0 {
+		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, errNotAssigned)
+	}
+	if g.cfg.InstanceID != "" {
+		req.InstanceID = &g.cfg.InstanceID
+	}
+	for topic, id := range topics {
+		t := kmsg.NewOffsetCommitRequestTopic()
+		t.Topic, t.TopicID = topic, id
+		for p, offset := range marks[topic] {
+			at := kmsg.NewOffsetCommitRequestTopicPartition()
+			at.Partition, at.Offset, at.LeaderEpoch = p, offset, -1
+			t.Partitions = append(t.Partitions, at)
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, g.client)
+	if err = commitError(resp, err); err != nil {
+		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, fromClient(err))
+	}
+	return nil
+}
+
+// topicIDs returns the IDs of the topics with marks, for brokers that know a topic of a commit by its ID only.
+func (g *Group) topicIDs(ctx context.Context, marks Offsets) (map[string][16]byte, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for topic, partitions := range marks {
+		if len(partitions) > 0 {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = kmsg.StringPtr(topic)
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	if len(req.Topics) == 0 {
+		return nil, nil
+	}
+	resp, err := g.client.RequestCachedMetadata(ctx, req, idsKept)
+	if err != nil {
+		return nil, fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, fromClient(err))
+	}
+	ids := make(map[string][16]byte, len(resp.Topics))
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return nil, fmt.Errorf("commit offsets of group %s: topic %s: %w", g.cfg.Group, *t.Topic, fromClient(err))
+		}
+		ids[*t.Topic] = t.TopicID
+	}
+	return ids, nil
+}
+
+// commitPolled is Commit by the client, which knows when its membership ends: it waits for a rebalance that is under way.
+func (g *Group) commitPolled(ctx context.Context, marks Offsets) error {
 	if len(marks) == 0 {
 		return nil
 	}

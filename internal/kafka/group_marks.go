@@ -117,7 +117,7 @@ func (g *Group) store(ctx context.Context, marks Marks) error {
 			set(offsets, place{topic, p}, m.Next)
 		}
 	}
-	return g.Commit(kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
+	return g.commitPolled(kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			for j := range req.Topics[i].Partitions {
 				p := &req.Topics[i].Partitions[j]
