@@ -1,15 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/sagalog/sagalog/internal/monitoring"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,8 +20,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	p := at.start(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", "2")
-	url := p.endpoints(filepath.Join(at.dir, "sagalog-data"))["http"]
-	text := scraped(t, url, "sagalog_agent_calls_total{", `sagalog_tasks_ended_total{state="processed",workflow="drone-delivery"}`)
+	url := p.endpoints(filepath.Join(at.dir, "sagalog-data")).HTTP
+	text := scraped(t, url, `sagalog_agent_calls_total{agent="\w+",outcome="completed"} [1-9]`, `sagalog_tasks_ended_total{state="processed",workflow="drone-delivery"} [1-9]`)
 	require.Equal(t, 0, p.stop())
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
@@ -29,12 +30,19 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 			t.Errorf("%s: %s", x.Metric, x.Text)
 		}
 	}
+	used := string(monitoring.AlertRules(monitoring.Options{})) + string(monitoring.Dashboard())
+	for _, name := range regexp.MustCompile(`sagalog_[a-z_]+`).FindAllString(used, -1) {
+		if strings.HasPrefix(name, "sagalog_schedule_") || strings.HasPrefix(name, "sagalog_limit_") || name == "sagalog_owner_oldest_effect_seconds" || name == "sagalog_attempt_failures_total" {
+			continue // the example has none, and nothing fails
+		}
+		require.True(t, strings.Contains(text, "\n"+name), "a rule or a panel uses %s", name)
+	}
 	for _, label := range []string{"task=", "key=", "instance=", "item="} {
 		require.NotContains(t, text, label, "too many values for a label")
 	}
 }
 
-// scraped returns the metrics once they hold the texts.
+// scraped returns the metrics once they match the patterns.
 func scraped(t *testing.T, url string, holds ...string) string {
 	t.Helper()
 	var text string
@@ -47,7 +55,7 @@ func scraped(t *testing.T, url string, holds ...string) string {
 		b, err := io.ReadAll(r.Body)
 		text = string(b)
 		for _, x := range holds {
-			if !bytes.Contains(b, []byte(x)) {
+			if !regexp.MustCompile(x).Match(b) {
 				return false
 			}
 		}

@@ -22,6 +22,7 @@ var star = map[string][]string{
 	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
 
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
+	"internal/monitoring": nil,                                                           // writes files for Prometheus and Grafana
 	"internal/cron":       nil,                                                           // says when something is due, and reads no clock
 	"internal/exprlang":   {"events", "internal/jsontext"},                               // the numbers and instants of expressions are those of the wire
 	"internal/agentfile":  {"agent", "events", "internal/exprlang", "internal/yamltree"}, // what the files of all kinds of bindings have in common

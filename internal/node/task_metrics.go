@@ -109,6 +109,11 @@ const maxKnown = 1000
 var (
 	endStates = []events.TaskState{events.TaskStateProcessed, events.TaskStateUndone, events.TaskStateTerminated}
 	actions   = []events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark, events.ActionContinue}
+	// rejectReasons are the reasons for dead letters.
+	rejectReasons = []string{
+		events.RejectUnreadable, events.RejectInvalid, events.RejectUnknownWorkflow, events.RejectSchema, events.RejectTooLarge, events.RejectConflict, events.RejectMisplaced,
+		events.RejectRefused, events.RejectExpired, events.RejectLimit, events.RejectInternal, events.RejectEnded,
+	}
 	// lateTimers are the timers of which facts say when they were due.
 	lateTimers = []events.TimerKind{events.TimerCompleteBy, events.TimerStartBy, events.TimerDeadline, events.TimerSoftLimit, events.TimerNotBefore}
 )
@@ -141,6 +146,11 @@ func newTaskMetrics(r prometheus.Registerer, catalog *scheduler.Catalog) (*taskM
 	}
 	for _, kind := range lateTimers {
 		m.late[kind] = m.lateness.WithLabelValues(string(kind))
+	}
+	for _, in := range events.Inputs { // the first one would not raise a rate otherwise
+		for _, reason := range rejectReasons {
+			m.dead.WithLabelValues(string(in), reason)
+		}
 	}
 	m.other = m.newSeries(otherLabel)
 	return m, r.Register(m)

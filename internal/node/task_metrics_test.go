@@ -77,7 +77,7 @@ steps:
 		require.Equal(t, []string{`{partition="0"} 1`, `{partition="1"} 1`}, series("partition_owned"))
 		require.Equal(t, []string{`state="error",workflow="w"} 0`, `state="pending",workflow="w"} 0`, `state="processing",workflow="w"} 0`, `state="undoing",workflow="w"} 0`}, series("tasks{"))
 		require.Equal(t, []string{`{partition="0"} 0`, `{partition="1"} 0`}, series("projection_lag_records"))
-		require.Equal(t, []string{`{reason="unknown_workflow",topic="submissions"} 1`}, series("dead_letters_total"))
+		require.Equal(t, []string{`{reason="unknown_workflow",topic="submissions"} 1`}, counted("dead_letters_total"))
 		require.Equal(t, []string{`{kind="undone"} 2`}, series("alerts_total"))
 		require.Equal(t, []string{`{agent="stock"} 1`}, series("agent_live_instances"))
 		require.Empty(t, series("agent_missing_seconds"))
