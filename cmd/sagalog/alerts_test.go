@@ -10,14 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/monitoring"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // prometheusNeeded skips a test unless it was asked for.
@@ -49,6 +50,19 @@ func TestEachAlertIsTested(t *testing.T) {
 		require.True(t, known, r.Name)
 		_, simulated := simulations[r.Name]
 		require.NotEqual(t, real, simulated, r.Name)
+	}
+}
+
+// The commands of the rules exist, with their flags.
+func TestTheCommandsOfAlertsExist(t *testing.T) {
+	t.Parallel()
+	for _, r := range monitoring.Rules {
+		text := regexp.MustCompile(`\{\{[^}]*\}\}`).ReplaceAllString(r.Command, "x")
+		c, rest, err := rootCommand().Find(strings.Fields(text)[1:])
+		require.NoError(t, err, text)
+		require.True(t, c.Runnable(), text)
+		require.NoError(t, c.ParseFlags(rest), text)
+		require.NoError(t, c.ValidateArgs(c.Flags().Args()), text)
 	}
 }
 
@@ -93,7 +107,7 @@ func TestAlertsOfABrokenEngine(t *testing.T) {
 
 	parked, lonely := w.submit("parks"), w.submit("lonely")
 	w.submit("late")
-	w.garbage()
+	kafkatest.ProduceTo(t, w.brokers(), "sagalog.submissions", "x", "{")
 	w.moody.Store(true)
 	w.firing("SagalogDeadLetters", "SagalogDeadlinesPassed")
 	w.firing("SagalogTasksParked", "SagalogUndoRate", "SagalogStepFailing", "SagalogAgentMissing", "SagalogAgentBacklog", "SagalogTasksParkedLong")
@@ -102,7 +116,7 @@ func TestAlertsOfABrokenEngine(t *testing.T) {
 	w.post("/v1/tasks/" + lonely + "/cancel")
 	w.quiet("SagalogTasksParked", "SagalogUndoRate", "SagalogStepFailing", "SagalogAgentMissing", "SagalogAgentBacklog", "SagalogTasksParkedLong", "SagalogDeadLetters", "SagalogDeadlinesPassed")
 
-	abort := w.openTransaction()
+	abort := kafkatest.OpenTransaction(t, w.brokers(), "sagalog.reports")
 	w.submit("late")
 	w.firing("SagalogOpenTransaction", "SagalogInputLag")
 	abort()
@@ -296,26 +310,7 @@ func (w *alertWorld) post(path string) {
 	require.Equal(w.t, http.StatusOK, status, body)
 }
 
-func (w *alertWorld) client(options ...kgo.Opt) *kgo.Client {
-	w.t.Helper()
-	brokers := w.engine.endpoints(filepath.Join(w.at.dir, "sagalog-data")).Kafka
-	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	require.NoError(w.t, err)
-	w.t.Cleanup(c.Close)
-	return c
-}
-
-// garbage submits what is no submission.
-func (w *alertWorld) garbage() {
-	w.t.Helper()
-	require.NoError(w.t, w.client().ProduceSync(w.t.Context(), &kgo.Record{Topic: "sagalog.submissions", Key: []byte("x"), Value: []byte("{")}).FirstErr())
-}
-
-// openTransaction leaves a record in an open transaction, until the result is called.
-func (w *alertWorld) openTransaction() (abort func()) {
-	w.t.Helper()
-	c := w.client(kgo.TransactionalID("left-open"), kgo.TransactionTimeout(10*time.Minute))
-	require.NoError(w.t, c.BeginTransaction())
-	require.NoError(w.t, c.ProduceSync(w.t.Context(), &kgo.Record{Topic: "sagalog.reports", Key: []byte("x"), Value: []byte("{")}).FirstErr())
-	return func() { require.NoError(w.t, c.EndTransaction(w.t.Context(), kgo.TryAbort)) }
+// brokers are those of the engine.
+func (w *alertWorld) brokers() kafkatest.At {
+	return kafkatest.At(w.engine.endpoints(filepath.Join(w.at.dir, "sagalog-data")).Kafka)
 }

@@ -83,7 +83,7 @@ var Rules = []Rule{
 		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
 		Summary:     "inputs were rejected: {{ $labels.reason }}",
 		Description: "They are in the topic dead-letters with the reason. Correct the sender, then submit them again.",
-		Command:     "sagalog dead-letters list",
+		Command:     "sagalog dlq list",
 	},
 	{
 		Name: "SagalogInputLag", Expr: `max by (topic) (sagalog_input_lag_seconds) > {60s}`, For: 5 * time.Minute,

@@ -142,10 +142,7 @@ func (m *taskMetrics) end(t *events.Task, f *events.Fact, state events.TaskState
 
 // started observes how long an attempt waited for a place. notBefore is when it was allowed to start, if something held it back.
 func (m *taskMetrics) started(t *events.Task, f *events.Fact, path, agent string, notBefore events.Instant) {
-	if !m.agents.has(agent) {
-		agent = otherLabel
-	}
-	m.dispatch.WithLabelValues(agent).Observe(f.Time.Sub(max(readySince(t, path, f.Time), notBefore)).Seconds())
+	m.delay(agent).Observe(f.Time.Sub(max(readySince(t, path, f.Time), notBefore)).Seconds())
 }
 
 // readySteps bounds the steps that readySince looks at.

@@ -71,6 +71,8 @@ type taskMetrics struct {
 	late   map[events.TimerKind]prometheus.Observer
 	steps  labelSet[[2]string]
 	agents labelSet[string]
+	// delays are the series of dispatch, by agent.
+	delays sync.Map
 
 	mu sync.RWMutex
 	// workflows has the series of up to maxLabels workflows, and other those of all others. known are some of those of steps, so that most
@@ -246,6 +248,19 @@ func (m *taskMetrics) step(n stepName) *stepSeries {
 	}
 	m.known[n] = s
 	return s
+}
+
+// delay is the series of dispatch of an agent.
+func (m *taskMetrics) delay(agent string) prometheus.Observer {
+	if o, ok := m.delays.Load(agent); ok {
+		return o.(prometheus.Observer)
+	}
+	if !m.agents.has(agent) {
+		return m.dispatch.WithLabelValues(otherLabel)
+	}
+	o := m.dispatch.WithLabelValues(agent)
+	m.delays.Store(agent, o)
+	return o
 }
 
 func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }
