@@ -259,8 +259,10 @@ func stepRow(st *api.StepDocument) row {
 	r := row{st.ID, agentOf(st.Agent, st.Operation), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
 	if u := st.Undo; u != nil {
-		if r[5] = u.State; st.Left {
+		if r[5] = u.State; u.Skipped {
 			r[5] += ", by hand: what it did is left"
+		} else if st.Left {
+			r[5] += "; what an earlier run did is left"
 		}
 		if u.Error != nil {
 			failed = u.Error

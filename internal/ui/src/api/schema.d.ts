@@ -1938,7 +1938,7 @@ export interface components {
             every?: string;
             /**
              * Format: int64
-             * @description For how many no submission could be made
+             * @description For how many no task could be started: no submission could be made, or it was rejected
              */
             failed: number;
             /**

@@ -197,7 +197,9 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
           <>
             <dt>undo</dt>
             <dd>
-              {word(s.undo.state)}, attempt {s.undo.attempt}
+              {word(s.undo.state)}
+              {s.undo.skipped ? ", by hand: what the step did is left" : `, attempt ${s.undo.attempt}`}
+              {s.left && !s.undo.skipped ? "; what it did in an earlier run is left" : ""}
             </dd>
           </>
         )}
