@@ -1071,8 +1071,11 @@ export interface components {
             agent: string;
             /** Format: int64 */
             capacity: number;
-            /** @enum {string} */
-            health?: "healthy" | "degraded" | "unhealthy";
+            /**
+             * @description Silent: no heartbeat comes from it now, so no work is sent to it
+             * @enum {string}
+             */
+            health?: "healthy" | "degraded" | "unhealthy" | "silent";
             /** Format: int64 */
             in_flight: number;
             instance: string;
@@ -2111,7 +2114,7 @@ export interface components {
             heartbeat?: string;
             id: string;
             input?: unknown;
-            /** @description An operator skipped its undo: what the step did is left */
+            /** @description An operator skipped its undo, in this run or an earlier one: what the step did then is left */
             left?: boolean;
             /** @description The operation of the agent, if it has a name */
             operation?: string;
@@ -2255,6 +2258,8 @@ export interface components {
             failure_count: number;
             /** Format: date-time */
             retry_at?: string;
+            /** @description An operator skipped it: what the step did in this run is left */
+            skipped?: boolean;
             /**
              * Format: date-time
              * @description No attempt starts from then on
