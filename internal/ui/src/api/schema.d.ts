@@ -1275,6 +1275,11 @@ export interface components {
             /** Format: int64 */
             sequence: number;
             step?: string;
+            /**
+             * @description What it means, in a sentence for people. Programs read type and data.
+             * @example charge is completed
+             */
+            text: string;
             /** Format: date-time */
             time: string;
             /** @example StepCompleted */
