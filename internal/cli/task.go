@@ -295,7 +295,7 @@ func listCommand() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
-			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get says it at length.",
+			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})

@@ -55,7 +55,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     default:
       return (
         <p>
-          There is nothing at this address. <a href={to([])}>To the overview</a>
+          There is nothing at this address. <a href={to([])}>Go to the overview</a>
         </p>
       );
   }
@@ -79,7 +79,7 @@ function Page(): JSX.Element {
   return (
     <>
       <a class="skip" href="#main">
-        to the content
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href={to([])}>
@@ -98,7 +98,7 @@ function Page(): JSX.Element {
             <option value="0">off</option>
           </select>
         </label>
-        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="zone of the exact times">
+        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="time zone of exact times">
           {utc.value ? "UTC" : "local"}
         </button>
         <button type="button" class="quiet" onClick={() => setHelp(true)} aria-label="keys">

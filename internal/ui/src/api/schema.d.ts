@@ -124,7 +124,7 @@ export interface paths {
         };
         /**
          * Count tasks
-         * @description How many tasks match, in groups. All states and all kinds of waiting without a filter are counts that the engine keeps; for others a node looks at its newest 50,000 tasks that match, and says if there are more.
+         * @description How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count steps. Otherwise a node looks at its newest 50,000 tasks that match, and says if there are more; waiting_for then leaves out what waits for an agent.
          */
         get: operations["count-tasks"];
         put?: never;
@@ -1162,7 +1162,7 @@ export interface components {
             counts: components["schemas"]["TaskCount"][];
             /** @description The partitions whose tasks are not counted */
             missing?: components["schemas"]["MissingPartition"][] | null;
-            /** @description There are more tasks than were looked at: each count is at least that */
+            /** @description There are more tasks than were looked at: the counts are minimums */
             partial?: boolean;
             /**
              * Format: int64
@@ -2184,7 +2184,7 @@ export interface components {
             key: string;
             /**
              * Format: date-time
-             * @description Since when the one that has stood longest has not changed; absent if that is not known
+             * @description When the task that has been unchanged for longest last changed; absent if that is not known
              */
             oldest?: string;
         };

@@ -81,7 +81,7 @@ export function Task({ id }: { id: string }): JSX.Element {
         <dd>
           <When at={t.submitted_at} />
         </dd>
-        <dt>{ended(t) ? "took" : "for"}</dt>
+        <dt>{ended(t) ? "took" : "so far"}</dt>
         <dd>
           <Took from={t.submitted_at} to={t.ended_at} />
         </dd>
@@ -171,7 +171,7 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
         )}
         {s.started_at && (
           <>
-            <dt>took</dt>
+            <dt>{s.ended_at ? "took" : "so far"}</dt>
             <dd>
               <Took from={s.started_at} to={s.ended_at} />
             </dd>
