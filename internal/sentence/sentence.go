@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -64,25 +65,23 @@ func ofTask(body events.Body) string {
 	case *events.RunBegun:
 		return fmt.Sprintf("run %d begins", b.Run)
 	case *events.DeadlinePassed:
-		switch b.Action {
-		case "undo":
-			return "the deadline " + b.Deadline.String() + " has passed; the task is undone"
-		case "alert":
-			return "the deadline " + b.Deadline.String() + " has passed; an alert is sent, and the task goes on"
+		s := "the deadline " + b.Deadline.String() + " has passed"
+		if b.Action == "undo" {
+			return s + "; the task turns back"
 		}
-		return "the deadline " + b.Deadline.String() + " has passed; " + b.Action
+		return s + "; an alert is sent"
 	case *events.SoftLimitPassed:
 		what := "the task"
 		if b.Step != "" {
-			what = b.Step
+			what = step(b.Step)
 		}
-		return what + " is not over when remind_after, counted from " + b.Since.String() + ", has passed; an alert is sent"
+		return what + " is not over " + events.Duration(b.SoftAt.Sub(b.Since)).String() + " (remind_after) after " + b.Since.String() + "; an alert is sent"
 	case *events.TaskProcessed:
 		return "the task is processed"
 	case *events.TaskUndone:
 		s := because("the task is undone", b.Reason)
 		if len(b.Left) > 0 {
-			s += "; an operator left what these steps did: " + strings.Join(b.Left, ", ")
+			s += "; an operator left what these did: " + steps(b.Left)
 		}
 		return s
 	case *events.TaskParked:
@@ -95,6 +94,16 @@ func ofTask(body events.Body) string {
 	return ""
 }
 
+func step(path string) string { return "step " + strconv.Quote(path) }
+
+func steps(paths []string) string {
+	list := make([]string, len(paths))
+	for i, p := range paths {
+		list[i] = step(p)
+	}
+	return strings.Join(list, ", ")
+}
+
 // attempt names an attempt from the second on.
 func attempt(n int) string {
 	if n < 2 {
@@ -103,30 +112,38 @@ func attempt(n int) string {
 	return fmt.Sprintf(", attempt %d", n)
 }
 
-func called(agent, function string) string {
-	return "by agent " + strings.TrimSpace(agent+" "+function)
+// called says which attempt starts, of which run from the second on, and who makes it.
+func called(n, run int, agent, function string) string {
+	s := attempt(n)
+	if run > 1 {
+		s += fmt.Sprintf(", run %d", run)
+	}
+	return s + ", by agent " + strings.TrimSpace(agent+" "+function)
 }
 
 func ofSteps(body events.Body) string {
 	switch b := body.(type) {
 	case *events.StepQueued:
-		return b.Step + " is ready; its first attempt must start by " + b.StartBy.String()
+		return step(b.Step) + " is ready; its first attempt must start by " + b.StartBy.String()
 	case *events.StepStarted:
-		s := b.Step + " starts" + attempt(b.Attempt) + ", " + called(b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
+		s := step(b.Step) + " starts" + called(b.Attempt, b.Run, b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
+		if b.Heartbeat != 0 {
+			s = step(b.Step) + " starts" + called(b.Attempt, b.Run, b.Agent, b.Function) + ", to show progress by " + b.CompleteBy.String()
+		}
 		if len(b.Progress) > 0 {
 			s += "; it continues after the progress " + events.Clip(string(b.Progress), shownProgress)
 		}
 		return s
 	case *events.StepProgressed:
 		if len(b.Progress) == 0 {
-			return b.Step + " is alive, and must end or show progress by " + b.CompleteBy.String()
+			return step(b.Step) + " is alive, and must end or show progress by " + b.CompleteBy.String()
 		}
-		return b.Step + " shows the progress " + events.Clip(string(b.Progress), shownProgress)
+		return step(b.Step) + " shows the progress " + events.Clip(string(b.Progress), shownProgress)
 	case *events.WaitStarted:
 		if len(b.Signals) == 0 {
-			return b.Step + " sleeps until " + b.Until.String()
+			return step(b.Step) + " sleeps until " + b.Until.String()
 		}
-		s := b.Step + " waits for the signal " + strings.Join(b.Signals, " or ")
+		s := step(b.Step) + " waits for the signal " + strings.Join(b.Signals, " or ")
 		if b.Until != 0 {
 			s += ", until " + b.Until.String()
 		}
@@ -134,21 +151,21 @@ func ofSteps(body events.Body) string {
 	case *events.StepCompleted:
 		switch {
 		case b.Request != "":
-			return because(by(b.By)+" completed "+b.Step+" by hand", b.Reason)
+			return because(by(b.By)+" completed "+step(b.Step)+" by hand", b.Reason)
 		case b.Signal != "":
-			return because(b.Step+" takes the signal", signalOf(b.Output))
+			return because(step(b.Step)+" takes the signal", signalOf(b.Output))
 		}
-		return b.Step + " is completed" + attempt(b.Attempt)
+		return step(b.Step) + " is completed" + attempt(b.Attempt)
 	case *events.StepSkipped:
 		switch {
 		case b.Left:
-			return because(by(b.By)+" skipped the undo of "+b.Step+", so what the step did stays", b.Reason)
+			return because(by(b.By)+" skipped the undo of "+step(b.Step)+", so what the step did stays", b.Reason)
 		case b.Why == events.SkipOperator:
-			return because(by(b.By)+" skipped "+b.Step, b.Reason)
+			return because(by(b.By)+" skipped "+step(b.Step), b.Reason)
 		case b.Why == events.SkipNeeds:
-			return b.Step + " is skipped, because a step that it needs was"
+			return step(b.Step) + " is skipped, because a step that it needs was"
 		}
-		return because(b.Step+" is skipped, because its condition is false", b.Condition)
+		return because(step(b.Step)+" is skipped, because its condition is false", b.Condition)
 	}
 	return ""
 }
@@ -166,26 +183,26 @@ func ofFailures(body events.Body) string {
 	switch b := body.(type) {
 	case *events.StepFailed:
 		if b.Request != "" {
-			what := by(b.By) + " failed the attempt of " + b.Step
+			what := by(b.By) + " failed the attempt of " + step(b.Step)
 			if b.Attempt == 0 {
-				what = by(b.By) + " ended the wait of " + b.Step + " for its next attempt"
+				what = by(b.By) + " ended the wait of " + step(b.Step) + " for its next attempt"
 			}
 			return failed(what, b.Error, b.Verdict)
 		}
-		return failed(b.Step+" failed"+attempt(b.Attempt), b.Error, b.Verdict)
+		return failed(step(b.Step)+" failed"+attempt(b.Attempt), b.Error, b.Verdict)
 	case *events.CompensationFailed:
 		if b.Request != "" {
-			what := by(b.By) + " failed the attempt to undo " + b.Step
+			what := by(b.By) + " failed the attempt to undo " + step(b.Step)
 			if b.Attempt == 0 {
-				what = by(b.By) + " ended the wait for the next attempt to undo " + b.Step
+				what = by(b.By) + " ended the wait for the next attempt to undo " + step(b.Step)
 			}
 			return failed(what, b.Error, b.Verdict)
 		}
-		return failed("the undo of "+b.Step+" failed"+attempt(b.Attempt), b.Error, b.Verdict)
+		return failed("the undo of "+step(b.Step)+" failed"+attempt(b.Attempt), b.Error, b.Verdict)
 	case *events.Timeout:
-		what := b.Step
+		what := step(b.Step)
 		if b.Operation == events.Undo {
-			what = "the undo of " + b.Step
+			what = "the undo of " + step(b.Step)
 		}
 		switch {
 		case b.StartBy != 0:
@@ -193,7 +210,7 @@ func ofFailures(body events.Body) string {
 		case b.Attempt == 0:
 			what += " has waited for all its time"
 		default:
-			what += " did not end by " + b.CompleteBy.String() + attempt(b.Attempt)
+			what += " had no result by " + b.CompleteBy.String() + attempt(b.Attempt)
 		}
 		return what + consequence(b.Verdict, b.Verdict.Reason)
 	}
@@ -215,15 +232,17 @@ func consequence(v events.Verdict, reason string) string {
 	s := ""
 	switch v.Action {
 	case events.ActionRetry:
-		s = "retry at " + v.At.String()
+		if s = "retry at " + v.At.String(); v.At == 0 {
+			s = "it is tried again"
+		}
 	case events.ActionCoolDown:
 		s = "after a cool-down it starts again at " + v.At.String()
 	case events.ActionUndo:
-		s = "the task is undone"
+		s = "the task turns back"
 	case events.ActionPark:
 		s = "the task waits for an operator"
 	case events.ActionContinue:
-		s = "the task goes on without it"
+		s, reason = cmp.Or(reason, "the task goes on without it"), ""
 	default:
 		s = string(v.Action)
 	}
@@ -236,12 +255,12 @@ func consequence(v events.Verdict, reason string) string {
 func ofUndos(body events.Body) string {
 	switch b := body.(type) {
 	case *events.CompensationStarted:
-		return "the undo of " + b.Step + " starts" + attempt(b.Attempt) + ", " + called(b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
+		return "the undo of " + step(b.Step) + " starts" + called(b.Attempt, b.Run, b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
 	case *events.Compensated:
 		if b.Request != "" {
-			return because(by(b.By)+" completed the undo of "+b.Step+" by hand", b.Reason)
+			return because(by(b.By)+" completed the undo of "+step(b.Step)+" by hand", b.Reason)
 		}
-		return b.Step + " is undone" + attempt(b.Attempt)
+		return step(b.Step) + " is undone" + attempt(b.Attempt)
 	}
 	return ""
 }
@@ -254,13 +273,13 @@ func ofOperators(body events.Body) string {
 	case *events.TaskReopened:
 		s := by(b.By) + " retried the task"
 		if len(b.Steps) > 0 {
-			s = by(b.By) + " retried " + strings.Join(b.Steps, ", ")
+			s = by(b.By) + " retried " + steps(b.Steps)
 		}
 		return because(s+otherInput(b.With), b.Reason)
 	case *events.TaskRerun:
 		s := by(b.By) + " reran the task"
 		if b.From != "" {
-			s += " from " + b.From
+			s += " from " + step(b.From)
 		}
 		return because(s+otherInput(b.Input), b.Reason)
 	case *events.CancelRequested:
@@ -272,7 +291,7 @@ func ofOperators(body events.Body) string {
 	case *events.TaskTerminated:
 		s := because(by(b.By)+" terminated the task", b.Reason)
 		if len(b.NotUndone) > 0 {
-			s += "; not undone: " + strings.Join(b.NotUndone, ", ")
+			s += "; not undone: " + steps(b.NotUndone)
 		}
 		return s
 	case *events.SignalReceived:
@@ -280,6 +299,12 @@ func ofOperators(body events.Body) string {
 			return because("the signal "+b.Signal+" came", b.Reason)
 		}
 		return because(b.By+" sent the signal "+b.Signal, b.Reason)
+	case *events.RequestHeld:
+		return "a request to " + string(b.Request.Kind) + " came before the task; it is kept until " + b.ExpiresAt.String()
+	case *events.InputRejected:
+		return because("what came for the task was rejected ("+b.Reason+")", b.Detail)
+	case *events.EffectFailed:
+		return because("what the engine sent for the task ("+b.Kind+") was refused", b.Error)
 	case *events.RequestRefused:
 		return because(by(b.By)+"'s request to "+string(b.Verb)+" was refused", b.Reason)
 	}
@@ -304,7 +329,11 @@ func ofPermits(body events.Body) string {
 	case *events.PermitGranted:
 		return holder(b.Link) + " has a permit of " + limit(b.Limit)
 	case *events.PermitReleased:
-		return holder(b.Link) + " gave back its permit of " + limit(b.Limit)
+		s := holder(b.Link) + " gave back its permit of " + limit(b.Limit)
+		if b.QuietAt != 0 {
+			s += "; nobody else gets it before " + b.QuietAt.String()
+		}
+		return s
 	case *events.PermitReturned:
 		return holder(b.Link) + " gave back a permit of " + limit(b.Limit) + " that it no longer needs"
 	case *events.PermitBlocked:
@@ -316,9 +345,9 @@ func ofPermits(body events.Body) string {
 func holder(l events.Link) string {
 	switch {
 	case l.Operation == events.Undo:
-		return "the undo of " + l.Path
+		return "the undo of " + step(l.Path)
 	case l.Path != "":
-		return l.Path
+		return step(l.Path)
 	}
 	return "the task"
 }

@@ -53,7 +53,7 @@ test("a delivery that a broken service undoes is found, understood and run again
   await accessible(page);
 
   await page.keyboard.type("h");
-  await expect(page.getByRole("list").filter({ hasText: "drone failed" })).toContainText("422");
+  await expect(page.getByRole("list").filter({ hasText: 'step "drone" failed' })).toContainText("422");
   await page.keyboard.type("t");
   await page.keyboard.type("R");
   await expect(page.getByRole("dialog")).toContainText("sagalog task rerun o-17");

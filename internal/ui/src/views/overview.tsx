@@ -66,12 +66,12 @@ export function Overview(): JSX.Element {
     );
   }
   for (const s of schedules.data?.schedules ?? []) {
-    if (!s.missed && s.last?.state !== "error") continue;
+    if (!s.missed && s.last?.state !== "error" && s.last?.state !== "rejected") continue;
     needs.push(
       <li key={`schedule ${s.schedule}`}>
         <a href={to(["schedules"])}>
           <span class="state wait">
-            schedule {s.schedule}: {s.missed ? `${s.missed} missed` : "its last task is parked"}
+            schedule {s.schedule}: {s.missed ? `${s.missed} missed` : `its last task is ${word(s.last?.state ?? "")}`}
           </span>
         </a>
       </li>,

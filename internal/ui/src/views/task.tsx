@@ -197,10 +197,14 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
           <>
             <dt>undo</dt>
             <dd>
-              {word(s.undo.state)}
-              {s.undo.skipped ? ", by hand: what the step did is left" : `, attempt ${s.undo.attempt}`}
-              {s.left && !s.undo.skipped ? "; what it did in an earlier run is left" : ""}
+              {s.undo.skipped ? "skipped by hand: what the step did is left" : `${word(s.undo.state)}, attempt ${s.undo.attempt}`}
             </dd>
+          </>
+        )}
+        {s.left && !s.undo?.skipped && (
+          <>
+            <dt>earlier run</dt>
+            <dd>an operator skipped its undo there: what the step did then is left</dd>
           </>
         )}
       </dl>
