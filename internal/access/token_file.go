@@ -35,23 +35,35 @@ func (w *watched[T]) open() (err error) {
 func (w *watched[T]) now() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time.Since(w.looked) < lookEvery {
-		return w.value
+	if time.Since(w.looked) >= lookEvery {
+		w.refresh()
 	}
+	return w.value
+}
+
+// fresh returns the value of the files as they are.
+func (w *watched[T]) fresh() T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refresh()
+	return w.value
+}
+
+// refresh reads the files again if they have changed. mu is held.
+func (w *watched[T]) refresh() {
 	w.looked = time.Now()
 	seen := w.look()
 	if same(seen, w.seen) {
-		return w.value
+		return
 	}
 	w.seen = seen
 	value, err := w.read()
 	if err != nil {
 		w.log.Error("a file of the API's access has changed and cannot be used; what it held before stays valid", "files", w.paths, "error", err)
-		return w.value
+		return
 	}
 	w.value = value
 	w.log.Info("a file of the API's access was read again", "files", w.paths)
-	return w.value
 }
 
 // look returns what the files are now; nil for one that is gone.
@@ -84,6 +96,9 @@ func OpenTokens(path string, log *slog.Logger) (*TokenFile, error) {
 // caller returns who has the token.
 func (f *TokenFile) caller(text string, now time.Time) (Caller, error) {
 	t, ok := find(f.now(), text)
+	if !ok {
+		t, ok = find(f.fresh(), text) // it may have been made a moment ago
+	}
 	switch {
 	case !ok:
 		return Caller{}, ErrUnknown

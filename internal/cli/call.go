@@ -62,6 +62,8 @@ func (e *unreachable) Unwrap() error { return e.err }
 type caller struct {
 	base string
 	http *http.Client
+	// token is sent with each call; "": none is.
+	token string
 }
 
 func newCaller(base string) (*caller, error) {
@@ -117,6 +119,9 @@ func (c *caller) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	if r.content != "" {
 		req.Header.Set("Content-Type", r.content)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	for k, v := range r.header {
 		req.Header.Set(k, v)
