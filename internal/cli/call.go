@@ -149,6 +149,9 @@ func problemOf(resp *http.Response, b []byte) error {
 		return &Problem{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode),
 			Detail: fmt.Sprintf("%s answered %s, which is not an answer of a Sagalog engine", resp.Request.URL, resp.Status)}
 	}
+	if p.Status == http.StatusUnauthorized {
+		p.Detail += " Commands send the token in the file of --token-file, or that in $" + TokenVariable + "."
+	}
 	return p
 }
 
