@@ -20,13 +20,19 @@ func (l *localCheck) files() {
 		_, _, err = l.httpTLS.configs(quiet)
 	}
 	if err != nil {
-		l.add(checkAccess, doctor.StatusFail, err.Error(), "correct the file; `sagalog token init DIR` makes new ones")
+		l.findings = append(l.findings, accessFault(err))
 		return
 	}
 	l.access(gate)
 	if gate != nil {
 		l.add(checkAccess, doctor.StatusOK, "the files of access can be used", "")
 	}
+}
+
+// accessFault is a file of access that cannot be used.
+func accessFault(err error) doctor.Finding {
+	return doctor.Finding{Check: checkAccess, Status: doctor.StatusFail, What: err.Error(),
+		Remedy: "correct the file; `sagalog token init DIR` makes new tokens and keys of nodes"}
 }
 
 // access warns of what works but is not safe, or of an identity provider that does not answer.

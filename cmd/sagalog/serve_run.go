@@ -111,10 +111,10 @@ func (s *serving) configure(context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = s.cfg.gate(s.cfg.namespace, s.log); err != nil {
-		return err
+		return s.refuse([]doctor.Finding{accessFault(err)})
 	}
 	if s.tls, s.peerTLS, err = s.cfg.httpTLS.configs(s.log); err != nil {
-		return err
+		return s.refuse([]doctor.Finding{accessFault(err)})
 	}
 	if s.secret, err = s.cfg.callbacks.secret(); s.secret != "" {
 		s.bindings.reports = new(reports)

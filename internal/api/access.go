@@ -162,16 +162,16 @@ func (x exchange) by(given string) string {
 	return given
 }
 
-// documentAccess documents the role that each call needs.
-func documentAccess(doc *huma.OpenAPI) {
+// documentAccess documents the role that each call needs, and that it needs a token if access is on.
+func (s *Server) documentAccess(doc *huma.OpenAPI) {
 	const scheme = "bearer"
 	if doc.Components.SecuritySchemes == nil {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{}
 	}
 	doc.Components.SecuritySchemes[scheme] = &huma.SecurityScheme{
 		Type: "http", Scheme: "bearer",
-		Description: "A token of `sagalog token create`, or of the identity provider. Needed if the engine was started with --tokens or --oidc-issuer; " +
-			"then `by` in a body has no effect: the name of the token counts.",
+		Description: "A token of `sagalog token create`, or of the identity provider. Calls need it if the engine was started with --tokens or " +
+			"--oidc-issuer; then `by` in a body has no effect: the name of the token counts.",
 	}
 	for path, item := range doc.Paths {
 		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete} {
@@ -179,9 +179,8 @@ func documentAccess(doc *huma.OpenAPI) {
 			if op == nil || !ok {
 				continue
 			}
-			op.Security = []map[string][]string{}
-			if role != access.Anyone {
-				op.Security = append(op.Security, map[string][]string{scheme: {}})
+			if s.cfg.Access != nil && role != access.Anyone {
+				op.Security = []map[string][]string{{scheme: {}}}
 			}
 			op.Extensions = map[string]any{"x-sagalog-role": string(role)}
 		}

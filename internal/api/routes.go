@@ -26,7 +26,7 @@ func (s *Server) routes() http.Handler {
 		p.register(api)
 	}
 	documentLimits(api.OpenAPI())
-	documentAccess(api.OpenAPI())
+	s.documentAccess(api.OpenAPI())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{}))
 	serveDocument(mux, api.OpenAPI())
 	return s.metrics.measure(s.catch(s.guard.protect(s.proxy.Receive(s.admit(mux, s.dispatch(mux))))))
