@@ -95,7 +95,7 @@ func (p *agentPauses) pause(ctx context.Context, name string, paused bool) (*Age
 		return nil, p.log.internal(ctx, "list agents", err)
 	}
 	for i := range beats {
-		if _, runs := beats[i].Capacity[name]; runs {
+		if _, runs := beats[i].Capacity[name]; runs && beats[i].Health[name] != HealthSilent {
 			d.Instances++
 		}
 	}

@@ -66,7 +66,7 @@ type Config struct {
 	TLS, PeerTLS *tls.Config
 	// Counts counts tasks.
 	Counts Counts
-	// Page serves GET requests at paths that are not the API's. nil: they are answered 404.
+	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.
 	Page http.Handler
 	// Demo is nil unless the example runs.
 	Demo Demo

@@ -259,8 +259,10 @@ func stepRow(st *api.StepDocument) row {
 	r := row{st.ID, agentOf(st.Agent, st.Operation), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
 	if u := st.Undo; u != nil {
-		if r[5] = u.State; st.Left {
+		if r[5] = u.State; u.Skipped {
 			r[5] += ", by hand: what it did is left"
+		} else if st.Left {
+			r[5] += "; what an earlier run did is left"
 		}
 		if u.Error != nil {
 			failed = u.Error
@@ -293,7 +295,7 @@ func listCommand() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
-			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get says it at length.",
+			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})

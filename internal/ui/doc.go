@@ -23,8 +23,8 @@
 //
 // # Invariants
 //
-//   - Everything comes from the page's own origin, and nothing is inline: the Content-Security-Policy needs no unsafe word.
-//   - What is shown is never stale in silence: the badge in the header says since when it is.
+//   - Everything comes from the page's own origin, and nothing is inline: the Content-Security-Policy needs no `unsafe-inline`.
+//   - The page never hides that what it shows is stale: the badge in the header says for how long it has been.
 //   - A colour never stands without its word. Every action can be reached by keyboard.
 //   - dist is what `npm run build` writes from src: CI builds it again and compares.
 package ui

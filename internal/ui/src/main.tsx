@@ -56,7 +56,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     default:
       return (
         <p>
-          There is nothing at this address. <a href={to([])}>To the overview</a>
+          There is nothing at this address. <a href={to([])}>Go to the overview</a>
         </p>
       );
   }
@@ -84,7 +84,7 @@ function Page(): JSX.Element {
   return (
     <>
       <a class="skip" href="#main">
-        to the content
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href={to([])}>
@@ -104,7 +104,7 @@ function Page(): JSX.Element {
           </select>
         </label>
         <Me />
-        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="zone of the exact times">
+        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="time zone of exact times">
           {utc.value ? "UTC" : "local"}
         </button>
         <button type="button" class="quiet" onClick={() => setHelp(true)} aria-label="keys">

@@ -53,7 +53,7 @@ test("a delivery that a broken service undoes is found, understood and run again
   await accessible(page);
 
   await page.keyboard.type("h");
-  await expect(page.getByRole("list").filter({ hasText: "drone: step failed" })).toContainText("422");
+  await expect(page.getByRole("list").filter({ hasText: "drone failed" })).toContainText("422");
   await page.keyboard.type("t");
   await page.keyboard.type("R");
   await expect(page.getByRole("dialog")).toContainText("sagalog task rerun o-17");
@@ -113,14 +113,14 @@ test("all tasks that match are counted first, and then run again by a job; the e
   await example.getByRole("button", { name: "fix all" }).click();
   await expect(example.getByRole("status")).toContainText("All services work again");
   await page.goto(`${engine.url}/tasks?label=batch:7&state=undone`);
-  await page.getByRole("button", { name: "a verb for all that match" }).click();
+  await page.getByRole("button", { name: "act on all that match" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("What").selectOption("rerun");
   await expect(dialog).toContainText("sagalog task rerun --state undone --label batch=7");
-  await dialog.getByRole("button", { name: "which tasks?" }).click();
+  await dialog.getByRole("button", { name: "show which tasks" }).click();
   await expect(dialog.getByRole("status")).toContainText("1 task matches: 1 undone");
   await dialog.getByRole("button", { name: "rerun 1 task" }).click();
-  await expect(dialog.getByRole("status")).toContainText("The job has begun");
+  await expect(dialog.getByRole("status")).toContainText("The job has started");
   await accessible(page);
   await dialog.getByRole("link", { name: "Jobs" }).click();
   await expect(page.getByRole("row").filter({ hasText: "rerun" })).toContainText("1 of 1");

@@ -124,7 +124,7 @@ export interface paths {
         };
         /**
          * Count tasks
-         * @description How many tasks match, in groups. All states and all kinds of waiting without a filter are counts that the engine keeps; for others a node looks at its newest 50,000 tasks that match, and says if there are more.
+         * @description How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count steps. Otherwise a node looks at its newest 50,000 tasks that match, and says if there are more; waiting_for then leaves out what waits for an agent.
          */
         get: operations["count-tasks"];
         put?: never;
@@ -1091,8 +1091,11 @@ export interface components {
             agent: string;
             /** Format: int64 */
             capacity: number;
-            /** @enum {string} */
-            health?: "healthy" | "degraded" | "unhealthy";
+            /**
+             * @description Silent: no heartbeat comes from it now, so no work is sent to it
+             * @enum {string}
+             */
+            health?: "healthy" | "degraded" | "unhealthy" | "silent";
             /** Format: int64 */
             in_flight: number;
             instance: string;
@@ -1179,7 +1182,7 @@ export interface components {
             counts: components["schemas"]["TaskCount"][];
             /** @description The partitions whose tasks are not counted */
             missing?: components["schemas"]["MissingPartition"][] | null;
-            /** @description There are more tasks than were looked at: each count is at least that */
+            /** @description There are more tasks than were looked at: the counts are minimums */
             partial?: boolean;
             /**
              * Format: int64
@@ -1292,6 +1295,11 @@ export interface components {
             /** Format: int64 */
             sequence: number;
             step?: string;
+            /**
+             * @description What it means, in a sentence for people. Programs read type and data.
+             * @example charge is completed
+             */
+            text: string;
             /** Format: date-time */
             time: string;
             /** @example StepCompleted */
@@ -1958,7 +1966,7 @@ export interface components {
             every?: string;
             /**
              * Format: int64
-             * @description For how many no submission could be made
+             * @description For how many no task could be started: no submission could be made, or it was rejected
              */
             failed: number;
             /**
@@ -2131,7 +2139,7 @@ export interface components {
             heartbeat?: string;
             id: string;
             input?: unknown;
-            /** @description An operator skipped its undo: what the step did is left */
+            /** @description An operator skipped its undo, in this run or an earlier one: what the step did then is left */
             left?: boolean;
             /** @description The operation of the agent, if it has a name */
             operation?: string;
@@ -2196,7 +2204,7 @@ export interface components {
             key: string;
             /**
              * Format: date-time
-             * @description Since when the one that has stood longest has not changed; absent if that is not known
+             * @description When the task that has been unchanged for longest last changed; absent if that is not known
              */
             oldest?: string;
         };
@@ -2275,6 +2283,8 @@ export interface components {
             failure_count: number;
             /** Format: date-time */
             retry_at?: string;
+            /** @description An operator skipped it: what the step did in this run is left */
+            skipped?: boolean;
             /**
              * Format: date-time
              * @description No attempt starts from then on

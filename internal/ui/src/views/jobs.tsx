@@ -54,7 +54,7 @@ export function Jobs(): JSX.Element {
         {act.said}
       </header>
       <Fault of={act.fault ?? live.error} />
-      <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "No verb was asked for many tasks yet. Select tasks, or: sagalog task retry --state parked" : "Reading …"} />
+      <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "There are no jobs yet. Start one from the list of tasks, or: sagalog task retry --state parked" : "Reading …"} />
     </section>
   );
 }

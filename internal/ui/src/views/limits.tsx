@@ -21,7 +21,7 @@ export function Limits(): JSX.Element {
     { name: "In use", size: "7rem", cell: (l) => `${l.held} of ${l.max || "any"}` },
     { name: "Rate", size: "6rem", minor: true, cell: (l) => l.rate ?? "-" },
     { name: "Waiting", size: "6rem", cell: (l) => l.waiting },
-    { name: "Holders that stand", size: "minmax(8rem, 1fr)", cell: (l) => (l.halted ? <span class="state bad">{l.halted} parked or paused</span> : "") },
+    { name: "Stopped holders", size: "minmax(8rem, 1fr)", cell: (l) => (l.halted ? <span class="state bad">{l.halted} parked or paused</span> : "") },
     { name: "State", size: "7rem", cell: (l) => (l.paused ? <span class="state wait">paused</span> : "open") },
     {
       name: "",
@@ -83,9 +83,9 @@ export function LimitScreen({ name }: { name: string }): JSX.Element {
       <Fault of={act.fault ?? live.error} />
       {l?.paused && <div class="why">Paused{l.paused.by ? ` by ${l.paused.by}` : ""}{l.paused.reason ? `: ${l.paused.reason}` : ""}.</div>}
       <h2>Holders</h2>
-      <Rows label="holders" columns={links} rows={l?.holders ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nobody has a permit." : "Reading …"} />
+      <Rows label="holders" columns={links} rows={l?.holders ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "No permit is in use." : "Reading …"} />
       <h2>Waiting</h2>
-      <Rows label="waiting" columns={links} rows={l?.waiters ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nobody waits." : "Reading …"} />
+      <Rows label="waiting" columns={links} rows={l?.waiters ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nothing is waiting." : "Reading …"} />
     </section>
   );
 }

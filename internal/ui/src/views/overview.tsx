@@ -5,7 +5,7 @@ import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { Fault } from "../parts/fault";
-import { tone, When, word } from "../parts/words";
+import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
 
 type Counts = components["schemas"]["CountsDocument"];
@@ -59,11 +59,11 @@ export function Overview(): JSX.Element {
       <li key={`agent ${m.agent} ${m.operation} ${m.function ?? ""}`}>
         <a href={to(["agents"])}>
           <span class="state bad">
-            agent {m.agent} is needed ({m.operation}), and no live instance offers it
+            agent {m.agent} is needed, but no live instance offers {m.operation}
           </span>
         </a>{" "}
         <span class="faint">
-          for <When at={m.since} />
+          for <Took from={m.since} to={undefined} />
         </span>
       </li>,
     );
@@ -85,7 +85,7 @@ export function Overview(): JSX.Element {
       <li key={`limit ${l.limit}`}>
         <a href={to(["limits", l.limit])}>
           <span class="state wait">
-            {l.waiting} wait for {l.limit}: {l.paused ? "it is paused" : `${l.halted} of its holders stand`}
+            {l.waiting} waiting for limit {l.limit}: {l.paused ? "it is paused" : `${l.halted} of its holders ${l.halted === 1 ? "is" : "are"} parked or paused`}
           </span>
         </a>
       </li>,
@@ -129,8 +129,8 @@ export function Overview(): JSX.Element {
           <Bars of={states.data} href={(k) => to(["tasks"], { state: k })} name={word} tone={tone} empty={<Newcomer />} />
         </section>
         <section class="card" aria-label="what steps wait for">
-          <h2>Steps wait for</h2>
-          <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="Nothing waits." />
+          <h2>What steps wait for</h2>
+          <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="No step is waiting." />
         </section>
       </div>
     </section>
@@ -164,9 +164,9 @@ function Newcomer(): JSX.Element {
 }
 
 const modes = [
-  ["fail", "Calls fail. They are tried again until it is back."],
-  ["refuse", "Calls are refused for good. What was done is undone."],
-  ["slow", "Answers take long."],
+  ["fail", "Calls fail. They are tried again until the service is back."],
+  ["refuse", "Calls are refused permanently. Completed steps are undone."],
+  ["slow", "Answers are slow."],
   ["hang", "Calls are never answered. Attempts time out."],
 ] as const;
 
@@ -187,7 +187,7 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
   const name = services.includes(service) ? service : (services[0] ?? service);
   return (
     <section class="card" aria-label="the example">
-      <h2>The example runs. Break it, and watch it recover</h2>
+      <h2>The example is running. Break it, and watch it recover</h2>
       <p class="verbs">
         Make the{" "}
         <select aria-label="service" value={name} onChange={(e) => choose(e.currentTarget.value)}>

@@ -23,6 +23,7 @@ export function Schedules(): JSX.Element {
     { name: "Fired", size: "4rem", minor: true, cell: (s) => s.fired },
     { name: "Skipped", size: "5rem", minor: true, cell: (s) => s.skipped },
     { name: "Missed", size: "5rem", minor: true, cell: (s) => (s.missed ? <span class="state bad">{s.missed}</span> : 0) },
+    { name: "Failed", size: "5rem", minor: true, cell: (s) => (s.failed ? <span class="state bad">{s.failed}</span> : 0) },
     {
       name: "",
       size: "11rem",

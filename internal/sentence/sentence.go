@@ -1,0 +1,329 @@
+package sentence
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// shownProgress bounds how much of a progress a sentence shows, in bytes.
+const shownProgress = 200
+
+// Of returns the sentence of a fact with that name and content, without a full stop. A fact that this build does not know, because a later one
+// wrote it, is named and no more.
+func Of(name string, data []byte) string {
+	body, err := events.NewBody(events.Name(name))
+	if err != nil || len(data) > 0 && json.Unmarshal(data, body) != nil {
+		return words(name)
+	}
+	for _, say := range []func(events.Body) string{ofTask, ofSteps, ofFailures, ofUndos, ofOperators, ofPermits} {
+		if s := say(body); s != "" {
+			return s
+		}
+	}
+	return words(name)
+}
+
+// words splits the name of a fact: SomethingNew becomes "something new".
+func words(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// because adds a reason, if there is one.
+func because(s, reason string) string {
+	if reason == "" {
+		return s
+	}
+	return s + ": " + reason
+}
+
+func ofTask(body events.Body) string {
+	switch b := body.(type) {
+	case *events.Submitted:
+		s := fmt.Sprintf("the task is accepted, of workflow %s, version %d", b.Workflow, b.Version)
+		if b.Schedule != "" {
+			s += ", for schedule " + b.Schedule
+		}
+		if b.NotBefore != 0 {
+			s += "; no step starts before " + b.NotBefore.String()
+		}
+		return s
+	case *events.NotBeforePassed:
+		return "the task may start"
+	case *events.RunBegun:
+		return fmt.Sprintf("run %d begins", b.Run)
+	case *events.DeadlinePassed:
+		switch b.Action {
+		case "undo":
+			return "the deadline " + b.Deadline.String() + " has passed; the task is undone"
+		case "alert":
+			return "the deadline " + b.Deadline.String() + " has passed; an alert is sent, and the task goes on"
+		}
+		return "the deadline " + b.Deadline.String() + " has passed; " + b.Action
+	case *events.SoftLimitPassed:
+		what := "the task"
+		if b.Step != "" {
+			what = b.Step
+		}
+		return what + " is not over when remind_after, counted from " + b.Since.String() + ", has passed; an alert is sent"
+	case *events.TaskProcessed:
+		return "the task is processed"
+	case *events.TaskUndone:
+		s := because("the task is undone", b.Reason)
+		if len(b.Left) > 0 {
+			s += "; an operator left what these steps did: " + strings.Join(b.Left, ", ")
+		}
+		return s
+	case *events.TaskParked:
+		return because("the task is parked and waits for an operator", b.Reason)
+	case *events.TaskReminded:
+		return because("the task has been parked since "+b.Since.String()+"; the alert is sent again", b.Reason)
+	case *events.TimeCorrected:
+		return "a clock was ahead; what began by that clock counts from " + b.To.String() + " instead"
+	}
+	return ""
+}
+
+// attempt names an attempt from the second on.
+func attempt(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", attempt %d", n)
+}
+
+func called(agent, function string) string {
+	return "by agent " + strings.TrimSpace(agent+" "+function)
+}
+
+func ofSteps(body events.Body) string {
+	switch b := body.(type) {
+	case *events.StepQueued:
+		return b.Step + " is ready; its first attempt must start by " + b.StartBy.String()
+	case *events.StepStarted:
+		s := b.Step + " starts" + attempt(b.Attempt) + ", " + called(b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
+		if len(b.Progress) > 0 {
+			s += "; it continues after the progress " + events.Clip(string(b.Progress), shownProgress)
+		}
+		return s
+	case *events.StepProgressed:
+		if len(b.Progress) == 0 {
+			return b.Step + " is alive, and must end or show progress by " + b.CompleteBy.String()
+		}
+		return b.Step + " shows the progress " + events.Clip(string(b.Progress), shownProgress)
+	case *events.WaitStarted:
+		if len(b.Signals) == 0 {
+			return b.Step + " sleeps until " + b.Until.String()
+		}
+		s := b.Step + " waits for the signal " + strings.Join(b.Signals, " or ")
+		if b.Until != 0 {
+			s += ", until " + b.Until.String()
+		}
+		return s
+	case *events.StepCompleted:
+		switch {
+		case b.Request != "":
+			return because(by(b.By)+" completed "+b.Step+" by hand", b.Reason)
+		case b.Signal != "":
+			return because(b.Step+" takes the signal", signalOf(b.Output))
+		}
+		return b.Step + " is completed" + attempt(b.Attempt)
+	case *events.StepSkipped:
+		switch {
+		case b.Left:
+			return because(by(b.By)+" skipped the undo of "+b.Step+", so what the step did stays", b.Reason)
+		case b.Why == events.SkipOperator:
+			return because(by(b.By)+" skipped "+b.Step, b.Reason)
+		case b.Why == events.SkipNeeds:
+			return b.Step + " is skipped, because a step that it needs was"
+		}
+		return because(b.Step+" is skipped, because its condition is false", b.Condition)
+	}
+	return ""
+}
+
+// signalOf returns the name of the signal in the output of a wait.
+func signalOf(output json.RawMessage) string {
+	var o struct {
+		Signal string `json:"signal"`
+	}
+	_ = json.Unmarshal(output, &o)
+	return o.Signal
+}
+
+func ofFailures(body events.Body) string {
+	switch b := body.(type) {
+	case *events.StepFailed:
+		if b.Request != "" {
+			what := by(b.By) + " failed the attempt of " + b.Step
+			if b.Attempt == 0 {
+				what = by(b.By) + " ended the wait of " + b.Step + " for its next attempt"
+			}
+			return failed(what, b.Error, b.Verdict)
+		}
+		return failed(b.Step+" failed"+attempt(b.Attempt), b.Error, b.Verdict)
+	case *events.CompensationFailed:
+		if b.Request != "" {
+			what := by(b.By) + " failed the attempt to undo " + b.Step
+			if b.Attempt == 0 {
+				what = by(b.By) + " ended the wait for the next attempt to undo " + b.Step
+			}
+			return failed(what, b.Error, b.Verdict)
+		}
+		return failed("the undo of "+b.Step+" failed"+attempt(b.Attempt), b.Error, b.Verdict)
+	case *events.Timeout:
+		what := b.Step
+		if b.Operation == events.Undo {
+			what = "the undo of " + b.Step
+		}
+		switch {
+		case b.StartBy != 0:
+			what += " could not start by " + b.StartBy.String()
+		case b.Attempt == 0:
+			what += " has waited for all its time"
+		default:
+			what += " did not end by " + b.CompleteBy.String() + attempt(b.Attempt)
+		}
+		return what + consequence(b.Verdict, b.Verdict.Reason)
+	}
+	return ""
+}
+
+// failed completes a sentence with an error and what follows from it. The supervisor's reason often quotes the error.
+func failed(what string, e events.Error, v events.Verdict) string {
+	if e.Code != "" {
+		what += " (" + e.Code + ")"
+	}
+	if e.Message != "" && !strings.Contains(v.Reason, e.Message) {
+		what += ": " + e.Message
+	}
+	return what + consequence(v, v.Reason)
+}
+
+func consequence(v events.Verdict, reason string) string {
+	s := ""
+	switch v.Action {
+	case events.ActionRetry:
+		s = "retry at " + v.At.String()
+	case events.ActionCoolDown:
+		s = "after a cool-down it starts again at " + v.At.String()
+	case events.ActionUndo:
+		s = "the task is undone"
+	case events.ActionPark:
+		s = "the task waits for an operator"
+	case events.ActionContinue:
+		s = "the task goes on without it"
+	default:
+		s = string(v.Action)
+	}
+	if s == "" {
+		return ""
+	}
+	return because("; "+s, reason)
+}
+
+func ofUndos(body events.Body) string {
+	switch b := body.(type) {
+	case *events.CompensationStarted:
+		return "the undo of " + b.Step + " starts" + attempt(b.Attempt) + ", " + called(b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
+	case *events.Compensated:
+		if b.Request != "" {
+			return because(by(b.By)+" completed the undo of "+b.Step+" by hand", b.Reason)
+		}
+		return b.Step + " is undone" + attempt(b.Attempt)
+	}
+	return ""
+}
+
+// by names who asked.
+func by(name string) string { return cmp.Or(name, "an operator") }
+
+func ofOperators(body events.Body) string {
+	switch b := body.(type) {
+	case *events.TaskReopened:
+		s := by(b.By) + " retried the task"
+		if len(b.Steps) > 0 {
+			s = by(b.By) + " retried " + strings.Join(b.Steps, ", ")
+		}
+		return because(s+otherInput(b.With), b.Reason)
+	case *events.TaskRerun:
+		s := by(b.By) + " reran the task"
+		if b.From != "" {
+			s += " from " + b.From
+		}
+		return because(s+otherInput(b.Input), b.Reason)
+	case *events.CancelRequested:
+		return because(by(b.By)+" cancelled the task", b.Reason)
+	case *events.TaskPaused:
+		return because(by(b.By)+" paused the task", b.Reason)
+	case *events.TaskResumed:
+		return because(by(b.By)+" resumed the task", b.Reason)
+	case *events.TaskTerminated:
+		s := because(by(b.By)+" terminated the task", b.Reason)
+		if len(b.NotUndone) > 0 {
+			s += "; not undone: " + strings.Join(b.NotUndone, ", ")
+		}
+		return s
+	case *events.SignalReceived:
+		if b.By == "" {
+			return because("the signal "+b.Signal+" came", b.Reason)
+		}
+		return because(b.By+" sent the signal "+b.Signal, b.Reason)
+	case *events.RequestRefused:
+		return because(by(b.By)+"'s request to "+string(b.Verb)+" was refused", b.Reason)
+	}
+	return ""
+}
+
+func otherInput(input json.RawMessage) string {
+	if len(input) == 0 {
+		return ""
+	}
+	return " with another input"
+}
+
+// ofPermits says what a fact about a permit means for the task, or for the step whose attempt needs it.
+func ofPermits(body events.Body) string {
+	switch b := body.(type) {
+	case *events.PermitAsked:
+		if b.Repeat {
+			return holder(b.Link) + " still waits for a permit of " + limit(b.Limit)
+		}
+		return holder(b.Link) + " needs a permit of " + limit(b.Limit)
+	case *events.PermitGranted:
+		return holder(b.Link) + " has a permit of " + limit(b.Limit)
+	case *events.PermitReleased:
+		return holder(b.Link) + " gave back its permit of " + limit(b.Limit)
+	case *events.PermitReturned:
+		return holder(b.Link) + " gave back a permit of " + limit(b.Limit) + " that it no longer needs"
+	case *events.PermitBlocked:
+		return "others wait for the task's permit of " + limit(b.Limit)
+	}
+	return ""
+}
+
+func holder(l events.Link) string {
+	switch {
+	case l.Operation == events.Undo:
+		return "the undo of " + l.Path
+	case l.Path != "":
+		return l.Path
+	}
+	return "the task"
+}
+
+// limit returns the name of a limit as people know it.
+func limit(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(name, events.ConcurrencyPrefix), events.NamedPrefix)
+}
