@@ -128,7 +128,7 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
-		FailureCount: t.FailureCount, Reason: reasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
+		FailureCount: t.FailureCount, Reason: ReasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))
@@ -136,8 +136,8 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	return d
 }
 
-// reasonOf returns the reason of a task while it holds: a task that went on keeps its last one.
-func reasonOf(t *events.Task) string {
+// ReasonOf returns the reason of a task while it holds: a task that went on keeps its last one.
+func ReasonOf(t *events.Task) string {
 	switch t.State {
 	case events.TaskStateError, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateTerminated:
 		return t.Reason

@@ -127,3 +127,27 @@ test("all tasks that match are counted first, and then run again by a job; the e
   await page.goto(`${engine.url}/tasks/o-19`);
   await expect(page.locator("header.title .state")).toHaveText("processed");
 });
+
+test("tasks that are parked for one reason are one group, and one job retries them, by keys alone", async ({ page, engine }) => {
+  await engine.cli("demo", "break", "delivery", "--mode", "refuse", "--for", "300s");
+  for (const id of ["p-1", "p-2", "p-3"]) await engine.cli("task", "submit", "-w", "drone-delivery", "--id", id, "--wait", "--input", input);
+  await engine.cli("demo", "fix", "delivery");
+  await page.goto(engine.url);
+  const needs = page.getByRole("region", { name: "needs you" });
+  await expect(needs.getByRole("link", { name: /^\d+ tasks of drone-delivery parked$/ })).toBeVisible(); // those of the example, too
+  await expect(needs.getByRole("link", { name: /^\d+ tasks with http_422$/ })).toBeVisible();
+  await accessible(page);
+  await needs.getByRole("button", { name: /^retry \d+ tasks of drone-delivery with http_422$/ }).focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("sagalog task retry --state error --workflow drone-delivery --error-code http_422");
+  await dialog.getByLabel("Reason, for the history").fill("the service is repaired");
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("status")).toContainText(/\d+ tasks match: \d+ parked/);
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("status")).toContainText("The job has started");
+  await page.keyboard.press("Escape");
+  await expect(needs).toContainText("Nothing needs you.");
+  await page.goto(`${engine.url}/tasks/p-2`);
+  await expect(page.locator("header.title .state")).toHaveText("processed");
+});

@@ -77,3 +77,6 @@ export async function call<T>(method: string, path: string, o: Options = {}): Pr
 }
 
 export const get = <T>(path: string, o?: Options): Promise<T> => call<T>("GET", path, o);
+
+/** A new ID. Unlike randomUUID, it is there on pages without TLS, too. */
+export const newID = (): string => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");

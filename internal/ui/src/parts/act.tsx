@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { lacking } from "../access";
-import { call, CallError } from "../api/client";
+import { call, CallError, newID } from "../api/client";
 
 /** Runs small actions that need nothing but a click, and says what became of the last one. */
 export function useAct(done: () => void): { run: (path: string, body?: unknown) => void; fault: CallError | undefined; said: JSX.Element | null } {
@@ -13,7 +13,7 @@ export function useAct(done: () => void): { run: (path: string, body?: unknown) 
     setFault(undefined);
     say("…");
     const verb = path.slice(path.lastIndexOf("/") + 1);
-    call<{ result?: string } | null>("POST", path, { query: path.includes("/agents/") || path.includes("/jobs/") || path.includes("/dead-letters/") ? {} : { wait: "5s" }, body, headers: { "Idempotency-Key": crypto.randomUUID() } }).then(
+    call<{ result?: string } | null>("POST", path, { query: path.includes("/agents/") || path.includes("/jobs/") || path.includes("/dead-letters/") ? {} : { wait: "5s" }, body, headers: { "Idempotency-Key": newID() } }).then(
       (r) => {
         say(`${verb}: ${r?.result ?? "done"}`);
         done();

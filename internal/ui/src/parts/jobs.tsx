@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { call, CallError } from "../api/client";
+import { call, CallError, newID } from "../api/client";
 import type { components } from "../api/schema";
 import { to } from "../router";
 import { Dialog } from "./dialog";
@@ -37,7 +37,7 @@ export function JobDialog({ asked, close }: { asked: Record<string, readonly str
   const [fault, setFault] = useState<CallError>();
   const [job, setJob] = useState("");
   const [busy, setBusy] = useState(false);
-  const id = useRef(crypto.randomUUID());
+  const id = useRef(newID());
   const ask = async <T,>(dry: boolean): Promise<T | undefined> => {
     setFault(undefined);
     setBusy(true);

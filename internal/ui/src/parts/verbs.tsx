@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { lacking, token } from "../access";
-import { address, call, CallError, segment, type Step, type Task } from "../api/client";
+import { address, call, CallError, segment, type Step, type Task, newID } from "../api/client";
 import { useKeys } from "../keys";
 import { Dialog } from "./dialog";
 import { Fault } from "./fault";
@@ -127,7 +127,7 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
     setBusy(true);
     const outcome: string[] = [];
     for (const id of ids) {
-      const key = keys.current.get(id) ?? crypto.randomUUID();
+      const key = keys.current.get(id) ?? newID();
       keys.current.set(id, key);
       try {
         const r = await call<Receipt>("POST", `v1/tasks/${segment(id)}/${verb}`, { query: { wait: "5s" }, body: made.body, headers: { "Idempotency-Key": key } });

@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { lacking, needs } from "../access";
+import { lacking, needs as withRole } from "../access";
 import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { Fault } from "../parts/fault";
+import { JobDialog } from "../parts/jobs";
 import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
 
@@ -21,39 +22,13 @@ export function Overview(): JSX.Element {
   const waits = useLive<Counts>("counts waiting", count("waiting_for"));
   const parked = states.data?.counts.find((c) => c.key === "error")?.count ?? 0;
   const groups = useLive<Counts>(parked > 0 ? "counts parked" : null, count("workflow", { state: "error" }), 2);
-  const steps = useLive<Counts>(parked > 0 ? "counts parked steps" : null, count("step", { state: "error" }), 2);
   const agents = useLive<Agents>("agents", (signal) => get("v1/agents", { signal }), 2);
   const limits = useLive<Limits>("limits that hold up", (signal) => get("v1/limits", { signal }), 5);
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
   const needs: JSX.Element[] = [];
-  for (const g of groups.data?.counts ?? []) {
-    needs.push(
-      <li key={`parked ${g.key}`}>
-        <a href={to(["tasks"], { state: "error", workflow: g.key })}>
-          <span class="state bad">
-            {g.count} {g.count === 1 ? "task" : "tasks"} of {g.key} parked
-          </span>
-        </a>
-        {g.oldest && (
-          <span class="faint">
-            , the oldest <When at={g.oldest} />
-          </span>
-        )}
-      </li>,
-    );
-  }
-  for (const g of steps.data?.counts ?? []) {
-    if (g.key === "") continue;
-    needs.push(
-      <li key={`step ${g.key}`} class="inner">
-        <a href={to(["tasks"], { state: "error", failed_step: g.key })}>
-          {g.count} at step {g.key}
-        </a>
-      </li>,
-    );
-  }
+  for (const g of groups.data?.counts ?? []) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
   for (const m of agents.data?.missing ?? []) {
     needs.push(
       <li key={`agent ${m.agent} ${m.operation} ${m.function ?? ""}`}>
@@ -137,6 +112,43 @@ export function Overview(): JSX.Element {
   );
 }
 
+/** The parked tasks of a workflow, in groups of the same error. One job retries a group. */
+function Parked({ workflow, count: all, oldest }: { workflow: string; count: number; oldest: string | undefined }): JSX.Element {
+  const asked = { state: "error", workflow };
+  const groups = useLive<Counts>(`counts parked ${workflow}`, count("error_code", asked), 2);
+  const [job, open] = useState<string>();
+  const tasks = (n: number): string => `${n.toLocaleString()} ${n === 1 ? "task" : "tasks"}`;
+  return (
+    <li>
+      <a href={to(["tasks"], asked)}>
+        <span class="state bad">
+          {tasks(all)} of {workflow} parked
+        </span>
+      </a>
+      {oldest && (
+        <span class="faint">
+          , the oldest <When at={oldest} />
+        </span>
+      )}
+      <ul>
+        {groups.data?.counts.map((g) => (
+          <li key={g.key} class="inner">
+            <a href={to(["tasks"], g.key ? { ...asked, error_code: g.key } : asked)}>
+              {tasks(g.count)} {g.key ? `with ${g.key}` : "whose steps have no error"}
+            </a>{" "}
+            {g.key && (
+              <button type="button" class="link" {...withRole("operator")} onClick={() => lacking("operator") === null && open(g.key)} aria-label={`retry ${tasks(g.count)} of ${workflow} with ${g.key}`}>
+                retry all …
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {job && <JobDialog asked={{ state: ["error"], workflow: [workflow], error_code: [job] }} close={() => open(undefined)} />}
+    </li>
+  );
+}
+
 function Bars({ of, href, name, tone: colour, empty }: { of: Counts | undefined; href?: (key: string) => string; name: (key: string) => string; tone: (key: string) => string; empty: JSX.Element | string }): JSX.Element {
   if (!of) return <p class="faint">Reading …</p>;
   if (of.counts.length === 0) return <div class="faint">{empty}</div>;
@@ -197,12 +209,12 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
         </select>{" "}
         service
         {modes.map(([mode, does]) => (
-          <button key={mode} type="button" title={does} {...needs("operator")} onClick={() => ask("PUT", mode)}>
+          <button key={mode} type="button" title={does} {...withRole("operator")} onClick={() => ask("PUT", mode)}>
             {mode}
           </button>
         ))}
         for 20 s, or
-        <button type="button" {...needs("operator")} onClick={() => ask("DELETE")}>
+        <button type="button" {...withRole("operator")} onClick={() => ask("DELETE")}>
           fix all
         </button>
       </p>
