@@ -13,6 +13,7 @@
 // # Files of src
 //
 //	main.tsx     the frame: header, search, screens, help
+//	access.tsx   the token, for this tab only, and what its role may do
 //	router.ts    the address
 //	live.ts      reading again and again, and how old what is shown is
 //	keys.ts      keys

@@ -947,6 +947,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who asks, and what the caller may do
+         * @description While access is off, everyone may do everything.
+         */
+        get: operations["whoami"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workflows": {
         parameters: {
             query?: never;
@@ -2314,6 +2334,25 @@ export interface components {
              * @description How many wait, on all pages
              */
             waiting: number;
+        };
+        WhoamiDocument: {
+            /**
+             * @description off: no call needs a token
+             * @enum {string}
+             */
+            access: "on" | "off";
+            /**
+             * Format: date-time
+             * @description When the token ends
+             */
+            expires?: string;
+            /** @description The name of the token, which stands in facts as by */
+            name?: string;
+            /**
+             * @description What the caller may do. Each role includes those before it
+             * @enum {string}
+             */
+            role: "viewer" | "submitter" | "operator" | "admin";
         };
         WorkflowDocument: {
             /** Format: date-time */
@@ -4849,6 +4888,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RequestReceipt"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    whoami: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhoamiDocument"];
                 };
             };
             /** @description A problem document */

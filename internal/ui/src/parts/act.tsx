@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { lacking } from "../access";
 import { call, CallError, newID } from "../api/client";
 
 /** Runs small actions that need nothing but a click, and says what became of the last one. */
@@ -7,6 +8,8 @@ export function useAct(done: () => void): { run: (path: string, body?: unknown) 
   const [fault, setFault] = useState<CallError>();
   const [words, say] = useState("");
   const run = (path: string, body: unknown = {}) => {
+    const no = lacking("operator");
+    if (no !== null) return setFault(new CallError(403, { detail: no }));
     setFault(undefined);
     say("…");
     const verb = path.slice(path.lastIndexOf("/") + 1);

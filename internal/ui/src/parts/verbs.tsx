@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { lacking, token } from "../access";
 import { address, call, CallError, segment, type Step, type Task, newID } from "../api/client";
 import { useKeys } from "../keys";
 import { Dialog } from "./dialog";
@@ -35,8 +36,13 @@ export const verbs: Record<Verb, { key: string; does: string; fields: readonly F
 
 const ended = (t: Task): boolean => t.state === "processed" || t.state === "undone" || t.state === "terminated";
 
+/** Why the person may not ask for a verb. */
+const barred = (verb: Verb): string | null => lacking(verb === "signal" ? "submitter" : "operator");
+
 /** Why the engine would refuse a verb now, as far as the page can tell; the engine decides. */
 export function refusal(verb: Verb, t: Task): string | null {
+  const no = barred(verb);
+  if (no !== null) return no;
   switch (verb) {
     case "resume":
       return t.paused ? null : "The task is not paused.";
@@ -90,7 +96,7 @@ export function lines(verb: Verb, id: string, v: Values): { cli: string; curl: s
   const body = "body" in made ? JSON.stringify(made.body) : "{}";
   return {
     cli: ["sagalog task", verb, quote(id), verb === "signal" ? quote(v.signal ?? "NAME") : "", ...flags, "--api", location.origin].filter(Boolean).join(" "),
-    curl: `curl -sS -X POST ${quote(address(`v1/tasks/${segment(id)}/${verb}`, { wait: "5s" }))} -H 'Content-Type: application/json' -d ${quote(body)}`,
+    curl: `curl -sS -X POST ${quote(address(`v1/tasks/${segment(id)}/${verb}`, { wait: "5s" }))}${token.value === "" ? "" : ` -H "Authorization: Bearer $SAGALOG_TOKEN"`} -H 'Content-Type: application/json' -d ${quote(body)}`,
   };
 }
 
@@ -243,7 +249,7 @@ export function Bulk({ ids, clear }: { ids: readonly string[]; clear: () => void
     <span class="verbs" role="toolbar" aria-label={`verbs for ${ids.length} selected tasks`}>
       {ids.length} selected:
       {simple.map((v) => (
-        <button key={v} type="button" onClick={() => set(v)} class={verbs[v].grave ? "grave" : ""}>
+        <button key={v} type="button" aria-disabled={barred(v) !== null} title={barred(v) ?? verbs[v].does} onClick={() => barred(v) === null && set(v)} class={verbs[v].grave ? "grave" : ""}>
           {v}
         </button>
       ))}

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { lacking, needs } from "../access";
 import { type Agent, call, CallError, get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -63,7 +64,7 @@ export function Agents(): JSX.Element {
       name: "",
       size: "6rem",
       cell: (g) => (
-        <button type="button" onClick={() => void turn(g)} aria-label={`${g.paused ? "resume" : "pause"} ${g.name}`}>
+        <button type="button" {...needs("operator")} onClick={() => lacking("operator") === null && void turn(g)} aria-label={`${g.paused ? "resume" : "pause"} ${g.name}`}>
           {g.paused ? "resume" : "pause"}
         </button>
       ),

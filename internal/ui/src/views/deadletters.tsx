@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -47,7 +48,7 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
     <section class="screen task">
       <header class="title">
         <h1>{d?.key ?? id}</h1>
-        <button type="button" onClick={() => act.run(`v1/dead-letters/${segment(id)}/redrive`)}>
+        <button type="button" {...needs("operator")} onClick={() => act.run(`v1/dead-letters/${segment(id)}/redrive`)}>
           redrive
         </button>
         {act.said}

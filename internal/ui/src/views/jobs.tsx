@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -40,7 +41,7 @@ export function Jobs(): JSX.Element {
       size: "5rem",
       cell: (j) =>
         j.state === "running" ? (
-          <button type="button" onClick={() => act.run(`v1/jobs/${segment(j.id)}/stop`)} aria-label={`stop ${j.id}`}>
+          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/jobs/${segment(j.id)}/stop`)} aria-label={`stop ${j.id}`}>
             stop
           </button>
         ) : null,

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -26,7 +27,7 @@ export function Limits(): JSX.Element {
       name: "",
       size: "6rem",
       cell: (l) => (
-        <button type="button" onClick={() => act.run(`v1/limits/${segment(l.limit)}/${l.paused ? "resume" : "pause"}`)} aria-label={`${l.paused ? "resume" : "pause"} ${l.limit}`}>
+        <button type="button" {...needs("operator")} onClick={() => act.run(`v1/limits/${segment(l.limit)}/${l.paused ? "resume" : "pause"}`)} aria-label={`${l.paused ? "resume" : "pause"} ${l.limit}`}>
           {l.paused ? "resume" : "pause"}
         </button>
       ),
@@ -72,7 +73,7 @@ export function LimitScreen({ name }: { name: string }): JSX.Element {
             <span class="faint">
               {l.held} of {l.max || "any number"} in use{l.rate ? `, ${l.rate}` : ""}, {l.waiting} waiting
             </span>
-            <button type="button" onClick={() => act.run(`v1/limits/${segment(name)}/${l.paused ? "resume" : "pause"}`)}>
+            <button type="button" {...needs("operator")} onClick={() => act.run(`v1/limits/${segment(name)}/${l.paused ? "resume" : "pause"}`)}>
               {l.paused ? "resume" : "pause"}
             </button>
           </>

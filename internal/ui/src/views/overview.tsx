@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { lacking, needs as withRole } from "../access";
 import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -136,7 +137,7 @@ function Parked({ workflow, count: all, oldest }: { workflow: string; count: num
               {tasks(g.count)} {g.key ? `with ${g.key}` : "whose steps have no error"}
             </a>{" "}
             {g.key && (
-              <button type="button" class="link" onClick={() => open(g.key)} aria-label={`retry ${tasks(g.count)} of ${workflow} with ${g.key}`}>
+              <button type="button" class="link" {...withRole("operator")} onClick={() => lacking("operator") === null && open(g.key)} aria-label={`retry ${tasks(g.count)} of ${workflow} with ${g.key}`}>
                 retry all …
               </button>
             )}
@@ -187,6 +188,7 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
   const [said, say] = useState("");
   const [fault, setFault] = useState<CallError>();
   const ask = (method: "PUT" | "DELETE", mode?: string) => {
+    if (lacking("operator") !== null) return;
     setFault(undefined);
     const done = mode ? `For 20 s the ${service} service will ${mode}. Watch the tasks.` : "All services work again.";
     call(method, "v1/demo/break", mode ? { body: { service, mode, for: "20s" } } : {}).then(
@@ -207,12 +209,12 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
         </select>{" "}
         service
         {modes.map(([mode, does]) => (
-          <button key={mode} type="button" title={does} onClick={() => ask("PUT", mode)}>
+          <button key={mode} type="button" title={does} {...withRole("operator")} onClick={() => ask("PUT", mode)}>
             {mode}
           </button>
         ))}
         for 20 s, or
-        <button type="button" onClick={() => ask("DELETE")}>
+        <button type="button" {...withRole("operator")} onClick={() => ask("DELETE")}>
           fix all
         </button>
       </p>

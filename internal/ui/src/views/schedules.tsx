@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -28,10 +29,10 @@ export function Schedules(): JSX.Element {
       size: "11rem",
       cell: (s) => (
         <span class="verbs">
-          <button type="button" onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/trigger`)} aria-label={`trigger ${s.schedule}`}>
+          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/trigger`)} aria-label={`trigger ${s.schedule}`}>
             trigger
           </button>
-          <button type="button" onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/${s.paused ? "resume" : "pause"}`)} aria-label={`${s.paused ? "resume" : "pause"} ${s.schedule}`}>
+          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/${s.paused ? "resume" : "pause"}`)} aria-label={`${s.paused ? "resume" : "pause"} ${s.schedule}`}>
             {s.paused ? "resume" : "pause"}
           </button>
         </span>

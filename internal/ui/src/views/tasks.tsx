@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { lacking, needs } from "../access";
 import { type CallError, get, type ListedTask } from "../api/client";
 import { useLive } from "../live";
 import { type Column, Rows } from "../parts/rows";
@@ -139,7 +140,7 @@ export function Tasks(): JSX.Element {
         {rows.length}
         {next ? " shown, more below" : rows.length === 1 ? " task" : " tasks"}
         {selected.size === 0 && rows.length > 0 && (
-          <button type="button" class="link" onClick={() => setJob(true)}>
+          <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
             act on all that match …
           </button>
         )}
