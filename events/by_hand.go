@@ -51,6 +51,7 @@ func (t byHand) skipped(b *StepSkipped) error {
 		}
 		failure, failed := s.Undo.Error, s.Undo.State == StepStateFailed
 		s.undone(t.fact.Time)
+		s.Undo.Skipped = true
 		//mutant:skipped-undo-is-left
 		s.Undo.Error, s.Left = failure, true
 		t.decided(RequestSkip, b.Request, s, failed)

@@ -5933,6 +5933,9 @@ func (v *UndoState) write(w *jsontext.Writer) {
 	if len(v.With) > 0 {
 		w.Raw(`,"with":`, v.With)
 	}
+	if v.Skipped {
+		w.Bool(`,"skipped":`, v.Skipped)
+	}
 	if v.StartBy != 0 {
 		w.Literal(`,"start_by":`)
 		v.StartBy.write(w)
@@ -5984,11 +5987,14 @@ func (v *UndoState) read(r *jsontext.Reader) (seen uint64) {
 		case "with":
 			r.Once(&seen, 1<<11)
 			r.Raw(&v.With)
-		case "start_by":
+		case "skipped":
 			r.Once(&seen, 1<<12)
+			v.Skipped = r.Bool()
+		case "start_by":
+			r.Once(&seen, 1<<13)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.TimedFrom.read(r)
 		default:
 			r.Doubt()

@@ -442,6 +442,9 @@ func (s *Schedule) taskEnded(b *ScheduleTaskEnded) error {
 	if i := slices.IndexFunc(s.Fires, is); i >= 0 {
 		s.Fires[i].State, s.Fires[i].Reason = b.State, b.Reason
 	}
+	if b.State == EndRejected {
+		s.Failed++
+	}
 	return nil
 }
 

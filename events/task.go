@@ -236,6 +236,8 @@ type UndoState struct {
 	Tries        int       `json:"tries,omitzero"`
 	// With is the input that an operator gave for all further attempts to undo.
 	With json.RawMessage `json:"with,omitempty"`
+	// Skipped says that an operator skipped it, in this run: what the step did is left.
+	Skipped bool `json:"skipped,omitzero"`
 	startLimit
 }
 

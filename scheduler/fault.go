@@ -24,7 +24,7 @@ type Fault struct {
 }
 
 // Places returns where in the text of a definition, schedule or limit, in YAML or JSON, a JSON pointer points: at a key, or at an item of a
-// list. found is false if the text has no such place. It reads the text once, at the first call. One
+// list. found is false if the text has no such place. The function reads the text once, at its first call. Only one
 // goroutine may call it.
 func Places(text []byte) func(pointer string) (line, column int, found bool) {
 	var root *yaml.Node

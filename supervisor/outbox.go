@@ -167,6 +167,8 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return x.schedules.cancel(f, b)
 	case *events.SchedulePassed:
 		return x.schedules.passed(f, b)
+	case *events.ScheduleTaskEnded:
+		return x.schedules.ended(f, b)
 	case *events.SoftLimitPassed:
 		return x.alert(t, f, Alert{Kind: AlertSoftLimit, Step: b.Step, Since: b.Since, Reason: "not over " + events.Duration(b.SoftAt.Sub(b.Since)).String() + " after it began (remind_after of its workflow)"})
 	case *events.DeadlinePassed:

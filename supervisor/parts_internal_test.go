@@ -72,7 +72,7 @@ var foldedBy = map[events.Name]string{
 	events.NameScheduleAdopted:         "",
 	events.NameScheduleFired:           "outbox",
 	events.NameSchedulePassed:          "outbox",
-	events.NameScheduleTaskEnded:       "",
+	events.NameScheduleTaskEnded:       "outbox",
 	events.NameScheduleCancelRequested: "outbox",
 	events.NameSchedulePaused:          "",
 	events.NameScheduleResumed:         "",

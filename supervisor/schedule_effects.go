@@ -62,6 +62,15 @@ func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
 	return s.outbox.alert(nil, f, a)
 }
 
+// ended is the effect of a ScheduleTaskEnded: an alert if the task never began.
+func (s *schedules) ended(f *events.Fact, b *events.ScheduleTaskEnded) []*effect {
+	if b.State != events.EndRejected {
+		return nil
+	}
+	why := fmt.Sprintf("the submission of task %s was rejected: %s", b.Task, b.Reason)
+	return s.outbox.alert(nil, f, Alert{Kind: AlertScheduleFailed, Schedule: b.Schedule, Reason: why})
+}
+
 // unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it. A later schedule of its name
 // may wait for the same task by a submission that it sent itself.
 func (s *schedules) unstarted(f *events.Fact, why string) *events.ScheduleTaskEnded {

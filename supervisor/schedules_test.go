@@ -374,5 +374,10 @@ func TestARejectedTaskDoesNotBlockItsSchedule(t *testing.T) {
 	require.Equal(t, []string{"Adopted", "Fired", "TaskEnded"}, b.scheduled())
 	require.Equal(t, events.EndRejected, b.hourly().Fires[0].State)
 	require.Contains(t, b.hourly().Fires[0].Reason, "unknown")
+	require.EqualValues(t, 1, b.hourly().Failed)
+	alerts := b.alerts(a)
+	require.Len(t, alerts, 1)
+	require.Equal(t, supervisor.AlertScheduleFailed, alerts[0].Kind)
+	require.Contains(t, alerts[0].Reason, "rejected: ")
 	sameEverywhere(t, b.bench, a)
 }

@@ -23,6 +23,7 @@ type loadFlags struct {
 	prefix       string
 	seed         uint64
 	apis         []string
+	token        string
 	brokers      []string
 	namespace    string
 	giveUp       time.Duration
@@ -54,6 +55,10 @@ refused, or if none was acknowledged for the time of --give-up.`,
 			if err := f.validate(); err != nil {
 				return cli.Usage("load: %w", err)
 			}
+			var err error
+			if f.token, err = cli.Token(cmd.Flags()); err != nil {
+				return err
+			}
 			if len(f.apis)+len(f.brokers) > 0 {
 				return submit(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
@@ -67,6 +72,7 @@ refused, or if none was acknowledged for the time of --give-up.`,
 	flags.StringVar(&f.prefix, "prefix", "delivery-", "prefix of the IDs")
 	flags.Uint64Var(&f.seed, "seed", 1, "changes the deliveries' content")
 	flags.StringSliceVar(&f.apis, "api", nil, "base `URL` of an engine to submit to, such as http://127.0.0.1:8642; separate several nodes by commas")
+	cli.TokenFlag(flags)
 	flags.StringSliceVar(&f.brokers, "brokers", nil, "`HOST:PORT` of the engine's Kafka, to submit there")
 	flags.StringVar(&f.namespace, "namespace", events.DefaultNamespace, "with --brokers: namespace of the engine's topics")
 	flags.DurationVar(&f.giveUp, "give-up", 10*time.Minute, "submitting: give up after this time without any acknowledgement")

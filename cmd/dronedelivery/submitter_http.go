@@ -24,6 +24,8 @@ const avoidFor = time.Second
 type httpSubmitter struct {
 	client    *http.Client
 	transport *http.Transport
+	// token is sent with each call; "": none is.
+	token string
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -39,7 +41,7 @@ type endpoint struct {
 }
 
 func newHTTPSubmitter(f loadFlags) (*httpSubmitter, error) {
-	w := &httpSubmitter{transport: &http.Transport{MaxIdleConnsPerHost: senders, Proxy: http.ProxyFromEnvironment}}
+	w := &httpSubmitter{token: f.token, transport: &http.Transport{MaxIdleConnsPerHost: senders, Proxy: http.ProxyFromEnvironment}}
 	w.client = &http.Client{Transport: w.transport, Timeout: f.timeout}
 	for _, api := range f.apis {
 		target, err := url.JoinPath(api, "/v1/tasks")
@@ -103,6 +105,9 @@ func (w *httpSubmitter) post(ctx context.Context, tasks []dronedelivery.Task) (a
 	}
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	req.Header.Set("Accept", "application/x-ndjson")
+	if w.token != "" {
+		req.Header.Set("Authorization", "Bearer "+w.token)
+	}
 	res, err := w.client.Do(req)
 	if err != nil {
 		return nil, err

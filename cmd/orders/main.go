@@ -73,7 +73,7 @@ func serve(cmd *cobra.Command, f flags) (err error) {
 	if err != nil || !strings.EqualFold(host, "localhost") && !net.ParseIP(host).IsLoopback() {
 		return cli.Usage("--http %q is not an address of loopback such as 127.0.0.1:8700, and the shop has no authentication", f.http)
 	}
-	producer, err := client.HTTPWith(client.HTTPConfig{URL: f.api, RetryFor: -1})
+	producer, err := client.HTTPWith(client.HTTPConfig{URL: f.api, Token: os.Getenv(tokenVariable), RetryFor: -1})
 	if err != nil {
 		return cli.Usage("--api: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"time"
 )
 
@@ -25,6 +26,9 @@ type task struct {
 // errNoTask is returned when the engine has no task for an order: it is still in the outbox, or was forgotten.
 var errNoTask = errors.New("the engine has no task for this order")
 
+// tokenVariable holds the token of the engine's API, if it needs one.
+const tokenVariable = "SAGALOG_TOKEN"
+
 // tasks reads tasks from an engine's API.
 type tasks struct{ api string }
 
@@ -37,6 +41,9 @@ func (t tasks) get(ctx context.Context, id string) (task, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.api+"/v1/tasks/"+url.PathEscape(id), nil)
 	if err != nil {
 		return task{}, err
+	}
+	if token := os.Getenv(tokenVariable); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

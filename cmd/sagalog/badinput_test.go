@@ -94,6 +94,9 @@ func TestAnOperatorsMistakeIsFoundAndRefused(t *testing.T) {
 	busy := listening(t, func(net.Conn) {})
 	dir := t.TempDir()
 	files(t, dir)
+	write(t, filepath.Join(dir, "tokens.json"), `{"tokens": []}`)
+	write(t, filepath.Join(dir, "public.json"), `{"tokens": []}`)
+	require.NoError(t, os.Chmod(filepath.Join(dir, "public.json"), 0o644))
 	t.Cleanup(func() { // when all checks have ended
 		probes, err := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
 		require.NoError(t, err)
@@ -130,7 +133,9 @@ func TestAnOperatorsMistakeIsFoundAndRefused(t *testing.T) {
 		"a directory that cannot be created": {ours + "--data /proc/sagalog", checkData, "cannot be made", "--data", false},
 		"a directory in use":                 {ours + "--data locked", checkData, "the data directory is in use by process", "stop that process", false},
 		"a port that is taken":               {ours + "--http " + busy, checkHTTP, "address already in use", "--http", false},
-		"an address of another machine":      {ours + "--http 192.0.2.1:8642", checkHTTP, "the API cannot listen on 192.0.2.1:8642", "--http", false},
+		"an address of another machine":      {ours + "--tokens tokens.json --http 192.0.2.1:8642", checkHTTP, "the API cannot listen on 192.0.2.1:8642", "--http", false},
+		"tokens that others can read":        {ours + "--tokens public.json", checkAccess, "public.json has the mode 0644, so others can read or change it", "sagalog token init", false},
+		"a certificate of no kind":           {ours + "--http-tls-cert tokens.json --http-tls-key tokens.json", checkAccess, "failed to find any PEM data", "correct the file", false},
 		"invalid agents":                     {ours + "--agents agents", checkAgents, "agents/a.yaml:2", "correct the files of --agents", false},
 		"invalid workflows":                  {ours + "--workflows workflows", checkWorkflows, "b.yaml:3:", "", false},
 		"no workflows":                       {ours + "--workflows nowhere", checkWorkflows, "--workflows: open nowhere", "", false},

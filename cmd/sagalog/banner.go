@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
 
@@ -19,6 +20,9 @@ func (d *dev) banner(w io.Writer) {
 	fmt.Fprintf(w, "  HTTP API    %s/v1          (OpenAPI: %s/openapi.yaml)\n", api, api)
 	fmt.Fprintf(w, "  Kafka       %s          (any Kafka client; topics sagalog.*)\n", d.broker.Addr())
 	fmt.Fprintf(w, "  Data        %s\n", d.cfg.data)
+	if d.gate != nil {
+		fmt.Fprintf(w, "  Access      on: put your token into $%s for the commands below; curl needs -H \"Authorization: Bearer $%s\"\n", cli.TokenVariable, cli.TokenVariable)
+	}
 	fmt.Fprintf(w, "  Durability  %s\n", d.cfg.durability())
 	if d.fleet == nil {
 		fmt.Fprintf(w, "\nNo example runs (--demo none). Apply a workflow:\n\n  %s workflow apply FILE%s\n\n", self, d.apiFlag(api))

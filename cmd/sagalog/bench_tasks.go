@@ -43,7 +43,7 @@ and after, and whether anything timed out.`,
 	f.IntVar(&t.Tasks, "tasks", 0, "end after this many tasks, 67108864 at most, unless the measured time is over first")
 	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, counted from the start of the measured time, within --duration")
 	f.BoolVar(&t.Permits, "permits", false, "give each task a concurrency key that no other task has, to measure what a permit costs beside a run without")
-	f.BoolVar(&t.Limit, "limit", false, "let one step of each task need a permit of the same named limit, which holds nobody up, to measure what that costs")
+	f.BoolVar(&t.Limit, "limit", false, "make one step of each task need a permit of the same named limit, which delays no task, to measure what that costs")
 	c.windowFlags(f, 3*time.Second, 20*time.Second)
 	c.agentFlags(f)
 	f.Lookup("slow-factor").Hidden = false

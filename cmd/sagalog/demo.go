@@ -47,8 +47,8 @@ func (d *demo) Fix(ctx context.Context, service string) error {
 const trickleEvery = 2 * time.Second
 
 // trickle submits a delivery every trickleEvery through the API, as any producer would.
-func trickle(ctx context.Context, apiURL string, log *slog.Logger) error {
-	producer, err := client.HTTPWith(client.HTTPConfig{URL: apiURL, RetryFor: -1})
+func trickle(ctx context.Context, to client.HTTPConfig, log *slog.Logger) error {
+	producer, err := client.HTTPWith(to)
 	if err != nil {
 		return err
 	}

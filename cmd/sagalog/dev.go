@@ -12,6 +12,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
@@ -21,6 +22,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/orders"
+	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
@@ -102,7 +104,7 @@ func loopback(flag, addr string) error {
 		return usage("%s %q is not HOST:PORT, such as 127.0.0.1:0", flag, addr)
 	}
 	if !isLoopback(host) {
-		return usage("other machines can reach %s %q, and there is no authentication yet: use 127.0.0.1", flag, addr)
+		return usage("other machines can reach %s %q, and dev is for trying things: use 127.0.0.1", flag, addr)
 	}
 	return nil
 }
@@ -114,14 +116,17 @@ func isLoopback(host string) bool {
 // dev is a running development engine.
 type dev struct {
 	process
-	cfg      devConfig
-	broker   *embedded.Broker
-	cluster  *kafka.Cluster
-	fleet    *dronedelivery.Fleet // the services of the example
-	files    fs.FS                // its workflow, and its agents below agents/
-	node     *node.Node
-	agents   *agent.Connection
-	bindings *bindings
+	cfg  devConfig
+	gate *access.Gate // nil: access is off
+	// demoToken is the token of the example's producer, if access is on.
+	demoToken string
+	broker    *embedded.Broker
+	cluster   *kafka.Cluster
+	fleet     *dronedelivery.Fleet // the services of the example
+	files     fs.FS                // its workflow, and its agents below agents/
+	node      *node.Node
+	agents    *agent.Connection
+	bindings  *bindings
 }
 
 func runDev(ctx context.Context, c devConfig) (err error) {
@@ -142,9 +147,15 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 	return d.run(ctx)
 }
 
-// readFiles reads the files of --agents and --workflows before anything is created or applied, and returns the faults of all of them.
-func (d *dev) readFiles(context.Context) error {
-	_, err := checkDefinitions(d.cfg.workflows)
+// readFiles reads the files of access, --agents and --workflows before anything is created or applied, and returns the faults of all of them.
+func (d *dev) readFiles(context.Context) (err error) {
+	if d.gate, err = d.cfg.gate(events.DefaultNamespace, d.log); err != nil {
+		return err
+	}
+	if d.gate != nil {
+		d.demoToken = d.gate.Grant("demo", access.Submitter)
+	}
+	_, err = checkDefinitions(d.cfg.workflows)
 	return errors.Join(d.bindings.folder(d.cfg.agents), err)
 }
 
@@ -213,7 +224,7 @@ func (d *dev) openFleet(context.Context) error {
 func (d *dev) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate,
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
@@ -273,7 +284,8 @@ func (d *dev) run(ctx context.Context) error {
 		g.Go(func() error { return d.fleet.Run(ctx) })
 	}
 	if d.cfg.demo == demoDrone {
-		g.Go(func() error { return trickle(ctx, "http://"+d.node.Addr(), d.log) })
+		to := client.HTTPConfig{URL: "http://" + d.node.Addr(), Token: d.demoToken, RetryFor: -1}
+		g.Go(func() error { return trickle(ctx, to, d.log) })
 	}
 	if d.cfg.pprof != "" {
 		g.Go(func() error { return servePprof(ctx, d.cfg.pprof) })

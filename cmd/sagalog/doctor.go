@@ -76,6 +76,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	agents := local.agents()
 	local.workflows()
 	local.data()
+	local.files()
 	local.address()
 	local.clock()
 	findings := doctor.Diagnose(ctx, cluster, local.need(cluster, agents))

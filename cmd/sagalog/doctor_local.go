@@ -264,6 +264,10 @@ func (l *localCheck) locked(err error) {
 const aliveWait = 2 * time.Second
 
 func alive(api string) bool {
+	if addr, secure := strings.CutPrefix(api, "https://"); secure { // which certificates to trust is not known here
+		conn, err := net.DialTimeout("tcp", addr, aliveWait)
+		return err == nil && conn.Close() == nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), aliveWait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/healthz", nil)
@@ -282,15 +286,12 @@ func (l *localCheck) address() {
 	if !l.roles.node.API {
 		return
 	}
-	if exposed(l.http) {
-		l.add(checkHTTP, doctor.StatusWarn, exposedText+" ("+l.http+")", exposedRemedy)
-	}
 	listener, err := net.Listen("tcp", l.http)
 	switch {
 	case err == nil:
 		_ = listener.Close() // nobody can have connected to it yet
 		l.add(checkHTTP, doctor.StatusOK, l.http+" is free", "")
-	case l.engine == "http://"+l.http:
+	case l.engine == l.httpTLS.scheme()+l.http:
 		l.add(checkHTTP, doctor.StatusOK, l.http+" is where that node serves its API", "")
 	default:
 		l.add(checkHTTP, doctor.StatusFail, fmt.Sprintf("the API cannot listen on %s: %s", l.http, err), "stop what listens there, or give another address (--http; port 0 takes a free one)")

@@ -44,7 +44,7 @@ func TestAStartAppliesTheLimitsBesideTheWorkflows(t *testing.T) {
 		return strings.Contains(at.run(t, "limit", "get", "bank", "--api", url, "-o", "json").out.String(), `"max": 7`)
 	})
 	require.Zero(t, p.stop())
-	require.Contains(t, p.err.String(), "a limit differs from that of the file, which is not applied")
+	require.Contains(t, p.err.String(), "the limit differs from the one in the file, which is not applied")
 }
 
 // Limits may be JSON, as workflows may.

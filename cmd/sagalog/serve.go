@@ -25,6 +25,7 @@ type serveConfig struct {
 
 // engineFlags are the flags that serve and dev share.
 type engineFlags struct {
+	accessFlags
 	workflows, pprof string
 	hosts            []string
 
@@ -44,6 +45,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.sweep, "sweep", 0, "interval of the search for due timers (default 50ms)")
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
+	c.accessFlags.flags(f)
 	settingFlags(f, &c.settings)
 }
 
@@ -59,6 +61,9 @@ func (c *engineFlags) validate() error {
 			return usage("--host %q is not the name of a host, such as sagalog.example: give it without scheme and port", h)
 		}
 	}
+	if err := c.accessFlags.validate(); err != nil {
+		return err
+	}
 	return checkSettings(&c.settings)
 }
 
@@ -68,6 +73,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9
 type member struct {
 	connection
 	callbacks
+	httpTLS
 	namespace, data, http, advertise, node, agents string
 	roleNames                                      []string
 
@@ -77,6 +83,7 @@ type member struct {
 func (m *member) flags(f *pflag.FlagSet) {
 	m.connection.flags(f)
 	m.callbacks.flags(f)
+	m.httpTLS.flags(f)
 	f.StringVar(&m.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names; each engine has its own")
 	f.StringVar(&m.data, "data", "./sagalog-data", "directory of this process's state; not shared with any other")
 	f.StringVar(&m.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
@@ -101,7 +108,8 @@ A process that has only the role agent needs no data directory: it runs just the
 
 Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on the machine can see flags.`,
 		Example: `  sagalog serve --brokers 127.0.0.1:9092
-  sagalog serve --brokers k1:9092,k2:9092,k3:9092 --node n1 --data /var/lib/sagalog --http 0.0.0.0:8642 --advertise n1:8642
+  sagalog serve --brokers k1:9092,k2:9092,k3:9092 --node n1 --data /var/lib/sagalog --http 0.0.0.0:8642 --advertise n1:8642 \
+      --tokens tokens.json --node-key-file node.key
   sagalog serve --brokers k1:9093 --tls-ca ca.pem --sasl SCRAM-SHA-512 --sasl-user sagalog --sasl-password-file /run/secrets/kafka
   sagalog serve --brokers k1:9092 --roles agent --agents ./agents --node agents-1`,
 		Args: cobra.NoArgs,
@@ -128,6 +136,9 @@ func (c *serveConfig) validate() error {
 	}
 	if err := c.engineFlags.validate(); err != nil {
 		return err
+	}
+	if c.roles.node.API && exposed(c.http) && !c.on() {
+		return usage("other machines can reach the HTTP API (--http %s), so callers must be known: %s", c.http, openRemedy)
 	}
 	if c.startWithin <= 0 {
 		return usage("--start-within %s is not positive", c.startWithin)
@@ -176,6 +187,9 @@ func (m *member) validate() (err error) {
 		return usage("--agents needs the role agent, but --roles is %s", m.roles)
 	}
 	if err := m.callbacks.validate(); err != nil {
+		return err
+	}
+	if err := m.httpTLS.validate(); err != nil {
 		return err
 	}
 	return m.validateAddress()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
@@ -49,13 +51,16 @@ type serving struct {
 	cfg   serveConfig
 	reach kafka.ClusterConfig
 	// secret is the key of callbacks, or "".
-	secret   string
-	unlock   func() error
-	cluster  *kafka.Cluster
-	node     *node.Node
-	bindings *bindings
-	local    *localCheck
-	agents   *agent.Connection
+	secret string
+	// gate recognizes callers of the API; nil: access is off. tls is that of the API, and peerTLS that of calls to other nodes.
+	gate         *access.Gate
+	tls, peerTLS *tls.Config
+	unlock       func() error
+	cluster      *kafka.Cluster
+	node         *node.Node
+	bindings     *bindings
+	local        *localCheck
+	agents       *agent.Connection
 	// metricsAt is the listener for /metrics in a process without an API; nil without --metrics.
 	metricsAt net.Listener
 	// patience is for all steps of the start together.
@@ -105,6 +110,12 @@ func (s *serving) configure(context.Context) (err error) {
 	if s.reach, err = s.cfg.member.cluster(s.log); err != nil {
 		return err
 	}
+	if s.gate, err = s.cfg.gate(s.cfg.namespace, s.log); err != nil {
+		return s.refuse([]doctor.Finding{accessFault(err)})
+	}
+	if s.tls, s.peerTLS, err = s.cfg.httpTLS.configs(s.log); err != nil {
+		return s.refuse([]doctor.Finding{accessFault(err)})
+	}
 	if s.secret, err = s.cfg.callbacks.secret(); s.secret != "" {
 		s.bindings.reports = new(reports)
 	}
@@ -132,6 +143,7 @@ func (s *serving) bind(context.Context) error {
 func (s *serving) look(context.Context) error {
 	s.local.workflows()
 	s.local.data()
+	s.local.access(s.gate)
 	s.local.address()
 	s.local.clock()
 	return s.refuse(s.local.findings)
@@ -238,7 +250,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	}
 	var err error
 	if s.cfg.roles.node.API {
-		cfg.HTTP = s.cfg.http
+		cfg.HTTP, cfg.Access, cfg.TLS, cfg.PeerTLS = s.cfg.http, s.gate, s.tls, s.peerTLS
 		if s.secret != "" {
 			if cfg.Callbacks, err = callback.NewKeys(s.cfg.namespace, s.secret); err != nil {
 				return err
@@ -248,11 +260,6 @@ func (s *serving) openNode(ctx context.Context) error {
 	s.node, err = node.Open(ctx, cfg)
 	return err
 }
-
-const (
-	exposedText   = "other machines can reach the HTTP API, and it has no authentication yet"
-	exposedRemedy = "let only trusted machines reach it, or listen on 127.0.0.1 (--http)"
-)
 
 func (s *serving) applyWorkflows(ctx context.Context) error {
 	return applier{node: s.node, log: s.log}.folder(ctx, s.cfg.workflows)
@@ -309,7 +316,7 @@ func (s *serving) apiURL() string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && everyAddress(host) {
 		addr = net.JoinHostPort("127.0.0.1", port)
 	}
-	return "http://" + addr
+	return s.cfg.httpTLS.scheme() + addr
 }
 
 // callbackURL is the URL of the API for services.
@@ -318,7 +325,7 @@ func (s *serving) callbackURL() string {
 	case s.cfg.callbacks.url != "":
 		return s.cfg.callbacks.url
 	case s.cfg.advertise != "":
-		return "http://" + s.cfg.advertise
+		return s.cfg.httpTLS.scheme() + s.cfg.advertise
 	}
 	return s.apiURL()
 }

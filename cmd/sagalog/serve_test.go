@@ -43,6 +43,16 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 		{"--brokers h:1 --http :8642", "add --advertise HOST:PORT"},
 		{"--brokers h:1 --http :8642 --advertise 0.0.0.0:8642", `--advertise "0.0.0.0:8642" is not HOST:PORT by which other nodes reach`},
 		{"--brokers h:1 --http :8642 --advertise h:0", "is not HOST:PORT by which other nodes reach"},
+		{"--brokers h:1 --http :8642 --advertise h:1", "other machines can reach the HTTP API (--http :8642), so callers must be known: add --tokens FILE"},
+		{"--brokers h:1 --http 10.0.0.7:8642", "so callers must be known"},
+		{"--brokers h:1 --node-key k --node-key-file f", "are both given"},
+		{"--brokers h:1 --http-tls-cert c.pem", "--http-tls-cert and --http-tls-key belong together"},
+		{"--brokers h:1 --http-tls-ca c.pem", "--http-tls-ca needs --http-tls-cert"},
+		{"--brokers h:1 --oidc-role a=admin", "--oidc-issuer is missing"},
+		{"--brokers h:1 --oidc-issuer http://login.example --oidc-audience a --oidc-role a=admin", "is not a URL with https"},
+		{"--brokers h:1 --oidc-issuer https://login.example --oidc-role a=admin", "--oidc-audience is missing"},
+		{"--brokers h:1 --oidc-issuer https://login.example --oidc-audience a", "--oidc-role is missing"},
+		{"--brokers h:1 --oidc-issuer https://login.example --oidc-audience a --oidc-role a=admn", `did you mean "admin"?`},
 		{"--brokers h:1 --partitions 0", "--partitions 0 is not from 1 to 1000"},
 		{"--brokers h:1 --host https://sagalog.example", `--host "https://sagalog.example" is not the name of a host`},
 		{"--brokers h:1 --host h:8642", `--host "h:8642" is not the name of a host`},
@@ -79,6 +89,8 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte(kafkatest.LimitedPassword+"\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("no certificate"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "public"), []byte(`{"tokens":[]}`), 0o600))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "public"), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dev", "broker"), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o700))
 	tls := "--brokers " + guarded.Bootstrap() + " --tls-ca " + guarded.CAFile
@@ -94,13 +106,17 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"a wrong password":     {tls + " --sasl SCRAM-SHA-512 --sasl-user limited --sasl-password " + secret, []string{"it does not accept the user limited", "SAGALOG_SASL_PASSWORD"}},
 		"no permission": {tls + " --sasl plain --sasl-user limited --sasl-password-file password",
 			[]string{"User:limited lacks permissions: READ on the topics", "kafka-acls.sh", "--add --allow-principal 'User:limited' --operation READ"}},
-		"other partitions":   {"--namespace lossy --brokers " + plain.Bootstrap(), []string{"topic lossy.events: partitions is 4, must be 8", "--partitions 4"}},
-		"a directory of dev": {"--data dev --brokers " + plain.Bootstrap(), []string{"dev is a data directory of `sagalog dev`: it holds its own broker"}},
-		"no file":            {"--brokers h:1 --tls-ca none.pem", []string{"--tls-ca: open none.pem: no such file"}},
-		"no certificate":     {"--brokers h:1 --tls-ca text", []string{"--tls-ca: text holds no certificate in PEM form"}},
-		"no password file":   {"--brokers h:1 --sasl plain --sasl-user u --sasl-password-file none", []string{"--sasl-password-file: open none"}},
-		"no agents":          {"--brokers h:1 --agents none", []string{"--agents: stat none"}},
-		"empty agents":       {"--brokers h:1 --roles agent --agents empty", []string{"--agents: empty holds no *.yaml file"}},
+		"other partitions":       {"--namespace lossy --brokers " + plain.Bootstrap(), []string{"topic lossy.events: partitions is 4, must be 8", "--partitions 4"}},
+		"a directory of dev":     {"--data dev --brokers " + plain.Bootstrap(), []string{"dev is a data directory of `sagalog dev`: it holds its own broker"}},
+		"no file":                {"--brokers h:1 --tls-ca none.pem", []string{"--tls-ca: open none.pem: no such file"}},
+		"no certificate":         {"--brokers h:1 --tls-ca text", []string{"--tls-ca: text holds no certificate in PEM form"}},
+		"no password file":       {"--brokers h:1 --sasl plain --sasl-user u --sasl-password-file none", []string{"--sasl-password-file: open none"}},
+		"no tokens":              {"--brokers h:1 --tokens none", []string{"--tokens: open none: no such file"}},
+		"tokens for all":         {"--brokers h:1 --tokens public", []string{"--tokens: public has the mode 0644, so others can read or change it: run `chmod 600 public`"}},
+		"a weak node key":        {"--brokers h:1 --tokens public --node-key " + secret, []string{"--node-key: line 1 of the key of the nodes has 11 characters"}},
+		"no certificate of ours": {"--brokers h:1 --http-tls-cert text --http-tls-key text", []string{"--http-tls-cert and --http-tls-key: text and text: tls: failed to find any PEM data"}},
+		"no agents":              {"--brokers h:1 --agents none", []string{"--agents: stat none"}},
+		"empty agents":           {"--brokers h:1 --roles agent --agents empty", []string{"--agents: empty holds no *.yaml file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

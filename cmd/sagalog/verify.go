@@ -23,7 +23,7 @@ import (
 // verifyConfig holds the flags of verify.
 type verifyConfig struct {
 	logPlace
-	format               string
+	format, token        string
 	stores, apis         []string
 	ledgers              []string
 	acknowledged, task   string
@@ -67,6 +67,10 @@ something could not be checked, such as a --task that is not in the log: the out
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.onePartition = cmd.Flags().Changed("partition")
+			var err error
+			if c.token, err = cli.Token(cmd.Flags()); err != nil {
+				return unchecked(err)
+			}
 			return c.run(cmd)
 		},
 	}
@@ -76,6 +80,7 @@ something could not be checked, such as a --task that is not in the log: the out
 	f.StringSliceVar(&c.stores, "store", nil, "data directories of stopped nodes of sagalog serve, whose state is compared with the log")
 	f.StringSliceVar(&c.apis, "api", nil, "URLs of running nodes, whose state hashes are compared with the log")
 	cli.WithoutVariable(f, "api") // SAGALOG_API names the engine that the other commands talk to; evidence must be named explicitly
+	cli.TokenFlag(f)
 	f.StringSliceVar(&c.ledgers, "ledgers", nil, "ledgers of the services: files, or directories of *.ndjson")
 	f.StringVar(&c.acknowledged, "acknowledged", "", "file of the submissions that were acknowledged")
 	f.Int32Var(&c.partition, "partition", 0, "check only this partition")
@@ -213,7 +218,7 @@ func (c *verifyConfig) stored(ctx context.Context, namespaceID string) ([]verify
 		all = append(all, list...)
 	}
 	for _, url := range c.apis {
-		list, err := storedAt(ctx, url)
+		list, err := storedAt(ctx, url, c.token)
 		if err != nil {
 			return nil, err
 		}

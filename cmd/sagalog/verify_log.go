@@ -28,13 +28,16 @@ func readNamespace(ctx context.Context, cluster *kafka.Cluster, name string) (sc
 }
 
 // storedAt asks a running node for the states of the partitions that nodes own.
-func storedAt(ctx context.Context, url string) ([]verify.Stored, error) {
+func storedAt(ctx context.Context, url, token string) ([]verify.Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	at := strings.TrimRight(url, "/") + "/v1/partitions"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -296,6 +296,8 @@ class Schedule(Entity):
         for f in self["fires"]:
             if f["task"] == body["task"]:
                 f.update(state=body["state"], reason=body.get("reason", "0"))
+        if body["state"] == '"rejected"':
+            self.add("failed")
 
 
 class Fire(Entity):
@@ -401,7 +403,7 @@ class Wait(Entity):
 
 
 class UndoState(Entity):
-    order = "state! agent function attempt started_at complete_by ended_at retry_at error failure_count tries with start_by timed_from"
+    order = "state! agent function attempt started_at complete_by ended_at retry_at error failure_count tries with skipped start_by timed_from"
 
 
 class Error(Entity):
@@ -833,7 +835,7 @@ class State:
             if "left" in body:
                 u = s["undo"]
                 failed = u["state"] == '"failed"'
-                u.update(state='"undone"', ended_at=time)
+                u.update(state='"undone"', ended_at=time, skipped="true")
                 u.clear_of("retry_at", "with")
                 s.update(state='"undone"', left="true")
             else:

@@ -75,11 +75,12 @@ func (p *agentPauses) pause(ctx context.Context, name string, paused bool) (*Age
 	if err := events.CheckAgent(name); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The agent: "+err.Error()+".")
 	}
-	body, err := exchangeOf(ctx).readAgentPause()
+	x := exchangeOf(ctx)
+	body, err := x.readAgentPause()
 	if err != nil {
 		return nil, err
 	}
-	changed, err := p.pauses.PauseAgent(ctx, events.AgentPause{Agent: name, Paused: paused, Reason: body.Reason, By: body.By})
+	changed, err := p.pauses.PauseAgent(ctx, events.AgentPause{Agent: name, Paused: paused, Reason: body.Reason, By: x.by(body.By)})
 	switch {
 	case errors.Is(err, ErrTooManyPaused):
 		return nil, problem(http.StatusConflict, codePrecondition, "As many agents are paused as a namespace can remember. Resume one first.")
@@ -94,7 +95,7 @@ func (p *agentPauses) pause(ctx context.Context, name string, paused bool) (*Age
 		return nil, p.log.internal(ctx, "list agents", err)
 	}
 	for i := range beats {
-		if _, runs := beats[i].Capacity[name]; runs {
+		if _, runs := beats[i].Capacity[name]; runs && beats[i].Health[name] != HealthSilent {
 			d.Instances++
 		}
 	}

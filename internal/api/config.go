@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/callback"
 )
 
@@ -58,9 +60,13 @@ type Config struct {
 	DeadLetters DeadLetters
 	// Callbacks check the tickets of callbacks; nil refuses all of them.
 	Callbacks *callback.Keys
+	// Access recognizes callers; nil: access is off, and everyone who reaches the API may do everything.
+	Access *access.Gate
+	// TLS is that of the API; nil: it speaks plain HTTP. PeerTLS is that with which this node calls others; nil: they speak plain HTTP.
+	TLS, PeerTLS *tls.Config
 	// Counts counts tasks.
 	Counts Counts
-	// Page serves GET requests at paths that are not the API's. nil: they are answered 404.
+	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.
 	Page http.Handler
 	// Demo is nil unless the example runs.
 	Demo Demo
@@ -83,7 +89,7 @@ type Config struct {
 }
 
 const (
-	// DefaultAddr is reachable from this machine only: the API has no authentication yet.
+	// DefaultAddr is reachable from this machine only, where access may be off.
 	DefaultAddr = "127.0.0.1:8642"
 	// DefaultDefinitionBytes leaves room for inlined schemas. With its defaults filled in, the definition must still
 	// fit into the 2 MiB of a fact's record.

@@ -33,13 +33,13 @@ type Counts interface {
 
 // GroupBy says what the tasks of a group have in common.
 type GroupBy struct {
-	// Kind is state, workflow, step, error_code, waiting_for or label.
+	// Kind is state, workflow, step, error_code, reason, waiting_for or label.
 	Kind string
 	// Label is the key of a label.
 	Label string
 }
 
-// CountsQuery says what is counted: the filters of a list, and by what.
+// CountsQuery says which tasks are counted, by the filters of a list, and how they are grouped.
 type CountsQuery struct {
 	State    []string `query:"state,explode" doc:"As for a list of tasks"`
 	Workflow string   `query:"workflow" doc:"As for a list of tasks"`
@@ -57,14 +57,14 @@ type CountsQuery struct {
 type TaskCount struct {
 	Key    string         `json:"key" doc:"The state, the workflow, the step, the code, the kind of waiting, or the value of the label; empty for tasks without one"`
 	Count  int64          `json:"count"`
-	Oldest events.Instant `json:"oldest,omitzero" format:"date-time" doc:"Since when the one that has stood longest has not changed; absent if that is not known"`
+	Oldest events.Instant `json:"oldest,omitzero" format:"date-time" doc:"When the task that has been unchanged for longest last changed; absent if that is not known"`
 }
 
 // CountsDocument is how many tasks there are.
 type CountsDocument struct {
 	Counts  []TaskCount        `json:"counts" nullable:"false" doc:"The largest first, 200 at most"`
 	Total   int64              `json:"total" doc:"How many tasks were counted"`
-	Partial bool               `json:"partial,omitzero" doc:"There are more tasks than were looked at: each count is at least that"`
+	Partial bool               `json:"partial,omitzero" doc:"There are more tasks than were looked at: the counts are minimums"`
 	Missing []MissingPartition `json:"missing,omitempty" doc:"The partitions whose tasks are not counted"`
 }
 
@@ -80,8 +80,9 @@ type counts struct {
 func (s *counts) register(api huma.API) {
 	huma.Register(api, needsOwner(api, huma.Operation{
 		OperationID: "count-tasks", Method: http.MethodGet, Path: countsPath, Summary: "Count tasks", Tags: []string{"tasks"},
-		Description: "How many tasks match, in groups. All states and all kinds of waiting without a filter are counts that the engine keeps; for others a node looks at its " +
-			"newest 50,000 tasks that match, and says if there are more.",
+		Description: "How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count " +
+			"steps. Otherwise a node looks at its newest 50,000 tasks that match, and says if there are more; waiting_for then leaves out what waits " +
+			"for an agent.",
 	}), s.read)
 }
 
@@ -162,7 +163,7 @@ func (s *counts) askOthers(ctx context.Context, q *Query, by string, there map[p
 	})
 }
 
-// add adds groups to those that are there.
+// add merges groups into those that the document has already.
 func (d *CountsDocument) add(list []TaskCount) {
 	for _, c := range list {
 		i := slices.IndexFunc(d.Counts, func(o TaskCount) bool { return o.Key == c.Key })

@@ -44,6 +44,7 @@
 //   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).
 //   - Nobody without a ticket that a key of this namespace has signed makes the API read a report, or write one. Neither an answer nor the
 //     log holds a ticket.
+//   - While access is on, a call that has no role in calls (access.go) is answered to nobody, and facts name the caller by the token.
 //   - No answer repeats what a client sent, so no secret in an input ends up in a log of answers.
 //
 // # What it refuses to do

@@ -79,7 +79,7 @@ type StepDocument struct {
 	Error        *events.Error   `json:"error,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
 	With         json.RawMessage `json:"with,omitempty" doc:"The input that an operator gave for all further attempts"`
-	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo: what the step did is left"`
+	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo, in this run or an earlier one: what the step did then is left"`
 	Continued    bool            `json:"continued,omitzero" doc:"It timed out, and the task went on without it"`
 	Heartbeat    events.Duration `json:"heartbeat,omitzero" doc:"How long the running attempt may be silent"`
 	CapBy        events.Instant  `json:"cap_by,omitzero" format:"date-time" doc:"When the running attempt ends whatever progress it shows"`
@@ -99,6 +99,7 @@ type UndoDocument struct {
 	StartBy      events.Instant `json:"start_by,omitzero" format:"date-time" doc:"No attempt starts from then on"`
 	FailureCount int            `json:"failure_count"`
 	Error        *events.Error  `json:"error,omitempty"`
+	Skipped      bool           `json:"skipped,omitzero" doc:"An operator skipped it: what the step did in this run is left"`
 }
 
 // documents makes the documents of tasks.
@@ -127,7 +128,7 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
-		FailureCount: t.FailureCount, Reason: reasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
+		FailureCount: t.FailureCount, Reason: ReasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))
@@ -135,8 +136,8 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	return d
 }
 
-// reasonOf returns the reason of a task while it holds: a task that went on keeps its last one.
-func reasonOf(t *events.Task) string {
+// ReasonOf returns the reason of a task while it holds: a task that went on keeps its last one.
+func ReasonOf(t *events.Task) string {
 	switch t.State {
 	case events.TaskStateError, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateTerminated:
 		return t.Reason
@@ -193,7 +194,7 @@ func stepDocument(s *events.Step) StepDocument {
 	if u := s.Undo; u != nil {
 		d.Undo = &UndoDocument{
 			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt, StartBy: u.StartBy,
-			FailureCount: u.FailureCount, Error: u.Error,
+			FailureCount: u.FailureCount, Error: u.Error, Skipped: u.Skipped,
 		}
 		if u.State == events.StepStateRunning {
 			d.Undo.CompleteBy, d.Undo.EndedAt = u.CompleteBy, 0

@@ -50,6 +50,11 @@ func TestEveryRefusalIsAProblemDocument(t *testing.T) {
 		require.Equal(t, status, everywhere.do("GET", "/v1/info", "", "Host", host).status, host)
 	}
 	require.Contains(t, everywhere.do("GET", "/v1/info", "", "Host", "evil.example").body, "--host NAME")
+	for _, headers := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "null"}} {
+		r := everywhere.do("POST", "/v1/tasks", good, append(headers, "Host", "10.0.0.7:8642")...)
+		require.Equal(t, 403, r.status, headers)
+		require.Equal(t, "cross-origin", r.problem(t).Code())
+	}
 	proxied := setup(t, func(c *api.Config) { c.Hosts = []string{"sagalog.example"} })
 	require.Equal(t, 200, proxied.do("GET", "/v1/info", "", "Host", "sagalog.example").status)
 }

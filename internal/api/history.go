@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sentence"
 )
 
 // histories answers with the facts of tasks, as pages or as a stream.
@@ -46,6 +47,7 @@ type HistoryEvent struct {
 	Step      string          `json:"step,omitempty"`
 	Attempt   int             `json:"attempt,omitzero"`
 	Cause     string          `json:"cause,omitempty" example:"s/3/120"`
+	Text      string          `json:"text" example:"charge is completed" doc:"What it means, in a sentence for people. Programs read type and data."`
 	Data      json.RawMessage `json:"data,omitempty"`
 }
 
@@ -157,5 +159,6 @@ func EventOf(f LoggedFact) HistoryEvent {
 	if json.Unmarshal(r.Value, &of) == nil {
 		e.Step, e.Attempt = of.Step, of.Attempt
 	}
+	e.Text = sentence.Of(e.Type, r.Value)
 	return e
 }

@@ -106,10 +106,12 @@ func (s *jobs) registerOpen(api huma.API, tags []string) {
 }
 
 func (s *jobs) open(ctx context.Context, _ *struct{}) (*OpenJobAnswer, error) {
-	job, dry, err := exchangeOf(ctx).readJob()
+	x := exchangeOf(ctx)
+	job, dry, err := x.readJob()
 	if err != nil {
 		return nil, err
 	}
+	job.By = x.by(job.By)
 	if dry {
 		count, err := s.count(ctx, &job)
 		return &OpenJobAnswer{Status: http.StatusOK, Body: count}, err
@@ -215,11 +217,12 @@ func (s *jobs) get(ctx context.Context, in *JobPath) (*JobAnswer, error) {
 }
 
 func (s *jobs) stop(ctx context.Context, in *JobPath) (*JobAnswer, error) {
-	body, err := exchangeOf(ctx).readAgentPause()
+	x := exchangeOf(ctx)
+	body, err := x.readAgentPause()
 	if err != nil {
 		return nil, err
 	}
-	now, changed, err := s.jobs.StopJob(ctx, events.JobStop{Job: in.ID, By: body.By, Reason: body.Reason})
+	now, changed, err := s.jobs.StopJob(ctx, events.JobStop{Job: in.ID, By: x.by(body.By), Reason: body.Reason})
 	if err != nil {
 		return nil, s.failed(ctx, "stop a job", in.ID, err)
 	}

@@ -76,10 +76,12 @@ func (s *limitRequests) request(ctx context.Context, kind string, in *LimitReque
 	if err != nil {
 		return nil, err
 	}
-	body, err := exchangeOf(ctx).readSchedule(false)
+	x := exchangeOf(ctx)
+	body, err := x.readSchedule(false)
 	if err != nil {
 		return nil, err
 	}
+	body.By = x.by(body.By)
 	if err := s.find(ctx, in.Name); err != nil {
 		return nil, err
 	}

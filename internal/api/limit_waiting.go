@@ -64,7 +64,7 @@ func (s *permitLimits) waiting(ctx context.Context, in *WaitingQuery) (*WaitingA
 	return &WaitingAnswer{out}, err
 }
 
-// known refuses the name of a limit that nobody has applied.
+// known refuses the name of a limit that does not exist.
 func (s *permitLimits) known(ctx context.Context, name string) error {
 	all, err := s.named.NamedLimits(ctx)
 	if err != nil {

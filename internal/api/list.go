@@ -23,7 +23,7 @@ const (
 	// listNodeWithin is how long one node may take for its part: a node that hangs must not use up the time in which the client
 	// could have had the others' tasks.
 	listNodeWithin = 3 * time.Second
-	// listPatience is how long a node reads tasks whole for a page, which then ends there: it is well within listNodeWithin.
+	// listPatience is how long a node may read whole tasks for a page before it ends the page: it is well within listNodeWithin.
 	listPatience = time.Second
 	// listTries is more than one, because a partition may move after its owner was looked up and before the
 	// owner is asked.
@@ -39,10 +39,10 @@ var briefMembers = []string{
 	"locked_by", "failure_count", "reason", "paused", "schedule", memberWaiting,
 }
 
-// memberWaiting is only answered if it is asked for: the whole of each live task is read for it, one after the other.
+// memberWaiting is answered only if it is asked for, because it takes a read of each whole live task, one after the other.
 const memberWaiting = "waiting_for"
 
-// listedWaits is how many of the things that a task waits for a list names, and listedFor how many bytes of what each is about.
+// listedWaits bounds the waits that a list shows of a task, and listedFor the bytes that say what each is for.
 const listedWaits, listedFor = 3, 256
 
 // wholeMembers are the others.
@@ -217,7 +217,7 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 	return list, nil
 }
 
-// document returns the document of a task, and how many bytes were read for it besides.
+// document returns the document of a task, and how many more bytes were read to make it.
 func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (d TaskDocument, read int, err error) {
 	if q.Brief {
 		d = s.documents.brief(t)

@@ -122,10 +122,12 @@ func (l *losses) list(ctx context.Context, _ *struct{}) (*LossesAnswer, error) {
 }
 
 func (l *losses) accept(ctx context.Context, _ *struct{}) (*AcceptedLossAnswer, error) {
-	a, err := exchangeOf(ctx).readAcceptedLoss(l.partitions)
+	x := exchangeOf(ctx)
+	a, err := x.readAcceptedLoss(l.partitions)
 	if err != nil {
 		return nil, err
 	}
+	a.By = x.by(a.By)
 	offset, now, err := l.losses.AcceptLoss(ctx, a)
 	var older *OlderNodeError
 	switch {

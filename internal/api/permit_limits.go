@@ -231,7 +231,7 @@ func (s *permitLimits) list(ctx context.Context, in *LimitsQuery) (*LimitsAnswer
 	return out, nil
 }
 
-// readableOf returns the partitions that this node reads, also those that nobody owns, and those that nobody answers for.
+// readableOf returns the partitions that this node reads, including those that nobody owns, and those that no node can answer for.
 func readableOf(at *proxy.Placement, router proxy.Router) (here, unknown []int32) {
 	here = at.Here
 	for _, p := range at.Nowhere {

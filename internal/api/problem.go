@@ -70,6 +70,8 @@ const (
 	codeTakeover     = "taking-over"
 	codeStopped      = "stopped"
 	codeTooMany      = "too-many"
+	codeUnauthorized = "unauthorized"
+	codeForbidden    = "forbidden"
 )
 
 // problem makes the detail end like a sentence, whatever quoted text it ends with.

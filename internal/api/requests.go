@@ -159,7 +159,7 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 	if err != nil {
 		return nil, err
 	}
-	q.ID, q.Task = in.Key, in.ID
+	q.ID, q.Task, q.By = in.Key, in.ID, x.by("")
 	if q.ID == "" {
 		q.ID = newID()
 	}

@@ -53,7 +53,7 @@ type ScheduleDocument struct {
 	Fired     int64            `json:"fired" doc:"How many due times led to a task"`
 	Skipped   int64            `json:"skipped" doc:"How many were passed over because a task had not ended"`
 	Missed    int64            `json:"missed" doc:"How many were older than catch_up"`
-	Failed    int64            `json:"failed" doc:"For how many no submission could be made"`
+	Failed    int64            `json:"failed" doc:"For how many no task could be started: no submission could be made, or it was rejected"`
 	Pending   bool             `json:"pending,omitzero" doc:"Its partition has not taken it over yet"`
 	Changed   bool             `json:"changed,omitzero" doc:"This call applied or deleted it"`
 }

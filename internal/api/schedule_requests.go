@@ -95,10 +95,12 @@ func (s *schedules) request(ctx context.Context, v scheduleVerb, in *ScheduleReq
 	if err != nil {
 		return nil, err
 	}
-	body, err := exchangeOf(ctx).readSchedule(v.name == "backfill")
+	x := exchangeOf(ctx)
+	body, err := x.readSchedule(v.name == "backfill")
 	if err != nil {
 		return nil, err
 	}
+	body.By = x.by(body.By)
 	known, err := s.find(ctx, in.Name)
 	if err != nil {
 		return nil, err

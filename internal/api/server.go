@@ -33,6 +33,7 @@ type Server struct {
 	cfg         Config
 	metrics     *metrics
 	log         logger
+	often       logger // what anyone can cause
 	life        lifetime
 	guard       *guard
 	proxy       *proxy.Proxy
@@ -64,16 +65,19 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the API's metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, metrics: m, log: logger{cfg.Logger}, guard: newGuard(cfg.Hosts)}
+	s := &Server{cfg: cfg, metrics: m, log: logger{cfg.Logger}, often: logger{repeats.Limited(cfg.Logger)}, guard: newGuard(cfg.Hosts)}
 	s.life.stopping, s.life.stop = context.WithCancel(context.Background())
-	s.proxy, err = proxy.New(proxy.Config{
+	passed := proxy.Config{
 		Router: cfg.Cluster, Partitions: cfg.Partitions, NamespaceID: cfg.NamespaceID, Node: cfg.Node, Stopping: s.life.stopping,
-		Registerer: cfg.Registerer, Logger: cfg.Logger,
+		Registerer: cfg.Registerer, Logger: cfg.Logger, TLS: cfg.PeerTLS,
 		Refuse: func(w http.ResponseWriter, r *http.Request, partitions ...int32) {
 			writeProblem(w, r, takeoverProblem(partitions...))
 		},
-	})
-	if err != nil {
+	}
+	if cfg.Access != nil {
+		passed.Sign = cfg.Access.Sign
+	}
+	if s.proxy, err = proxy.New(passed); err != nil {
 		return nil, fmt.Errorf("register the API's metrics: %w", err)
 	}
 	s.handler = s.routes()
@@ -122,7 +126,7 @@ func (s *Server) parts() []part {
 			tasks: c.Tasks, named: c.NamedLimits, workflows: c.Workflows, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
-		limits, &namedLimits{limits},
+		limits, &namedLimits{limits}, whoami{},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
@@ -167,11 +171,19 @@ func (s *Server) Run(ctx context.Context) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		TLSConfig:         s.cfg.TLS,
+		Protocols:         new(http.Protocols),
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
+	srv.Protocols.SetHTTP1(true) // with TLS as without
 	served := make(chan error, 1)
 	go func() {
-		served <- srv.Serve(&boundedListener{Listener: s.listener, room: make(chan struct{}, s.cfg.Connections), log: s.cfg.Logger})
+		l := &boundedListener{Listener: s.listener, room: make(chan struct{}, s.cfg.Connections), log: s.cfg.Logger}
+		if s.cfg.TLS != nil {
+			served <- srv.ServeTLS(l, "", "")
+			return
+		}
+		served <- srv.Serve(l)
 	}()
 	select {
 	case err := <-served:

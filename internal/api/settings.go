@@ -130,10 +130,12 @@ func (s *settings) document(now NamespaceSettings) SettingsDocument {
 }
 
 func (s *settings) put(ctx context.Context, _ *struct{}) (*SettingsAnswer, error) {
-	change, err := exchangeOf(ctx).readSettings()
+	x := exchangeOf(ctx)
+	change, err := x.readSettings()
 	if err != nil {
 		return nil, err
 	}
+	change.By = x.by(change.By)
 	now, changed, err := s.settings.ChangeSettings(ctx, change)
 	if err != nil {
 		return nil, s.failed(ctx, "change the settings", err,

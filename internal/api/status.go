@@ -34,11 +34,14 @@ type AgentDocument struct {
 	Operations []string       `json:"operations" nullable:"false"`
 	Capacity   int            `json:"capacity"`
 	InFlight   int            `json:"in_flight"`
-	Health     string         `json:"health,omitempty" enum:"healthy,degraded,unhealthy"`
+	Health     string         `json:"health,omitempty" enum:"healthy,degraded,unhealthy,silent" doc:"Silent: no heartbeat comes from it now, so no work is sent to it"`
 	Partitions []int32        `json:"partitions" nullable:"false" doc:"Those of the agent's work topic that it reads"`
 	StartedAt  events.Instant `json:"started_at,omitzero" format:"date-time"`
 	LastSeen   events.Instant `json:"last_seen,omitzero" format:"date-time"`
 }
+
+// HealthSilent is the health of an instance whose heartbeats have stopped; the others are in package events.
+const HealthSilent = "silent"
 
 // AgentsAnswer lists agents.
 type AgentsAnswer struct {

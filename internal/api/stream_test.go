@@ -70,7 +70,8 @@ func TestAHistoryIsReadInPages(t *testing.T) {
 	second := list[1].(map[string]any)
 	home := float64(events.Home("x", apitest.Partitions))
 	require.Equal(t, map[string]any{"partition": home, "offset": 1.0, "time": "2026-11-21T14:00:03.000Z", "type": "StepStarted", "epoch": "1-e",
-		"sequence": 1.0, "owner": "node-a", "step": "reserve", "attempt": 1.0, "data": second["data"]}, second)
+		"sequence": 1.0, "owner": "node-a", "step": "reserve", "attempt": 1.0, "text": second["text"], "data": second["data"]}, second)
+	require.Contains(t, second["text"], `step "reserve" starts, by agent `)
 	require.Regexp(t, `^s/\d/0$`, list[0].(map[string]any)["cause"])
 	rest := w.do("GET", "/v1/tasks/x/history?limit=2&cursor="+page["next"].(string), "").json(t)
 	require.Len(t, rest["events"], 1)

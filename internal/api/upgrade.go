@@ -36,10 +36,12 @@ func (s *settings) registerUpgrade(api huma.API) {
 }
 
 func (s *settings) upgrade(ctx context.Context, _ *struct{}) (*SettingsAnswer, error) {
-	body, err := exchangeOf(ctx).readUpgrade()
+	x := exchangeOf(ctx)
+	body, err := x.readUpgrade()
 	if err != nil {
 		return nil, err
 	}
+	body.By = x.by(body.By)
 	now, changed, err := s.settings.Upgrade(ctx, body.To, body.By)
 	var refused *UpgradeRefusedError
 	switch {

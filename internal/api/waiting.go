@@ -33,9 +33,9 @@ func (WaitingDocument) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sc
 	return s
 }
 
-// look is how what tasks wait for is looked up.
+// look is how it is found out what tasks wait for.
 type look struct {
-	// brief leaves out who has the permits of a limit, and how many wait before: a list would read the limit once for each task.
+	// brief leaves out who has the permits of a limit, and how many wait ahead: otherwise a list would read the limit once for each task.
 	brief bool
 	// agents looks at the agents when it is first called. The map has those that are paused.
 	agents func() (events.Availability, map[string]PausedAgent)

@@ -21,6 +21,8 @@ var star = map[string][]string{
 
 	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
 
+	"internal/access": {"events", "internal/repeats"}, // who may call the API
+
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
 	"internal/monitoring": nil,                                                           // writes files for Prometheus and Grafana
 	"internal/cron":       nil,                                                           // says when something is due, and reads no clock
@@ -48,15 +50,15 @@ var star = map[string][]string{
 	// It owns the interfaces through which it asks other packages, and node adapts those packages to
 	// them.
 	// It asks supervisor.JudgeRequest, which is pure, so that there is one list of reasons for refusing a request.
-	"internal/api": {"events", "internal/callback", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "supervisor"},
+	"internal/api": {"events", "internal/access", "internal/callback", "internal/pause", "internal/proxy", "internal/repeats", "internal/sentence", "internal/traceparent", "supervisor"},
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy": {"internal/pause"},
 	"internal/ui":    nil, // it knows only the HTTP API
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
-	"internal/node": {"events", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "internal/ui", "projector", "scheduler", "supervisor"},
-	"internal/cli":  {"events", "internal/api", "internal/dronedelivery", "internal/pause", "internal/wftest", "scheduler", "scheduler/client"},
+	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "internal/ui", "projector", "scheduler", "supervisor"},
+	"internal/cli":  {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.
 	"internal/wftest": {"events", "internal/yamltree", "scheduler", "supervisor"},
@@ -68,6 +70,7 @@ var star = map[string][]string{
 	"internal/archtest":    nil,
 	"internal/pause":       nil, // waiting with a context
 	"internal/repeats":     nil, // a readable log
+	"internal/sentence":    {"events"},
 	"internal/traceparent": nil,
 }
 

@@ -22,7 +22,7 @@ type TasksConfig struct {
 	// without permits is the cost of a permit: the ask, the grant and the release.
 	Permits bool
 	// Limit makes one step of each task need a permit of the same named limit, which has more of them than attempts run. What such a run costs
-	// beyond one without is the cost of that permit.
+	// beyond a run without it is the cost of that permit.
 	Limit bool
 }
 

@@ -38,7 +38,7 @@ const (
 	purpose = "sagalog callback 1\x00"
 )
 
-// encoding takes each ticket in one form only, but for the line breaks that every decoder of base64 skips.
+// encoding accepts each ticket in one form only, apart from line breaks, which every base64 decoder skips.
 var encoding = base64.RawURLEncoding.Strict()
 
 // Keys make and check the tickets of a namespace. They are safe for concurrent use.

@@ -62,6 +62,8 @@ func (e *unreachable) Unwrap() error { return e.err }
 type caller struct {
 	base string
 	http *http.Client
+	// token is sent with each call; "": none is.
+	token string
 }
 
 func newCaller(base string) (*caller, error) {
@@ -118,6 +120,9 @@ func (c *caller) send(ctx context.Context, r request) (*http.Response, error) {
 	if r.content != "" {
 		req.Header.Set("Content-Type", r.content)
 	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
@@ -143,6 +148,9 @@ func problemOf(resp *http.Response, b []byte) error {
 	if json.Unmarshal(b, p) != nil || p.Status == 0 {
 		return &Problem{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode),
 			Detail: fmt.Sprintf("%s answered %s, which is not an answer of a Sagalog engine", resp.Request.URL, resp.Status)}
+	}
+	if p.Status == http.StatusUnauthorized {
+		p.Detail += " Commands send the token in the file of --token-file, or that in $" + TokenVariable + "."
 	}
 	return p
 }

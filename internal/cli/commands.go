@@ -25,13 +25,13 @@ type Deps struct {
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
 	}
 }
 
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{Use: use, Short: short}
-	g.PersistentFlags().String("api", DefaultAPI, "the engine's HTTP API")
+	apiFlags(g.PersistentFlags())
 	g.AddCommand(subs...)
 	return g
 }
@@ -60,11 +60,7 @@ func client(run func(s *session, args []string) error) func(*cobra.Command, []st
 		if err != nil {
 			return err
 		}
-		base, err := cmd.Flags().GetString("api")
-		if err != nil {
-			return err
-		}
-		c, err := newCaller(base)
+		c, err := callerOf(cmd)
 		if err != nil {
 			return err
 		}

@@ -10,185 +10,22 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/sentence"
 	"github.com/spf13/cobra"
 )
 
-// factRow shows a fact. A fact of a later version may hold data of other types; the rest of it is shown anyway.
+// factRow shows a fact. An engine of an earlier version gives no text.
 func factRow(f api.HistoryEvent) row {
-	var data struct {
-		Reason  string `json:"reason"`
-		Detail  string `json:"detail"`
-		Action  string `json:"action"`
-		Verdict struct {
-			Action string `json:"action"`
-			Reason string `json:"reason"`
-		} `json:"verdict"`
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-		To any `json:"to"`
-	}
-	_ = json.Unmarshal(f.Data, &data)
 	attempt := ""
 	if f.Attempt > 0 {
 		attempt = strconv.Itoa(f.Attempt)
 	}
-	if strings.Contains(data.Verdict.Reason, data.Error.Message) {
-		data.Error.Message = "" // the supervisor's reason quotes it
-	}
-	if strings.Contains(data.Verdict.Reason, data.Reason) {
-		data.Reason = "" // an operator's reason is the error, if they gave no other
-	}
-	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
-		func(d string) bool { return d == "" })
-	if act := cmp.Or(operatorsAct(f), progressText(f), permitText(f), wait(f)); act != "" {
-		detail = append([]string{act}, detail...)
-	}
-	if f.Type == string(events.NameTimeCorrected) {
-		detail = []string{fmt.Sprintf("a clock was ahead: what began by that clock counts from %v instead", data.To)}
-	}
-	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}
-}
-
-// operatorsAct says who decided a fact about a step, and what they did; "" if it follows from a report or a policy.
-func operatorsAct(f api.HistoryEvent) string {
-	var data struct {
-		Request string          `json:"request"`
-		By      string          `json:"by"`
-		Left    bool            `json:"left"`
-		Attempt int             `json:"attempt"`
-		With    json.RawMessage `json:"with"`
-		Steps   []string        `json:"steps"`
-		From    string          `json:"from"`
-		Input   json.RawMessage `json:"input"`
-		Verb    string          `json:"verb"`
-	}
-	if json.Unmarshal(f.Data, &data) != nil || data.Request == "" {
-		return ""
-	}
-	act := ""
-	switch events.Name(f.Type) {
-	case events.NameStepSkipped:
-		if act = "skipped it"; data.Left {
-			act = "skipped the undo, so what the step did stays"
-		}
-	case events.NameStepCompleted:
-		act = "completed it by hand"
-	case events.NameCompensated:
-		act = "completed its undo by hand"
-	case events.NameStepFailed:
-		if act = "failed the attempt"; data.Attempt == 0 {
-			act = "ended the wait for its next attempt"
-		}
-	case events.NameCompensationFailed:
-		if act = "failed the attempt to undo it"; data.Attempt == 0 {
-			act = "ended the wait for the next attempt to undo it"
-		}
-	case events.NameTaskReopened:
-		if act = "retried the task"; len(data.Steps) > 0 {
-			act = "retried " + strings.Join(data.Steps, ", ")
-		}
-		if len(data.With) > 0 {
-			act += " with another input"
-		}
-	case events.NameCancelRequested:
-		act = "cancelled the task"
-	case events.NameTaskPaused:
-		act = "paused the task"
-	case events.NameTaskResumed:
-		act = "resumed the task"
-	case events.NameTaskTerminated:
-		act = "terminated the task"
-	case events.NameTaskRerun:
-		if act = "reran the task"; data.From != "" {
-			act += " from " + data.From
-		}
-		if len(data.Input) > 0 {
-			act += " with another input"
-		}
-	case events.NameRequestRefused:
-		return fmt.Sprintf("%s's request to %s was refused", cmp.Or(data.By, "an operator"), data.Verb)
-	default:
-		return ""
-	}
-	return cmp.Or(data.By, "an operator") + " " + act
-}
-
-// shownProgress bounds how much of a progress a history shows, in bytes.
-const shownProgress = 200
-
-// progressText says how far a step has come, and from where an attempt continues; "" of other facts.
-func progressText(f api.HistoryEvent) string {
-	var data struct {
-		Progress json.RawMessage `json:"progress"`
-	}
-	if json.Unmarshal(f.Data, &data) != nil || len(data.Progress) == 0 {
-		return ""
-	}
-	text := events.Clip(string(data.Progress), shownProgress)
-	switch events.Name(f.Type) {
-	case events.NameStepStarted:
-		return "continues after the progress " + text
-	case events.NameStepProgressed:
-		return "progress: " + text
-	}
-	return ""
-}
-
-// wait says for what a step waits, which signal came, and which one a step took; "" of other facts.
-func wait(f api.HistoryEvent) string {
-	var data struct {
-		Signals   []string       `json:"signals"`
-		Signal    string         `json:"signal"`
-		Until     events.Instant `json:"until"`
-		StartBy   events.Instant `json:"start_by"`
-		NotBefore events.Instant `json:"not_before"`
-		By        string         `json:"by"`
-		Since     events.Instant `json:"since"`
-		Limit     string         `json:"limit"`
-		Repeat    bool           `json:"repeat"`
-		Run       int            `json:"run"`
-		Output    struct {
-			Signal string `json:"signal"`
-		} `json:"output"`
-	}
-	if json.Unmarshal(f.Data, &data) != nil {
-		return ""
-	}
-	switch name := events.Name(f.Type); {
-	case name == events.NameSubmitted && data.NotBefore != 0:
-		return "no step starts before " + data.NotBefore.String()
-	case name == events.NameNotBeforePassed:
-		return "the task may start"
-	case name == events.NameWaitStarted && len(data.Signals) > 0:
-		text := "waits for the signal " + strings.Join(data.Signals, " or ")
-		if data.Until != 0 {
-			text += ", until " + data.Until.String()
-		}
-		return text
-	case name == events.NameRunBegun:
-		return fmt.Sprintf("run %d begins", data.Run)
-	case name == events.NameWaitStarted:
-		return "sleeps until " + data.Until.String()
-	case name == events.NameStepQueued:
-		return "its first attempt must start by " + data.StartBy.String()
-	case name == events.NameSoftLimitPassed:
-		return "not over when remind_after, counted from " + data.Since.String() + ", had passed: an alert was sent"
-	case name == events.NameSignalReceived && data.By != "":
-		return data.By + " sent the signal " + data.Signal
-	case name == events.NameSignalReceived:
-		return "the signal " + data.Signal
-	case name == events.NameStepCompleted && data.Signal != "":
-		return "took the signal " + data.Output.Signal
-	}
-	return ""
+	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, cmp.Or(f.Text, sentence.Of(f.Type, f.Data))}
 }
 
 var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL"}

@@ -26,6 +26,9 @@ func (l *log) History(_ context.Context, task string, _ io.Writer, show func(api
 			break
 		}
 		e := api.HistoryEvent{Offset: int64(41 + i), Time: events.Instant(1e9), Type: name, Owner: "n1", Data: json.RawMessage(`{"reason":"cancelled"}`)}
+		if name == "Submitted" {
+			e.Data = json.RawMessage(`{"workflow":"order","version":2}`)
+		}
 		if name == "TimeCorrected" {
 			e.Data = json.RawMessage(`{"to":"2026-11-21T14:00:31.000Z"}`)
 		}
@@ -48,7 +51,7 @@ func TestAHistoryIsReadFromTheLogWithoutAnEngine(t *testing.T) {
 	}
 	table := run("t")
 	require.Equal(t, 0, table.code, table.err)
-	require.Regexp(t, `TIME +EVENT +STEP +ATTEMPT +OWNER +CAUSE +DETAIL\n.+ Submitted +n1 +cancelled\n.+ TimeCorrected +n1 +a clock was ahead: what began by that clock counts from 2026-11-21T14:00:31\.000Z instead\n.+TaskUndone`, table.out)
+	require.Regexp(t, `TIME +EVENT +STEP +ATTEMPT +OWNER +CAUSE +DETAIL\n.+ Submitted +n1 +the task is accepted, of workflow order, version 2\n.+ TimeCorrected +n1 +a clock was ahead; what began by that clock counts from 2026-11-21T14:00:31\.000Z instead\n.+TaskUndone`, table.out)
 	require.Contains(t, table.err, "the log begins at offset 40 of x.events/2: earlier facts are gone")
 	var list []api.HistoryEvent
 	require.NoError(t, json.Unmarshal([]byte(run("t", "-o", "json").out), &list))

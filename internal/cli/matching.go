@@ -62,7 +62,7 @@ func matchingFlags(c *cobra.Command, u requestUse) {
 
 // takesYes lets scripts give --yes to a command that deletes something, although it asks nothing.
 func takesYes(c *cobra.Command) *cobra.Command {
-	c.Flags().BoolP("yes", "y", false, "accepted for scripts: nothing is asked")
+	c.Flags().BoolP("yes", "y", false, "no effect, since nothing is asked; accepted for scripts")
 	return c
 }
 
@@ -147,7 +147,7 @@ func (s jobCaller) askMatching(u requestUse, args []string) error {
 		return err
 	}
 	if !job.Changed {
-		s.note("job %s was opened before: this starts nothing, and shows that job", Printable(job.ID))
+		s.note("job %s was started before: nothing new is started, and that job is shown", Printable(job.ID))
 	}
 	if s.isSet("no-wait") {
 		s.note("%s", following(job.ID))

@@ -29,7 +29,7 @@ func scheduleCommand() *cobra.Command {
 		output(&cobra.Command{
 			Use: "list", Aliases: []string{"ls"}, Short: "List schedules", Args: cobra.NoArgs,
 			RunE: client(func(s *session, _ []string) error {
-				return s.whole("/v1/schedules", "schedules", row{"SCHEDULE", "WORKFLOW", "DUE", "STATE", "UPCOMING", "LAST", "FIRED", "SKIPPED", "MISSED"}, rowOf(scheduleRow))
+				return s.whole("/v1/schedules", "schedules", row{"SCHEDULE", "WORKFLOW", "DUE", "STATE", "UPCOMING", "LAST", "FIRED", "SKIPPED", "MISSED", "FAILED"}, rowOf(scheduleRow))
 			}),
 		}),
 		output(&cobra.Command{
@@ -247,7 +247,7 @@ func scheduleRow(d api.ScheduleDocument) row {
 	if d.Last != nil {
 		last = cmp.Or(d.Last.State, "running")
 	}
-	return row{d.Schedule, d.Workflow, dueText(&d), scheduleState(&d), nextText(&d), last, count(d.Fired), count(d.Skipped), count(d.Missed)}
+	return row{d.Schedule, d.Workflow, dueText(&d), scheduleState(&d), nextText(&d), last, count(d.Fired), count(d.Skipped), count(d.Missed), count(d.Failed)}
 }
 
 func count(n int64) string { return strconv.FormatInt(n, 10) }

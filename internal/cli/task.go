@@ -212,7 +212,10 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 	for i := range t.Steps {
 		steps = append(steps, stepRow(&t.Steps[i]))
 	}
-	if err := table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps); err != nil || len(t.WaitingFor) == 0 {
+	if err := table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps); err != nil {
+		return err
+	}
+	if err := showRunning(w, t.Steps); err != nil || len(t.WaitingFor) == 0 {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -221,6 +224,29 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 		waiting = append(waiting, waitingRow(&t.WaitingFor[i]))
 	}
 	return table(w, row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting)
+}
+
+// showRunning shows the attempts that run, and how far they have come.
+func showRunning(w io.Writer, steps []api.StepDocument) error {
+	var running []row
+	for i := range steps {
+		s := &steps[i]
+		if s.CompleteBy != 0 {
+			by := "to end"
+			if s.Heartbeat != 0 {
+				by = "to show progress"
+			}
+			running = append(running, row{s.ID, instant(s.StartedAt), by, instant(s.CompleteBy), string(s.Progress)})
+		}
+		if u := s.Undo; u != nil && u.CompleteBy != 0 {
+			running = append(running, row{"undo of " + s.ID, instant(u.StartedAt), "to end", instant(u.CompleteBy), ""})
+		}
+	}
+	if len(running) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return table(w, row{"RUNNING STEP", "SINCE", "HAS", "UNTIL", "PROGRESS"}, running)
 }
 
 func priorityText(n int) string {
@@ -258,9 +284,17 @@ func waitingRow(w *api.WaitingDocument) row {
 func stepRow(st *api.StepDocument) row {
 	r := row{st.ID, agentOf(st.Agent, st.Operation), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
+	if st.Left {
+		r[5] = "what an earlier run did is left"
+	}
 	if u := st.Undo; u != nil {
-		if r[5] = u.State; st.Left {
-			r[5] += ", by hand: what it did is left"
+		switch {
+		case u.Skipped:
+			r[5] = "skipped: what the step did is left"
+		case st.Left:
+			r[5] = u.State + "; what an earlier run did is left"
+		default:
+			r[5] = u.State
 		}
 		if u.Error != nil {
 			failed = u.Error
@@ -293,7 +327,7 @@ func listCommand() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
-			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get says it at length.",
+			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})

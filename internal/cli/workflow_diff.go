@@ -92,11 +92,7 @@ func appliedDefinition(cmd *cobra.Command, arg string) (*scheduler.Definition, e
 		}
 		q.Set("version", version)
 	}
-	base, err := cmd.Flags().GetString("api")
-	if err != nil {
-		return nil, err
-	}
-	c, err := newCaller(base)
+	c, err := callerOf(cmd)
 	if err != nil {
 		return nil, err
 	}

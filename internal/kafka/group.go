@@ -25,7 +25,7 @@ const (
 	// defaultHeartbeat bounds how late a member learns of a rebalance.
 	defaultHeartbeat = 500 * time.Millisecond
 	defaultGroupWait = 500 * time.Millisecond
-	// idsKept is how long a commit believes a topic's ID: a topic that was created again has another one.
+	// idsKept is how long a commit trusts a topic's ID: a topic that was recreated has another one.
 	idsKept = time.Minute
 	// alone is the full weight of the semaphore Group.committing: its holder shares it with nobody. A commit takes one
 	// unit, so commits share it.

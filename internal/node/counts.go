@@ -100,7 +100,7 @@ func (c *counts) keys(t *events.Task, by api.GroupBy) []string {
 	case "workflow":
 		return []string{t.Workflow}
 	case "reason":
-		return []string{t.Reason}
+		return []string{api.ReasonOf(t)}
 	case "label":
 		return []string{t.Labels[by.Label]}
 	case "waiting_for":

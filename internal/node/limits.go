@@ -40,7 +40,7 @@ func (l *namedLimits) ApplyLimit(ctx context.Context, draft api.Draft) (now api.
 	return l.apply(ctx, draft, false)
 }
 
-// apply applies a limit; with onlyNew nothing is written if the namespace knows one with its name, be it that it was deleted.
+// apply applies a limit; with onlyNew nothing is written if the namespace knows one with its name, even a deleted one.
 func (l *namedLimits) apply(ctx context.Context, draft api.Draft, onlyNew bool) (now api.NamedLimit, changed bool, faults []api.Fault, err error) {
 	if err := l.ns.catalog.upToNow(ctx); err != nil {
 		return now, false, nil, noAnswer(err)
@@ -72,8 +72,8 @@ func (l *namedLimits) apply(ctx context.Context, draft api.Draft, onlyNew bool) 
 	return now, changed, nil, nil
 }
 
-// appliedLimit is what the catalog holds of a limit after the record at an offset that applied it. Another request may have deleted it since,
-// or may have taken the last room for a limit, so that readers ignore the record.
+// appliedLimit returns what the catalog holds of a limit after the record, at that offset, that applied it. Meanwhile another request may
+// have deleted it, or may have taken the last room for a limit, so that readers ignore the record.
 func appliedLimit(r scheduler.LimitRecord, at int64) (api.NamedLimit, []api.Fault) {
 	switch {
 	case r.Limit == "" || r.Offset < at:
@@ -102,13 +102,13 @@ func (n *Node) ApplyLimitFile(ctx context.Context, file string, source []byte) (
 	case err != nil || len(faults) > 0:
 		return faults, err
 	case known.Deleted:
-		log.Warn("a file holds a limit that was deleted, so it is not applied; `sagalog limit apply` brings it back")
+		log.Warn("the limit in the file was deleted, so the file is not applied; `sagalog limit apply` brings the limit back")
 	case now.LimitDefinition != *d:
-		log.Warn("a limit differs from that of the file, which is not applied; `sagalog limit apply` does it", "max", now.Max, "rate", now.Rate)
+		log.Warn("the limit differs from the one in the file, which is not applied; `sagalog limit apply` applies it", "max", now.Max, "rate", now.Rate)
 	case changed:
-		log.Info("a limit is applied")
+		log.Info("the limit of the file is applied")
 	default:
-		log.Info("a limit is current already")
+		log.Info("the limit of the file is already current")
 	}
 	return nil, nil
 }

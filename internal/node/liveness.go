@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
@@ -134,15 +135,23 @@ func (l *liveness) hasNamesake() bool {
 	return time.Since(l.namesakeAt) <= silentAfter
 }
 
-// agents returns the instances of agents that were seen lately.
+// agents returns the instances of agents that were seen lately. Of one whose heartbeats have stopped, the last health means nothing now.
 func (l *liveness) agents() []events.Presence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []events.Presence
-	for _, b := range l.seen {
-		if b.Kind == events.PresenceAgent {
-			list = append(list, b.Presence)
+	for key, b := range l.seen {
+		if b.Kind != events.PresenceAgent {
+			continue
 		}
+		p := b.Presence
+		if l.isSilent(key, b.at, agentSilentAfter) {
+			p.Health = map[string]string{}
+			for agent := range p.Capacity {
+				p.Health[agent] = api.HealthSilent
+			}
+		}
+		list = append(list, p)
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Instance < list[j].Instance })
 	return list

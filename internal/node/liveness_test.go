@@ -8,6 +8,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -116,15 +117,18 @@ func TestSilentAgentsAreNoticed(t *testing.T) {
 		var b node.Heartbeats
 		b.Self("me")
 		b.Record(beatOf(t, nodeBeat("me")))
-		b.Record(beatOf(t, instance("a", nil, nil)))
+		well := instance("a", bank(4), map[string]string{"bank": events.Healthy})
+		b.Record(beatOf(t, well))
 		require.Empty(t, b.SilentAgents())
 		for range 6 {
 			<-time.After(time.Second / 2)
 			b.Record(beatOf(t, nodeBeat("me")))
 		}
 		require.Equal(t, []string{"a"}, b.SilentAgents())
-		b.Record(beatOf(t, instance("a", nil, nil)))
+		require.Equal(t, map[string]string{"bank": api.HealthSilent}, b.Agents()[0].Health)
+		b.Record(beatOf(t, well))
 		require.Empty(t, b.SilentAgents())
+		require.Equal(t, well.Health, b.Agents()[0].Health)
 	})
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -59,6 +61,10 @@ type Config struct {
 	// Now is the owners' clock; tests replace it.
 	Now  func() time.Time
 	Demo api.Demo
+	// Access recognizes callers of the API; nil: access is off.
+	Access *access.Gate
+	// TLS is that of the API, and PeerTLS that of calls to other nodes; nil: plain HTTP.
+	TLS, PeerTLS *tls.Config
 	// Callbacks check what services report of calls that they accepted; nil refuses all.
 	Callbacks *callback.Keys
 	Version   string
@@ -235,6 +241,7 @@ func (n *Node) openAPI() (err error) {
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
+		Access: n.cfg.Access, TLS: n.cfg.TLS, PeerTLS: n.cfg.PeerTLS,
 		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}

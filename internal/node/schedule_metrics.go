@@ -24,7 +24,7 @@ func newScheduleMetrics(n *Node) *scheduleMetrics {
 	return &scheduleMetrics{
 		owners: n.owners, ns: n.ns, store: n.store.Store,
 		fires: prometheus.NewDesc("sagalog_schedule_fires_total", "Due times of the schedules in the partitions that this node owns, by what became of them: fired (led to a task), skipped (a task had not ended), "+
-			"missed (older than catch_up), failed (no submission could be made). Names beyond the first 200 on a node are counted as _other.", append(label, "result"), nil),
+			"missed (older than catch_up), failed (no submission could be made, or it was rejected; the latter are in fired, too). Names beyond the first 200 on a node are counted as _other.", append(label, "result"), nil),
 		next: prometheus.NewDesc("sagalog_schedule_next_timestamp_seconds", "The next due time of each schedule; absent if nothing is due any more, or the schedule is paused, and beyond 200 schedules on a node.", label, nil),
 		lag:  prometheus.NewDesc("sagalog_schedule_lag_seconds", "How long after its due time the latest task of each schedule was submitted, jitter included. Absent beyond 200 schedules on a node.", label, nil),
 	}

@@ -75,6 +75,7 @@ func (p *Proxy) ask(ctx context.Context, to Route, q Question, partitions []int3
 		texts[i] = strconv.Itoa(int(n))
 	}
 	r.Header.Set(HeaderPartitions, strings.Join(texts, ","))
+	p.sign(r, nil)
 	resp, err := p.quick.RoundTrip(r)
 	if err != nil {
 		return nil, p.failed(ctx, to, err)

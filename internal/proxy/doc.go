@@ -19,6 +19,7 @@
 //     the last event that it has.
 //   - Only the headers that the API reads leave this node, and only those that a client needs come back. An answer that is
 //     a redirect, or has a type that the API never answers with, does not come back at all.
+//   - The caller's token never leaves this node. Where nodes sign (Config.Sign), the other node learns from the signature who calls.
 //
 // A read that does not wait is answered from this node's store, if it has the partition at all, while no owner is known.
 //

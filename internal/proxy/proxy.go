@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,7 +83,7 @@ type Router interface {
 	Route(partition int32) Route
 }
 
-// Config is what a Proxy needs. All fields are required.
+// Config is what a Proxy needs. All fields but Sign and TLS are required.
 type Config struct {
 	Router     Router
 	Partitions int32
@@ -90,6 +91,10 @@ type Config struct {
 	NamespaceID, Node string
 	// Refuse answers 503: no node answers for these partitions now.
 	Refuse func(w http.ResponseWriter, r *http.Request, partitions ...int32)
+	// Sign, if set, signs a request in the name of its caller, who is in its context. It is called when nothing else changes any more.
+	Sign func(r *http.Request, body []byte)
+	// TLS, if set, is that of the other nodes' APIs: then none is called without.
+	TLS *tls.Config
 	// Stopping ends when this node begins to stop: waits and streams end with it.
 	Stopping   context.Context
 	Registerer prometheus.Registerer
@@ -113,14 +118,15 @@ func New(cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{cfg: cfg, quick: transport(quickConns), long: transport(longConns), outcomes: outcomes}
+	p := &Proxy{cfg: cfg, quick: cfg.transport(quickConns), long: cfg.transport(longConns), outcomes: outcomes}
 	p.self = p.identity(cfg.Node)
 	return p, nil
 }
 
 // transport ignores the proxy settings of the environment: nodes call each other directly.
-func transport(conns int) *http.Transport {
+func (c *Config) transport(conns int) *http.Transport {
 	return &http.Transport{
+		TLSClientConfig:        c.TLS,
 		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
 		MaxConnsPerHost:        conns,
 		MaxIdleConnsPerHost:    idleConns,
@@ -222,8 +228,18 @@ func (p *Proxy) Away(partitions []int32) []int32 {
 // address points a request at another node.
 func (p *Proxy) address(r *http.Request, to Route) {
 	r.URL.Scheme, r.URL.Host, r.Host = "http", to.Addr, to.Addr
+	if p.cfg.TLS != nil {
+		r.URL.Scheme = "https"
+	}
 	r.Header = pick(r.Header, requestHeaders)
 	r.Header.Set(HeaderForwarded, p.identity(to.Node))
+}
+
+// sign signs a request to another node, if nodes do that.
+func (p *Proxy) sign(r *http.Request, body []byte) {
+	if p.cfg.Sign != nil {
+		p.cfg.Sign(r, body)
+	}
 }
 
 // check returns an error unless the node itself answered, in the form of a node's answer and about a partition that it has.

@@ -189,7 +189,11 @@ func (t *transfer) send(r *http.Request, to Route) (err error) {
 	out := &foreignAnswer{ResponseWriter: t.w, header: http.Header{}}
 	reverse := httputil.ReverseProxy{
 		Transport: pool,
-		Rewrite:   func(q *httputil.ProxyRequest) { p.address(q.Out, to); q.Out.URL.RawQuery = q.In.URL.RawQuery },
+		Rewrite: func(q *httputil.ProxyRequest) {
+			p.address(q.Out, to)
+			q.Out.URL.RawQuery = q.In.URL.RawQuery
+			p.sign(q.Out, t.Body)
+		},
 		ModifyResponse: func(resp *http.Response) error {
 			late.Stop()
 			if err := p.check(resp, to); err != nil {

@@ -162,6 +162,10 @@ func otherEffectsOf(f *events.Fact) []string {
 		if b.Why == events.PassedMissed || b.Why == events.PassedFailed || b.Why == events.PassedOverlap && b.InRow == events.ScheduleBlockedAfter {
 			return []string{events.EffectAlert}
 		}
+	case *events.ScheduleTaskEnded:
+		if b.State == events.EndRejected {
+			return []string{events.EffectAlert}
+		}
 	case *events.StepFailed:
 		if b.Error.Class == events.ClassPermanent {
 			return []string{events.EffectAlert}

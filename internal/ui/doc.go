@@ -13,6 +13,7 @@
 // # Files of src
 //
 //	main.tsx     the frame: header, search, screens, help
+//	access.tsx   the token, for this tab only, and what its role may do
 //	router.ts    the address
 //	live.ts      reading again and again, and how old what is shown is
 //	keys.ts      keys
@@ -22,8 +23,8 @@
 //
 // # Invariants
 //
-//   - Everything comes from the page's own origin, and nothing is inline: the Content-Security-Policy needs no unsafe word.
-//   - What is shown is never stale in silence: the badge in the header says since when it is.
+//   - Everything comes from the page's own origin, and nothing is inline: the Content-Security-Policy needs no `unsafe-inline`.
+//   - The page never hides that what it shows is stale: the badge in the header says for how long it has been.
 //   - A colour never stands without its word. Every action can be reached by keyboard.
 //   - dist is what `npm run build` writes from src: CI builds it again and compares.
 package ui

@@ -14,7 +14,7 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy lets the page load only what comes from where it came from. Nothing in it is inline.
+// policy lets the page load only what comes from its own origin. Nothing in it is inline.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 
 // Options says where the page is.
@@ -43,7 +43,7 @@ func Handler(o Options) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "The page is only read.", http.StatusMethodNotAllowed)
+			http.Error(w, "The page answers only GET and HEAD.", http.StatusMethodNotAllowed)
 			return
 		}
 		h := w.Header()
@@ -60,7 +60,7 @@ func Handler(o Options) (http.Handler, error) {
 			return
 		}
 		if strings.HasPrefix(name, "assets/") {
-			http.Error(w, "The page has no such file. It may be of another version: load the page again.", http.StatusNotFound)
+			http.Error(w, "The page has no such file. It may belong to another version: reload the page.", http.StatusNotFound)
 			return
 		}
 		h.Set("Cache-Control", "no-cache")

@@ -15,7 +15,7 @@ type Place struct{ Line, Column int }
 // Of returns the place of a node.
 func Of(n *yaml.Node) Place { return Place{max(1, n.Line), max(1, n.Column)} }
 
-// Read returns the nodes of a document, for Find; nil if it is no YAML.
+// Read returns the nodes of a document, for Find; nil if the text is not YAML.
 func Read(data []byte) *yaml.Node {
 	var n yaml.Node
 	if yaml.Unmarshal(data, &n) != nil || len(n.Content) != 1 {
@@ -24,8 +24,8 @@ func Read(data []byte) *yaml.Node {
 	return n.Content[0]
 }
 
-// Find returns the place of what a JSON pointer names below a node: of its key, or of the item of a list. false means that the node is nil or
-// has no such member.
+// Find returns the place of what a JSON pointer names below a node: that of its key, or of the item of a list. It returns false if the node
+// is nil or has no such member.
 func Find(n *yaml.Node, pointer string) (Place, bool) {
 	if n == nil {
 		return Place{}, false

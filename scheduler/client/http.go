@@ -24,6 +24,8 @@ type HTTPConfig struct {
 	// RetryFor is how long a submission is sent again while no answer comes or the log does not acknowledge. Default:
 	// DefaultRetryFor. Negative: it is never sent again.
 	RetryFor time.Duration
+	// Token is sent with each call, if the engine needs one.
+	Token string
 	// Client makes the calls; by default the package creates one.
 	Client *http.Client
 }
@@ -40,7 +42,7 @@ func HTTPWith(cfg HTTPConfig) (*Client, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("%q is not a URL such as http://127.0.0.1:8642", cfg.URL)
 	}
-	w := &httpWay{base: strings.TrimSuffix(cfg.URL, "/"), client: cfg.Client, retryFor: cfg.RetryFor}
+	w := &httpWay{base: strings.TrimSuffix(cfg.URL, "/"), client: cfg.Client, token: cfg.Token, retryFor: cfg.RetryFor}
 	if w.client == nil {
 		w.own = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
@@ -67,6 +69,7 @@ const (
 // httpWay calls PUT for one submission and POST of NDJSON for many.
 type httpWay struct {
 	base     string
+	token    string
 	client   *http.Client
 	own      *http.Transport
 	retryFor time.Duration
@@ -184,6 +187,9 @@ func (w *httpWay) call(ctx context.Context, method, path, content string, body [
 		return nil, err
 	}
 	req.Header.Set("Content-Type", content)
+	if w.token != "" {
+		req.Header.Set("Authorization", "Bearer "+w.token)
+	}
 	return w.client.Do(req)
 }
 

@@ -57,7 +57,11 @@ func Start(t testing.TB, cfg api.Config) (url string, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	return "http://" + s.Addr(), sync.OnceFunc(func() {
+	scheme := "http://"
+	if cfg.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + s.Addr(), sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
 	})

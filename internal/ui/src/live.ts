@@ -18,7 +18,7 @@ setInterval(() => (now.value = Date.now()), 1000);
 export const lag = computed(() => {
   const f = freshness.value;
   if (f.failing !== null) return { kind: "failing", words: `reconnecting, ${seconds(now.value - f.failing)} without an answer` } as const;
-  if (pace.value === 0) return { kind: "off", words: `stopped ${seconds(now.value - f.read)} ago` } as const;
+  if (pace.value === 0) return { kind: "off", words: `refresh is off, read ${seconds(now.value - f.read)} ago` } as const;
   const behind = now.value - f.read;
   return behind > 2000 + 1000 * pace.value ? ({ kind: "late", words: `${seconds(behind)} behind` } as const) : ({ kind: "live", words: "live" } as const);
 });

@@ -1,6 +1,7 @@
 import { type JSX, render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, type Info } from "./api/client";
+import { Me, me, SignIn, wanted } from "./access";
+import { get, type Info, type Whoami } from "./api/client";
 import { layers, press, useKeys } from "./keys";
 import { freshness, lag, pace, setPace, useLive } from "./live";
 import { Dialog } from "./parts/dialog";
@@ -55,7 +56,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     default:
       return (
         <p>
-          There is nothing at this address. <a href={to([])}>To the overview</a>
+          There is nothing at this address. <a href={to([])}>Go to the overview</a>
         </p>
       );
   }
@@ -64,6 +65,10 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
 function Page(): JSX.Element {
   const { path } = place.value;
   const screen = path[0] ?? "";
+  const who = useLive<Whoami>("whoami", (signal) => get("v1/whoami", { signal }), 30);
+  useEffect(() => {
+    me.value = who.data;
+  }, [who.data]);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
   const [help, setHelp] = useState(false);
   const search = useRef<HTMLInputElement>(null);
@@ -79,7 +84,7 @@ function Page(): JSX.Element {
   return (
     <>
       <a class="skip" href="#main">
-        to the content
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href={to([])}>
@@ -98,7 +103,8 @@ function Page(): JSX.Element {
             <option value="0">off</option>
           </select>
         </label>
-        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="zone of the exact times">
+        <Me />
+        <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="time zone of exact times">
           {utc.value ? "UTC" : "local"}
         </button>
         <button type="button" class="quiet" onClick={() => setHelp(true)} aria-label="keys">
@@ -162,7 +168,12 @@ function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Ele
   );
 }
 
+/** The page, or the question for a token while the engine wants one. */
+function Door(): JSX.Element {
+  return wanted.value === null ? <Page /> : <SignIn />;
+}
+
 addEventListener("keydown", press);
 document.addEventListener("click", follow);
 const root = document.getElementById("page");
-if (root) render(<Page />, root);
+if (root) render(<Door />, root);

@@ -53,7 +53,7 @@ test("a delivery that a broken service undoes is found, understood and run again
   await accessible(page);
 
   await page.keyboard.type("h");
-  await expect(page.getByRole("list").filter({ hasText: "drone: step failed" })).toContainText("422");
+  await expect(page.getByRole("list").filter({ hasText: 'step "drone" failed' })).toContainText("422");
   await page.keyboard.type("t");
   await page.keyboard.type("R");
   await expect(page.getByRole("dialog")).toContainText("sagalog task rerun o-17");
@@ -113,17 +113,41 @@ test("all tasks that match are counted first, and then run again by a job; the e
   await example.getByRole("button", { name: "fix all" }).click();
   await expect(example.getByRole("status")).toContainText("All services work again");
   await page.goto(`${engine.url}/tasks?label=batch:7&state=undone`);
-  await page.getByRole("button", { name: "a verb for all that match" }).click();
+  await page.getByRole("button", { name: "act on all that match" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("What").selectOption("rerun");
   await expect(dialog).toContainText("sagalog task rerun --state undone --label batch=7");
-  await dialog.getByRole("button", { name: "which tasks?" }).click();
+  await dialog.getByRole("button", { name: "show which tasks" }).click();
   await expect(dialog.getByRole("status")).toContainText("1 task matches: 1 undone");
   await dialog.getByRole("button", { name: "rerun 1 task" }).click();
-  await expect(dialog.getByRole("status")).toContainText("The job has begun");
+  await expect(dialog.getByRole("status")).toContainText("The job has started");
   await accessible(page);
   await dialog.getByRole("link", { name: "Jobs" }).click();
   await expect(page.getByRole("row").filter({ hasText: "rerun" })).toContainText("1 of 1");
   await page.goto(`${engine.url}/tasks/o-19`);
+  await expect(page.locator("header.title .state")).toHaveText("processed");
+});
+
+test("tasks that are parked for one reason are one group, and one job retries them, by keys alone", async ({ page, engine }) => {
+  await engine.cli("demo", "break", "delivery", "--mode", "refuse", "--for", "300s");
+  for (const id of ["p-1", "p-2", "p-3"]) await engine.cli("task", "submit", "-w", "drone-delivery", "--id", id, "--wait", "--input", input);
+  await engine.cli("demo", "fix", "delivery");
+  await page.goto(engine.url);
+  const needs = page.getByRole("region", { name: "needs you" });
+  await expect(needs.getByRole("link", { name: /^\d+ tasks of drone-delivery parked$/ })).toBeVisible(); // those of the example, too
+  await expect(needs.getByRole("link", { name: /^\d+ tasks with http_422$/ })).toBeVisible();
+  await accessible(page);
+  await needs.getByRole("button", { name: /^retry \d+ tasks of drone-delivery with http_422$/ }).focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("sagalog task retry --state error --workflow drone-delivery --error-code http_422");
+  await dialog.getByLabel("Reason, for the history").fill("the service is repaired");
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("status")).toContainText(/\d+ tasks match: \d+ parked/);
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("status")).toContainText("The job has started");
+  await page.keyboard.press("Escape");
+  await expect(needs).toContainText("Nothing needs you.");
+  await page.goto(`${engine.url}/tasks/p-2`);
   await expect(page.locator("header.title .state")).toHaveText("processed");
 });

@@ -1,3 +1,4 @@
+import { token, wanted } from "../access";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -10,6 +11,7 @@ export type Workflow = Schemas["WorkflowDocument"];
 export type StepSummary = Schemas["StepSummary"];
 export type Agent = Schemas["AgentDocument"];
 export type Partition = Schemas["PartitionDocument"];
+export type Whoami = Schemas["WhoamiDocument"];
 export type Info = Schemas["InfoAnswerBody"];
 export type ListedTask = Schemas["ListedTask"] & Pick<Task, "id" | "state" | "workflow">;
 export type ProblemBody = Partial<Schemas["Problem"]>;
@@ -45,7 +47,8 @@ export function address(path: string, query: Options["query"] = {}): string {
 export const segment = encodeURIComponent;
 
 export async function call<T>(method: string, path: string, o: Options = {}): Promise<T> {
-  const init: RequestInit = { method, headers: { Accept: "application/json", ...o.headers } };
+  const sent = token.value;
+  const init: RequestInit = { method, headers: { Accept: "application/json", ...(sent === "" ? {} : { Authorization: `Bearer ${sent}` }), ...o.headers } };
   if (o.signal) init.signal = o.signal;
   if (o.body !== undefined) {
     init.body = JSON.stringify(o.body);
@@ -65,8 +68,15 @@ export async function call<T>(method: string, path: string, o: Options = {}): Pr
   } catch {
     throw new CallError(response.ok ? 502 : response.status, { detail: "The answer is not JSON. Is a proxy between this page and the engine?" });
   }
-  if (!response.ok) throw new CallError(response.status, (body ?? {}) as ProblemBody);
+  if (!response.ok) {
+    const error = new CallError(response.status, (body ?? {}) as ProblemBody);
+    if (response.status === 401 && sent === token.value) wanted.value = error.message; // not for a token that was replaced meanwhile
+    throw error;
+  }
   return body as T;
 }
 
 export const get = <T>(path: string, o?: Options): Promise<T> => call<T>("GET", path, o);
+
+/** A new ID. Unlike randomUUID, it is there on pages without TLS, too. */
+export const newID = (): string => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");

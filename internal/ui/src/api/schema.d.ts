@@ -124,7 +124,7 @@ export interface paths {
         };
         /**
          * Count tasks
-         * @description How many tasks match, in groups. All states and all kinds of waiting without a filter are counts that the engine keeps; for others a node looks at its newest 50,000 tasks that match, and says if there are more.
+         * @description How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count steps. Otherwise a node looks at its newest 50,000 tasks that match, and says if there are more; waiting_for then leaves out what waits for an agent.
          */
         get: operations["count-tasks"];
         put?: never;
@@ -947,6 +947,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who asks, and what the caller may do
+         * @description While access is off, everyone may do everything.
+         */
+        get: operations["whoami"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workflows": {
         parameters: {
             query?: never;
@@ -1071,8 +1091,11 @@ export interface components {
             agent: string;
             /** Format: int64 */
             capacity: number;
-            /** @enum {string} */
-            health?: "healthy" | "degraded" | "unhealthy";
+            /**
+             * @description Silent: no heartbeat comes from it now, so no work is sent to it
+             * @enum {string}
+             */
+            health?: "healthy" | "degraded" | "unhealthy" | "silent";
             /** Format: int64 */
             in_flight: number;
             instance: string;
@@ -1159,7 +1182,7 @@ export interface components {
             counts: components["schemas"]["TaskCount"][];
             /** @description The partitions whose tasks are not counted */
             missing?: components["schemas"]["MissingPartition"][] | null;
-            /** @description There are more tasks than were looked at: each count is at least that */
+            /** @description There are more tasks than were looked at: the counts are minimums */
             partial?: boolean;
             /**
              * Format: int64
@@ -1272,6 +1295,11 @@ export interface components {
             /** Format: int64 */
             sequence: number;
             step?: string;
+            /**
+             * @description What it means, in a sentence for people. Programs read type and data.
+             * @example charge is completed
+             */
+            text: string;
             /** Format: date-time */
             time: string;
             /** @example StepCompleted */
@@ -1938,7 +1966,7 @@ export interface components {
             every?: string;
             /**
              * Format: int64
-             * @description For how many no submission could be made
+             * @description For how many no task could be started: no submission could be made, or it was rejected
              */
             failed: number;
             /**
@@ -2111,7 +2139,7 @@ export interface components {
             heartbeat?: string;
             id: string;
             input?: unknown;
-            /** @description An operator skipped its undo: what the step did is left */
+            /** @description An operator skipped its undo, in this run or an earlier one: what the step did then is left */
             left?: boolean;
             /** @description The operation of the agent, if it has a name */
             operation?: string;
@@ -2176,7 +2204,7 @@ export interface components {
             key: string;
             /**
              * Format: date-time
-             * @description Since when the one that has stood longest has not changed; absent if that is not known
+             * @description When the task that has been unchanged for longest last changed; absent if that is not known
              */
             oldest?: string;
         };
@@ -2255,6 +2283,8 @@ export interface components {
             failure_count: number;
             /** Format: date-time */
             retry_at?: string;
+            /** @description An operator skipped it: what the step did in this run is left */
+            skipped?: boolean;
             /**
              * Format: date-time
              * @description No attempt starts from then on
@@ -2304,6 +2334,25 @@ export interface components {
              * @description How many wait, on all pages
              */
             waiting: number;
+        };
+        WhoamiDocument: {
+            /**
+             * @description off: no call needs a token
+             * @enum {string}
+             */
+            access: "on" | "off";
+            /**
+             * Format: date-time
+             * @description When the token ends
+             */
+            expires?: string;
+            /** @description The name of the token, which stands in facts as by */
+            name?: string;
+            /**
+             * @description What the caller may do. Each role includes those before it
+             * @enum {string}
+             */
+            role: "viewer" | "submitter" | "operator" | "admin";
         };
         WorkflowDocument: {
             /** Format: date-time */
@@ -4839,6 +4888,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RequestReceipt"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    whoami: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhoamiDocument"];
                 };
             };
             /** @description A problem document */

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import type { CallError } from "../api/client";
 
-/** Says what a call was refused for, with the places that the server names. */
+/** Says why a call was refused, with the places that the server names. */
 export function Fault({ of }: { of: CallError | undefined }): JSX.Element | null {
   if (!of) return null;
   return (

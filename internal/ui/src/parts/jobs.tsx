@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { call, CallError } from "../api/client";
+import { call, CallError, newID } from "../api/client";
 import type { components } from "../api/schema";
 import { to } from "../router";
 import { Dialog } from "./dialog";
@@ -12,7 +12,7 @@ import { word } from "./words";
 type Matched = components["schemas"]["JobCount"];
 type Filter = components["schemas"]["JobFilter"];
 
-/** The verbs that a job asks for without anything else being given. */
+/** The verbs of a job that need no further values. */
 const simple: readonly Verb[] = ["retry", "cancel", "pause", "resume", "terminate", "rerun"];
 
 /** The filter of a job from the parameters of the list. */
@@ -37,7 +37,7 @@ export function JobDialog({ asked, close }: { asked: Record<string, readonly str
   const [fault, setFault] = useState<CallError>();
   const [job, setJob] = useState("");
   const [busy, setBusy] = useState(false);
-  const id = useRef(crypto.randomUUID());
+  const id = useRef(newID());
   const ask = async <T,>(dry: boolean): Promise<T | undefined> => {
     setFault(undefined);
     setBusy(true);
@@ -66,7 +66,7 @@ export function JobDialog({ asked, close }: { asked: Record<string, readonly str
   return (
     <Dialog title="All tasks that match" close={close}>
       <form onSubmit={(e) => void submit(e)}>
-        <p class="faint">{filter.all ? "No filter is set: this is about every task." : flags(filter).replaceAll("--", "")}</p>
+        <p class="faint">{filter.all ? "No filter is set: every task matches." : flags(filter).replaceAll("--", "")}</p>
         <label>
           What
           <select value={verb} onChange={change((v) => setVerb(v as Verb))}>
@@ -104,12 +104,12 @@ export function JobDialog({ asked, close }: { asked: Record<string, readonly str
         )}
         {job ? (
           <p role="status">
-            The job has begun. <a href={to(["jobs"])}>Jobs</a> shows how far it is.
+            The job has started. <a href={to(["jobs"])}>Jobs</a> shows its progress.
           </p>
         ) : (
           <div class="buttons">
             <button type="submit" class={matched && verbs[verb].grave ? "grave" : "main"} disabled={busy || matched?.matched === 0}>
-              {busy ? "…" : matched ? `${verb} ${matched.matched} ${matched.matched === 1 ? "task" : "tasks"}` : "which tasks?"}
+              {busy ? "…" : matched ? `${verb} ${matched.matched} ${matched.matched === 1 ? "task" : "tasks"}` : "show which tasks"}
             </button>
           </div>
         )}

@@ -22,7 +22,7 @@ export function Copy({ text, what }: { text: string; what: string }): JSX.Elemen
       await navigator.clipboard.writeText(text);
       say("copied");
     } catch {
-      say("the browser does not allow it: mark the text");
+      say("the browser does not allow it: select the text");
     }
     setTimeout(() => say(""), 2000);
   };

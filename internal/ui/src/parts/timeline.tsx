@@ -51,7 +51,7 @@ export function bars(events: readonly HistoryEvent[], until: number): Bar[] {
       end(key, at, outcome, [why, d.verdict?.reason].filter(Boolean).join("; "));
       const v = d.verdict;
       if (v?.at && (v.action === "retry" || v.action === "cool_down")) {
-        begin(key, { step, kind: v.action, attempt: e.attempt ?? 0, run, from: at, outcome: "waiting", says: `${v.action === "retry" ? "pause" : "cool-down"} until ${exact(v.at)}` });
+        begin(key, { step, kind: v.action, attempt: e.attempt ?? 0, run, from: at, outcome: "waiting", says: `${v.action === "retry" ? "backoff" : "cool-down"} until ${exact(v.at)}` });
       }
     };
     switch (e.type) {
@@ -83,7 +83,7 @@ export function bars(events: readonly HistoryEvent[], until: number): Bar[] {
 }
 
 /**
- * The attempts of each step over time: above the line what was done, below it what took it back. Pauses between attempts are drawn thin.
+ * The attempts of each step over time: above the line what was done, below it what took it back. Backoffs between attempts are drawn thin.
  */
 export function Timeline({ events, order, ended, chosen, choose }: { events: readonly HistoryEvent[]; order: readonly string[]; ended: boolean; chosen: string | undefined; choose: (step: string) => void }): JSX.Element {
   const first = events[0];
@@ -135,7 +135,7 @@ function nameOf(b: Bar): string {
     case "undo":
       return `undo, attempt ${b.attempt}`;
     case "retry":
-      return `pause after attempt ${b.attempt}`;
+      return `backoff after attempt ${b.attempt}`;
     case "cool_down":
       return `cool-down after attempt ${b.attempt}`;
     default:

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { address, call, CallError, segment, type Step, type Task } from "../api/client";
+import { lacking, token } from "../access";
+import { address, call, CallError, segment, type Step, type Task, newID } from "../api/client";
 import { useKeys } from "../keys";
 import { Dialog } from "./dialog";
 import { Fault } from "./fault";
@@ -17,17 +18,17 @@ interface Field {
 }
 
 const step: Field = { name: "step", says: "Step", kind: "step", must: true };
-const operation: Field = { name: "operation", says: "Of the step or of its undo", kind: ["", "do", "undo"] };
+const operation: Field = { name: "operation", says: "Do or undo", kind: ["", "do", "undo"] };
 
 /** What each verb does, in a sentence, and what it takes. */
 export const verbs: Record<Verb, { key: string; does: string; fields: readonly Field[]; grave?: boolean }> = {
   cancel: { key: "c", does: "Undo what was done and end the task as undone. Running attempts are asked to stop.", fields: [] },
-  pause: { key: "p", does: "Nothing more starts until the task is resumed. Running attempts finish; deadlines count on.", fields: [] },
-  resume: { key: "u", does: "Let the paused task go on.", fields: [] },
+  pause: { key: "p", does: "Nothing more starts until the task is resumed. Running attempts finish. The deadline moves by the length of the pause; the time limits of steps do not.", fields: [] },
+  resume: { key: "u", does: "Let the paused task continue.", fields: [] },
   retry: { key: "r", does: "Start the failed or parked step again, with another input if you give one.", fields: [{ ...step, must: false }, { name: "with", says: "Input in place of the resolved one (JSON)", kind: "json" }] },
-  skip: { key: "s", does: "Go on without the step, as if it had this output.", fields: [step, { name: "output", says: "Output (JSON)", kind: "json" }] },
-  complete: { key: "d", does: "Say that the step was done by hand.", fields: [step, operation, { name: "output", says: "Output (JSON)", kind: "json" }] },
-  fail: { key: "f", does: "Say that the attempt has failed, without waiting for its time.", fields: [step, operation, { name: "message", says: "What went wrong", kind: "text" }, { name: "effect", says: "What the attempt may have changed", kind: ["", "none", "done_unknown", "in_doubt"] }] },
+  skip: { key: "s", does: "Go on without the step, as if it had returned this output.", fields: [step, { name: "output", says: "Output (JSON)", kind: "json" }] },
+  complete: { key: "d", does: "Record that the step was done by hand.", fields: [step, operation, { name: "output", says: "Output (JSON)", kind: "json" }] },
+  fail: { key: "f", does: "Record that the attempt has failed, without waiting for its time limit.", fields: [step, operation, { name: "message", says: "What went wrong", kind: "text" }, { name: "effect", says: "What the attempt may have changed", kind: ["", "none", "done_unknown", "in_doubt"] }] },
   signal: { key: "g", does: "Send a signal that a step waits for, or will wait for.", fields: [{ name: "signal", says: "Name of the signal", kind: "text", must: true }, { name: "payload", says: "Payload (JSON)", kind: "json" }] },
   rerun: { key: "R", does: "Undo what the chosen steps did, then run them again. Services see new calls with new keys.", fields: [{ name: "from", says: "From this step on; empty: the whole task", kind: "step" }, { name: "input", says: "Another input (JSON)", kind: "json" }], grave: true },
   terminate: { key: "T", does: "End the task now. Nothing is undone.", fields: [], grave: true },
@@ -35,17 +36,22 @@ export const verbs: Record<Verb, { key: string; does: string; fields: readonly F
 
 const ended = (t: Task): boolean => t.state === "processed" || t.state === "undone" || t.state === "terminated";
 
-/** Why a verb cannot be granted now, as far as the page can tell; the engine decides. */
+/** Why the person may not ask for a verb. */
+const barred = (verb: Verb): string | null => lacking(verb === "signal" ? "submitter" : "operator");
+
+/** Why the engine would refuse a verb now, as far as the page can tell; the engine decides. */
 export function refusal(verb: Verb, t: Task): string | null {
+  const no = barred(verb);
+  if (no !== null) return no;
   switch (verb) {
     case "resume":
       return t.paused ? null : "The task is not paused.";
     case "pause":
-      return ended(t) ? "The task has ended." : t.paused ? "The task is paused already." : null;
+      return ended(t) ? "The task has ended." : t.paused ? "The task is already paused." : null;
     case "rerun":
-      return ended(t) || t.state === "error" ? null : "Only a task that has ended or is parked is run again.";
+      return ended(t) || t.state === "error" ? null : "Only a task that has ended or is parked can be rerun.";
     case "cancel":
-      return ended(t) ? "The task has ended." : t.state === "undoing" ? "The task is being undone already." : null;
+      return ended(t) ? "The task has ended." : t.state === "undoing" ? "The task is already being undone." : null;
     default:
       return ended(t) ? "The task has ended." : null;
   }
@@ -90,7 +96,7 @@ export function lines(verb: Verb, id: string, v: Values): { cli: string; curl: s
   const body = "body" in made ? JSON.stringify(made.body) : "{}";
   return {
     cli: ["sagalog task", verb, quote(id), verb === "signal" ? quote(v.signal ?? "NAME") : "", ...flags, "--api", location.origin].filter(Boolean).join(" "),
-    curl: `curl -sS -X POST ${quote(address(`v1/tasks/${segment(id)}/${verb}`, { wait: "5s" }))} -H 'Content-Type: application/json' -d ${quote(body)}`,
+    curl: `curl -sS -X POST ${quote(address(`v1/tasks/${segment(id)}/${verb}`, { wait: "5s" }))}${token.value === "" ? "" : ` -H "Authorization: Bearer $SAGALOG_TOKEN"`} -H 'Content-Type: application/json' -d ${quote(body)}`,
   };
 }
 
@@ -121,7 +127,7 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
     setBusy(true);
     const outcome: string[] = [];
     for (const id of ids) {
-      const key = keys.current.get(id) ?? crypto.randomUUID();
+      const key = keys.current.get(id) ?? newID();
       keys.current.set(id, key);
       try {
         const r = await call<Receipt>("POST", `v1/tasks/${segment(id)}/${verb}`, { query: { wait: "5s" }, body: made.body, headers: { "Idempotency-Key": key } });
@@ -157,7 +163,7 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
               <select value={values[f.name] ?? ""} onChange={(e) => change(f.name, e.currentTarget.value)}>
                 {(f.kind as readonly string[]).map((o) => (
                   <option key={o} value={o}>
-                    {o || "as the engine finds it"}
+                    {o || "default"}
                   </option>
                 ))}
               </select>
@@ -243,7 +249,7 @@ export function Bulk({ ids, clear }: { ids: readonly string[]; clear: () => void
     <span class="verbs" role="toolbar" aria-label={`verbs for ${ids.length} selected tasks`}>
       {ids.length} selected:
       {simple.map((v) => (
-        <button key={v} type="button" onClick={() => set(v)} class={verbs[v].grave ? "grave" : ""}>
+        <button key={v} type="button" aria-disabled={barred(v) !== null} title={barred(v) ?? verbs[v].does} onClick={() => barred(v) === null && set(v)} class={verbs[v].grave ? "grave" : ""}>
           {v}
         </button>
       ))}

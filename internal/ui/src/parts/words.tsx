@@ -54,29 +54,28 @@ const kinds: Record<Waiting["kind"], string> = {
   agent: "an instance of its agent",
   capacity: "a free place at its agent",
   limit: "a permit of its limit",
-  concurrency: "its turn",
+  concurrency: "a permit of its concurrency key",
   signal: "a signal",
   child: "the task that it started",
   sleep: "the end of its sleep",
   retry: "its next attempt",
   cool_down: "the end of its cool-down",
-  quiet: "unanswered requests to be over",
-  paused: "an operator, who paused it",
+  quiet: "the time after which no unanswered request can take effect",
+  paused: "an operator to resume it",
   not_before: "the time before which it must not start",
-  operator: "an operator",
+  operator: "an operator to act on it",
 };
 
 /** One sentence that says what is being waited for. */
 export function sentence(w: Waiting): string {
-  let s = w.step ? `Step ${w.step} waits` : "The task waits";
-  if (w.since) s += ` since ${ago(w.since).replace(/ ago$/, "")}`.replace(" since ", " for ");
-  s += `${w.since ? ", needs" : " for"} ${kinds[w.kind]}`;
+  let s = `${w.step ? `Step ${w.step}` : "The task"} is waiting for ${kinds[w.kind]}`;
   if (w.for) s += `: ${w.for}`;
-  if (w.until) s += `. Over ${ago(w.until)}`;
+  if (w.since) s += `. It began to wait ${ago(w.since)}`;
+  if (w.until) s += `. Due ${ago(w.until)}`;
   return s.endsWith(".") ? s : `${s}.`;
 }
 
-/** Why a task stands as it does. */
+/** Why a task is where it is. */
 export function why(t: Task): string[] {
   const waits = (t.waiting_for ?? []).map(sentence);
   if (t.state === "error" || t.state === "undone" || t.state === "terminated") return t.reason ? [t.reason, ...waits.slice(1)] : waits;

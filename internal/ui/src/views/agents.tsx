@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { lacking, needs } from "../access";
 import { type Agent, call, CallError, get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -36,7 +37,7 @@ export function Agents(): JSX.Element {
   const turn = async (g: Group) => {
     setFault(undefined);
     try {
-      await call("POST", `v1/agents/${segment(g.name)}/${g.paused ? "resume" : "pause"}`, { body: g.paused ? {} : { reason: "by the page" } });
+      await call("POST", `v1/agents/${segment(g.name)}/${g.paused ? "resume" : "pause"}`, { body: g.paused ? {} : { reason: "paused on the page" } });
       live.again();
     } catch (e) {
       setFault(e instanceof CallError ? e : new CallError(0, { detail: String(e) }));
@@ -48,7 +49,7 @@ export function Agents(): JSX.Element {
       name: "Health",
       size: "minmax(9rem, 2fr)",
       cell: (g) => {
-        if (g.missing.length > 0) return <span class="state bad">needed, nobody there: {[...new Set(g.missing.map((m) => m.operation))].join(", ")}</span>;
+        if (g.missing.length > 0) return <span class="state bad">needed, but no instance offers: {[...new Set(g.missing.map((m) => m.operation))].join(", ")}</span>;
         if (g.paused) return <span class="state wait">paused{g.paused.reason ? `: ${g.paused.reason}` : ""}</span>;
         const bad = g.instances.filter((i) => i.health && i.health !== "healthy").length;
         return bad > 0 ? <span class="state bad">{bad} not healthy</span> : <span class="state good">healthy</span>;
@@ -63,7 +64,7 @@ export function Agents(): JSX.Element {
       name: "",
       size: "6rem",
       cell: (g) => (
-        <button type="button" onClick={() => void turn(g)} aria-label={`${g.paused ? "resume" : "pause"} ${g.name}`}>
+        <button type="button" {...needs("operator")} onClick={() => lacking("operator") === null && void turn(g)} aria-label={`${g.paused ? "resume" : "pause"} ${g.name}`}>
           {g.paused ? "resume" : "pause"}
         </button>
       ),
@@ -75,7 +76,7 @@ export function Agents(): JSX.Element {
         <h1>Agents</h1>
       </header>
       <Fault of={fault ?? live.error} />
-      <Rows label="agents" columns={columns} rows={live.data ? groups(live.data) : []} id={(g) => g.name} empty={live.data ? "No agent has announced itself. Start one: sagalog agent --agents DIR" : "Reading …"} />
+      <Rows label="agents" columns={columns} rows={live.data ? groups(live.data) : []} id={(g) => g.name} empty={live.data ? "No agent has announced itself. Start one: sagalog serve --roles agent --brokers HOST:PORT --agents DIR" : "Reading …"} />
     </section>
   );
 }

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -27,8 +28,8 @@ export function DeadLetters(): JSX.Element {
         <h1>Dead letters</h1>
       </header>
       <Fault of={live.error} />
-      <Rows label="dead letters" columns={columns} rows={live.data?.dead_letters ?? []} id={(d) => d.id} open={(d) => go(to(["dead-letters", d.id]))} empty={live.data ? "None. Inputs that cannot be used come here." : "Reading …"} />
-      {live.data?.next && <p class="faint">The 500 latest are shown; sagalog dead-letter list --all lists the rest.</p>}
+      <Rows label="dead letters" columns={columns} rows={live.data?.dead_letters ?? []} id={(d) => d.id} open={(d) => go(to(["dead-letters", d.id]))} empty={live.data ? "There are none. Inputs that cannot be used appear here." : "Reading …"} />
+      {live.data?.next && <p class="faint">The 500 latest are shown; sagalog dlq list --all lists all of them.</p>}
     </section>
   );
 }
@@ -47,7 +48,7 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
     <section class="screen task">
       <header class="title">
         <h1>{d?.key ?? id}</h1>
-        <button type="button" onClick={() => act.run(`v1/dead-letters/${segment(id)}/redrive`)}>
+        <button type="button" {...needs("operator")} onClick={() => act.run(`v1/dead-letters/${segment(id)}/redrive`)}>
           redrive
         </button>
         {act.said}

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -40,7 +41,7 @@ export function Jobs(): JSX.Element {
       size: "5rem",
       cell: (j) =>
         j.state === "running" ? (
-          <button type="button" onClick={() => act.run(`v1/jobs/${segment(j.id)}/stop`)} aria-label={`stop ${j.id}`}>
+          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/jobs/${segment(j.id)}/stop`)} aria-label={`stop ${j.id}`}>
             stop
           </button>
         ) : null,
@@ -53,7 +54,7 @@ export function Jobs(): JSX.Element {
         {act.said}
       </header>
       <Fault of={act.fault ?? live.error} />
-      <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "No verb was asked for many tasks yet. Select tasks, or: sagalog task retry --state parked" : "Reading …"} />
+      <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "There are no jobs yet. Start one from the list of tasks, or: sagalog task retry --state parked" : "Reading …"} />
     </section>
   );
 }

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -20,13 +21,13 @@ export function Limits(): JSX.Element {
     { name: "In use", size: "7rem", cell: (l) => `${l.held} of ${l.max || "any"}` },
     { name: "Rate", size: "6rem", minor: true, cell: (l) => l.rate ?? "-" },
     { name: "Waiting", size: "6rem", cell: (l) => l.waiting },
-    { name: "Holders that stand", size: "minmax(8rem, 1fr)", cell: (l) => (l.halted ? <span class="state bad">{l.halted} parked or paused</span> : "") },
+    { name: "Stopped holders", size: "minmax(8rem, 1fr)", cell: (l) => (l.halted ? <span class="state bad">{l.halted} parked or paused</span> : "") },
     { name: "State", size: "7rem", cell: (l) => (l.paused ? <span class="state wait">paused</span> : "open") },
     {
       name: "",
       size: "6rem",
       cell: (l) => (
-        <button type="button" onClick={() => act.run(`v1/limits/${segment(l.limit)}/${l.paused ? "resume" : "pause"}`)} aria-label={`${l.paused ? "resume" : "pause"} ${l.limit}`}>
+        <button type="button" {...needs("operator")} onClick={() => act.run(`v1/limits/${segment(l.limit)}/${l.paused ? "resume" : "pause"}`)} aria-label={`${l.paused ? "resume" : "pause"} ${l.limit}`}>
           {l.paused ? "resume" : "pause"}
         </button>
       ),
@@ -72,7 +73,7 @@ export function LimitScreen({ name }: { name: string }): JSX.Element {
             <span class="faint">
               {l.held} of {l.max || "any number"} in use{l.rate ? `, ${l.rate}` : ""}, {l.waiting} waiting
             </span>
-            <button type="button" onClick={() => act.run(`v1/limits/${segment(name)}/${l.paused ? "resume" : "pause"}`)}>
+            <button type="button" {...needs("operator")} onClick={() => act.run(`v1/limits/${segment(name)}/${l.paused ? "resume" : "pause"}`)}>
               {l.paused ? "resume" : "pause"}
             </button>
           </>
@@ -82,9 +83,9 @@ export function LimitScreen({ name }: { name: string }): JSX.Element {
       <Fault of={act.fault ?? live.error} />
       {l?.paused && <div class="why">Paused{l.paused.by ? ` by ${l.paused.by}` : ""}{l.paused.reason ? `: ${l.paused.reason}` : ""}.</div>}
       <h2>Holders</h2>
-      <Rows label="holders" columns={links} rows={l?.holders ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nobody has a permit." : "Reading …"} />
+      <Rows label="holders" columns={links} rows={l?.holders ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "No permit is in use." : "Reading …"} />
       <h2>Waiting</h2>
-      <Rows label="waiting" columns={links} rows={l?.waiters ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nobody waits." : "Reading …"} />
+      <Rows label="waiting" columns={links} rows={l?.waiters ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "Nothing is waiting." : "Reading …"} />
     </section>
   );
 }

@@ -1,10 +1,12 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { lacking, needs as withRole } from "../access";
 import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { Fault } from "../parts/fault";
-import { tone, When, word } from "../parts/words";
+import { JobDialog } from "../parts/jobs";
+import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
 
 type Counts = components["schemas"]["CountsDocument"];
@@ -20,49 +22,23 @@ export function Overview(): JSX.Element {
   const waits = useLive<Counts>("counts waiting", count("waiting_for"));
   const parked = states.data?.counts.find((c) => c.key === "error")?.count ?? 0;
   const groups = useLive<Counts>(parked > 0 ? "counts parked" : null, count("workflow", { state: "error" }), 2);
-  const steps = useLive<Counts>(parked > 0 ? "counts parked steps" : null, count("step", { state: "error" }), 2);
   const agents = useLive<Agents>("agents", (signal) => get("v1/agents", { signal }), 2);
   const limits = useLive<Limits>("limits that hold up", (signal) => get("v1/limits", { signal }), 5);
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
   const needs: JSX.Element[] = [];
-  for (const g of groups.data?.counts ?? []) {
-    needs.push(
-      <li key={`parked ${g.key}`}>
-        <a href={to(["tasks"], { state: "error", workflow: g.key })}>
-          <span class="state bad">
-            {g.count} {g.count === 1 ? "task" : "tasks"} of {g.key} parked
-          </span>
-        </a>
-        {g.oldest && (
-          <span class="faint">
-            , the oldest <When at={g.oldest} />
-          </span>
-        )}
-      </li>,
-    );
-  }
-  for (const g of steps.data?.counts ?? []) {
-    if (g.key === "") continue;
-    needs.push(
-      <li key={`step ${g.key}`} class="inner">
-        <a href={to(["tasks"], { state: "error", failed_step: g.key })}>
-          {g.count} at step {g.key}
-        </a>
-      </li>,
-    );
-  }
+  for (const g of groups.data?.counts ?? []) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
   for (const m of agents.data?.missing ?? []) {
     needs.push(
       <li key={`agent ${m.agent} ${m.operation} ${m.function ?? ""}`}>
         <a href={to(["agents"])}>
           <span class="state bad">
-            agent {m.agent} is needed ({m.operation}), and no live instance offers it
+            agent {m.agent} is needed, but no live instance offers {m.operation}
           </span>
         </a>{" "}
         <span class="faint">
-          for <When at={m.since} />
+          for <Took from={m.since} to={undefined} />
         </span>
       </li>,
     );
@@ -84,19 +60,19 @@ export function Overview(): JSX.Element {
       <li key={`limit ${l.limit}`}>
         <a href={to(["limits", l.limit])}>
           <span class="state wait">
-            {l.waiting} wait for {l.limit}: {l.paused ? "it is paused" : `${l.halted} of its holders stand`}
+            {l.waiting} waiting for limit {l.limit}: {l.paused ? "it is paused" : `${l.halted} of its holders ${l.halted === 1 ? "is" : "are"} parked or paused`}
           </span>
         </a>
       </li>,
     );
   }
   for (const s of schedules.data?.schedules ?? []) {
-    if (!s.missed && s.last?.state !== "error") continue;
+    if (!s.missed && s.last?.state !== "error" && s.last?.state !== "rejected") continue;
     needs.push(
       <li key={`schedule ${s.schedule}`}>
         <a href={to(["schedules"])}>
           <span class="state wait">
-            schedule {s.schedule}: {s.missed ? `${s.missed} missed` : "its last task is parked"}
+            schedule {s.schedule}: {s.missed ? `${s.missed} missed` : `its last task is ${word(s.last?.state ?? "")}`}
           </span>
         </a>
       </li>,
@@ -128,11 +104,48 @@ export function Overview(): JSX.Element {
           <Bars of={states.data} href={(k) => to(["tasks"], { state: k })} name={word} tone={tone} empty={<Newcomer />} />
         </section>
         <section class="card" aria-label="what steps wait for">
-          <h2>Steps wait for</h2>
-          <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="Nothing waits." />
+          <h2>What steps wait for</h2>
+          <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="No step is waiting." />
         </section>
       </div>
     </section>
+  );
+}
+
+/** The parked tasks of a workflow, in groups of the same error. One job retries a group. */
+function Parked({ workflow, count: all, oldest }: { workflow: string; count: number; oldest: string | undefined }): JSX.Element {
+  const asked = { state: "error", workflow };
+  const groups = useLive<Counts>(`counts parked ${workflow}`, count("error_code", asked), 2);
+  const [job, open] = useState<string>();
+  const tasks = (n: number): string => `${n.toLocaleString()} ${n === 1 ? "task" : "tasks"}`;
+  return (
+    <li>
+      <a href={to(["tasks"], asked)}>
+        <span class="state bad">
+          {tasks(all)} of {workflow} parked
+        </span>
+      </a>
+      {oldest && (
+        <span class="faint">
+          , the oldest <When at={oldest} />
+        </span>
+      )}
+      <ul>
+        {groups.data?.counts.map((g) => (
+          <li key={g.key} class="inner">
+            <a href={to(["tasks"], g.key ? { ...asked, error_code: g.key } : asked)}>
+              {tasks(g.count)} {g.key ? `with ${g.key}` : "whose steps have no error"}
+            </a>{" "}
+            {g.key && (
+              <button type="button" class="link" {...withRole("operator")} onClick={() => lacking("operator") === null && open(g.key)} aria-label={`retry ${tasks(g.count)} of ${workflow} with ${g.key}`}>
+                retry all …
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {job && <JobDialog asked={{ state: ["error"], workflow: [workflow], error_code: [job] }} close={() => open(undefined)} />}
+    </li>
   );
 }
 
@@ -163,9 +176,9 @@ function Newcomer(): JSX.Element {
 }
 
 const modes = [
-  ["fail", "Calls fail. They are tried again until it is back."],
-  ["refuse", "Calls are refused for good. What was done is undone."],
-  ["slow", "Answers take long."],
+  ["fail", "Calls fail. They are tried again until the service is back."],
+  ["refuse", "Calls are refused permanently. Completed steps are undone."],
+  ["slow", "Answers are slow."],
   ["hang", "Calls are never answered. Attempts time out."],
 ] as const;
 
@@ -175,6 +188,7 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
   const [said, say] = useState("");
   const [fault, setFault] = useState<CallError>();
   const ask = (method: "PUT" | "DELETE", mode?: string) => {
+    if (lacking("operator") !== null) return;
     setFault(undefined);
     const done = mode ? `For 20 s the ${service} service will ${mode}. Watch the tasks.` : "All services work again.";
     call(method, "v1/demo/break", mode ? { body: { service, mode, for: "20s" } } : {}).then(
@@ -185,7 +199,7 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
   const name = services.includes(service) ? service : (services[0] ?? service);
   return (
     <section class="card" aria-label="the example">
-      <h2>The example runs. Break it, and watch it recover</h2>
+      <h2>The example is running. Break it, and watch it recover</h2>
       <p class="verbs">
         Make the{" "}
         <select aria-label="service" value={name} onChange={(e) => choose(e.currentTarget.value)}>
@@ -195,12 +209,12 @@ function Demo({ services }: { services: readonly string[] }): JSX.Element {
         </select>{" "}
         service
         {modes.map(([mode, does]) => (
-          <button key={mode} type="button" title={does} onClick={() => ask("PUT", mode)}>
+          <button key={mode} type="button" title={does} {...withRole("operator")} onClick={() => ask("PUT", mode)}>
             {mode}
           </button>
         ))}
         for 20 s, or
-        <button type="button" onClick={() => ask("DELETE")}>
+        <button type="button" {...withRole("operator")} onClick={() => ask("DELETE")}>
           fix all
         </button>
       </p>

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -22,15 +23,16 @@ export function Schedules(): JSX.Element {
     { name: "Fired", size: "4rem", minor: true, cell: (s) => s.fired },
     { name: "Skipped", size: "5rem", minor: true, cell: (s) => s.skipped },
     { name: "Missed", size: "5rem", minor: true, cell: (s) => (s.missed ? <span class="state bad">{s.missed}</span> : 0) },
+    { name: "Failed", size: "5rem", minor: true, cell: (s) => (s.failed ? <span class="state bad">{s.failed}</span> : 0) },
     {
       name: "",
       size: "11rem",
       cell: (s) => (
         <span class="verbs">
-          <button type="button" onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/trigger`)} aria-label={`trigger ${s.schedule}`}>
+          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/trigger`)} aria-label={`trigger ${s.schedule}`}>
             trigger
           </button>
-          <button type="button" onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/${s.paused ? "resume" : "pause"}`)} aria-label={`${s.paused ? "resume" : "pause"} ${s.schedule}`}>
+          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/${s.paused ? "resume" : "pause"}`)} aria-label={`${s.paused ? "resume" : "pause"} ${s.schedule}`}>
             {s.paused ? "resume" : "pause"}
           </button>
         </span>

@@ -81,7 +81,7 @@ export function Task({ id }: { id: string }): JSX.Element {
         <dd>
           <When at={t.submitted_at} />
         </dd>
-        <dt>{ended(t) ? "took" : "for"}</dt>
+        <dt>{ended(t) ? "took" : "so far"}</dt>
         <dd>
           <Took from={t.submitted_at} to={t.ended_at} />
         </dd>
@@ -171,7 +171,7 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
         )}
         {s.started_at && (
           <>
-            <dt>took</dt>
+            <dt>{s.ended_at ? "took" : "so far"}</dt>
             <dd>
               <Took from={s.started_at} to={s.ended_at} />
             </dd>
@@ -197,8 +197,14 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
           <>
             <dt>undo</dt>
             <dd>
-              {word(s.undo.state)}, attempt {s.undo.attempt}
+              {s.undo.skipped ? "skipped by hand: what the step did is left" : `${word(s.undo.state)}, attempt ${s.undo.attempt}`}
             </dd>
+          </>
+        )}
+        {s.left && !s.undo?.skipped && (
+          <>
+            <dt>earlier run</dt>
+            <dd>an operator skipped its undo there: what the step did then is left</dd>
           </>
         )}
       </dl>
@@ -251,7 +257,7 @@ function History({ events, step, cut, id }: { events: readonly HistoryEvent[]; s
                 <time dateTime={e.time} title={exact(e.time)}>
                   {exact(e.time).slice(11, 23)}
                 </time>
-                <span>{told(e)}</span>
+                <span>{e.text}</span>
                 <span class="faint">
                   {e.partition}@{e.offset}
                 </span>
@@ -268,18 +274,4 @@ function History({ events, step, cut, id }: { events: readonly HistoryEvent[]; s
       </ol>
     </div>
   );
-}
-
-/** A fact in a sentence. */
-function told(e: HistoryEvent): string {
-  const d = (e.data ?? {}) as { error?: { message?: string }; verdict?: { action?: string; at?: string; reason?: string }; reason?: string; why?: string; agent?: string; instance?: string; by?: string };
-  const by = d.by ? ` by ${d.by}` : "";
-  const words = e.type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
-  let s = e.step ? `${e.step}: ${words}` : words.charAt(0).toUpperCase() + words.slice(1);
-  if (e.attempt) s += `, attempt ${e.attempt}`;
-  if (d.error?.message) s += `: ${d.error.message}`;
-  if (d.verdict?.action) s += `; ${d.verdict.action.replace("_", " ")}${d.verdict.at ? ` at ${exact(d.verdict.at).slice(11, 23)}` : ""}`;
-  if (d.reason && !d.error) s += `: ${d.reason}`;
-  if (d.why) s += `: ${d.why}`;
-  return s + by;
 }

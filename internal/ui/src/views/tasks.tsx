@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { lacking, needs } from "../access";
 import { type CallError, get, type ListedTask } from "../api/client";
 import { useLive } from "../live";
 import { type Column, Rows } from "../parts/rows";
@@ -42,7 +43,7 @@ const columns: readonly Column<ListedTask>[] = [
   { name: "Changed", size: "8rem", cell: (t) => <When at={t.updated_at} /> },
 ];
 
-/** In a few words why a task stands: what its first waiting step waits for, or the reason of its state. */
+/** Why a task is where it is, in a few words: the reason of its state, or what its first waiting step waits for. */
 function Why({ of: t }: { of: ListedTask }): JSX.Element {
   const waits = (t.waiting_for ?? []).map(sentence);
   const words = t.reason ?? waits[0] ?? "";
@@ -111,7 +112,7 @@ export function Tasks(): JSX.Element {
         <p class="chips">
           {active.flatMap(([f, values]) =>
             values.map((v) => (
-              <button key={`${f}:${v}`} type="button" class="chip" title="take this filter away" onClick={() => refine({ [f]: values.filter((o) => o !== v) })}>
+              <button key={`${f}:${v}`} type="button" class="chip" title="remove this filter" onClick={() => refine({ [f]: values.filter((o) => o !== v) })}>
                 {f}:{v} ✕
               </button>
             )),
@@ -121,7 +122,7 @@ export function Tasks(): JSX.Element {
       <Fault of={live.error ?? (older.key === key ? older.error : undefined)} />
       {(live.data?.missing?.length ?? 0) > 0 && (
         <p class="notice" role="status">
-          Partitions {live.data?.missing?.map((m) => m.partition).join(", ")} cannot be read now ({live.data?.missing?.[0]?.reason}): their tasks are not lost, and not in this list.
+          Partitions {live.data?.missing?.map((m) => m.partition).join(", ")} cannot be read now ({live.data?.missing?.[0]?.reason}). Their tasks are not lost, but they are missing from this list.
         </p>
       )}
       <Rows
@@ -139,8 +140,8 @@ export function Tasks(): JSX.Element {
         {rows.length}
         {next ? " shown, more below" : rows.length === 1 ? " task" : " tasks"}
         {selected.size === 0 && rows.length > 0 && (
-          <button type="button" class="link" onClick={() => setJob(true)}>
-            a verb for all that match …
+          <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
+            act on all that match …
           </button>
         )}
         {job && <JobDialog asked={asked} close={() => setJob(false)} />}

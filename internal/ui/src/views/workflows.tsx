@@ -25,7 +25,7 @@ export function Workflows(): JSX.Element {
         <h1>Workflows</h1>
       </header>
       <Fault of={live.error} />
-      <Rows label="workflows" columns={columns} rows={live.data?.workflows ?? []} id={(w) => w.name} open={(w) => go(to(["workflows", w.name]))} empty={live.data ? "No workflow is applied yet: sagalog workflow apply FILE" : "Reading …"} />
+      <Rows label="workflows" columns={columns} rows={live.data?.workflows ?? []} id={(w) => w.name} open={(w) => go(to(["workflows", w.name]))} empty={live.data ? "No workflow has been applied yet. Apply one: sagalog workflow apply FILE" : "Reading …"} />
     </section>
   );
 }

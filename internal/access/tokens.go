@@ -1,0 +1,225 @@
+package access
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+)
+
+const (
+	// Prefix is what each token begins with, so that scanners for leaked secrets find it.
+	Prefix = "sagalog_"
+	// tokenBytes is how many random bytes a token has: guessing is hopeless, so a fast hash is enough.
+	tokenBytes = 32
+	// maxFile bounds a file of tokens: about 5,000.
+	maxFile = 1 << 20
+)
+
+// tokenName matches the names of tokens. They stand in facts, and in paths of commands.
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+// Token is an entry of a file of tokens. The token itself is in no file.
+type Token struct {
+	Name    string    `json:"name"`
+	Role    Role      `json:"role"`
+	SHA256  string    `json:"sha256"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+
+	sum []byte
+}
+
+// file is the form of a file of tokens.
+type file struct {
+	Tokens []Token `json:"tokens"`
+}
+
+func (t *Token) check() error {
+	if !tokenName.MatchString(t.Name) {
+		return fmt.Errorf("%q is not the name of a token: use up to 63 letters, digits and . _ @ -", t.Name)
+	}
+	if _, err := ParseRole(string(t.Role)); err != nil {
+		return fmt.Errorf("token %s: %w", t.Name, err)
+	}
+	sum, err := hex.DecodeString(t.SHA256)
+	if err != nil || len(sum) != sha256.Size {
+		return fmt.Errorf("token %s: sha256 is not a hash of 64 hexadecimal digits", t.Name)
+	}
+	t.sum = sum
+	return nil
+}
+
+// find returns the token whose hash is that of the text. It compares with all of them, whichever matches.
+func find(list []Token, text string) (found Token, ok bool) {
+	sum := sha256.Sum256([]byte(text))
+	for i := range list {
+		if subtle.ConstantTimeCompare(list[i].sum, sum[:]) == 1 {
+			found, ok = list[i], true
+		}
+	}
+	return found, ok
+}
+
+// ReadTokens reads a file of tokens.
+func ReadTokens(path string) ([]Token, error) {
+	list, _, err := readTokens(path)
+	return list, err
+}
+
+func readTokens(path string) ([]Token, fs.FileInfo, error) {
+	data, info, err := readPrivate(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := parseTokens(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, info, nil
+}
+
+func parseTokens(data []byte) ([]Token, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var f file
+	if err := d.Decode(&f); err != nil {
+		return nil, fmt.Errorf("it is not a file of tokens, which `sagalog token create` makes: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it is not a file of tokens: something follows its JSON object")
+	}
+	names, sums := map[string]bool{}, map[string]bool{}
+	for i := range f.Tokens {
+		t := &f.Tokens[i]
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		if names[t.Name] || sums[string(t.sum)] {
+			return nil, fmt.Errorf("token %s is there twice: remove one entry", t.Name)
+		}
+		names[t.Name], sums[string(t.sum)] = true, true
+	}
+	return f.Tokens, nil
+}
+
+// readPrivate reads a file, and refuses it if everyone on the machine can read or change it. Its group may read it: that is how secrets are
+// mounted into containers.
+func readPrivate(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := private(path, info); err != nil {
+		return nil, nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	return data, info, err
+}
+
+// ReadSecret reads a file that holds a secret.
+func ReadSecret(path string) (string, error) {
+	data, _, err := readPrivate(path)
+	return string(data), err
+}
+
+func private(path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case !mode.IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case runtime.GOOS != "windows" && mode.Perm()&0o027 != 0: // Windows has no such bits
+		return fmt.Errorf("%s has the mode %04o, so others can read or change it: run `chmod 600 %s`", path, mode.Perm(), path)
+	}
+	return nil
+}
+
+// New says what a new token is.
+type New struct {
+	Name string
+	Role Role
+	// For is how long it is valid; zero: until it is revoked.
+	For time.Duration
+	Now time.Time
+}
+
+// Create adds a token to a file, which it makes if it does not exist, and returns the text of the token, which nobody can get again.
+func Create(path string, n New) (string, error) {
+	list, err := ReadTokens(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if slices.ContainsFunc(list, func(t Token) bool { return t.Name == n.Name }) {
+		return "", fmt.Errorf("%s: %w: %s", path, ErrExists, n.Name)
+	}
+	text := newText()
+	sum := sha256.Sum256([]byte(text))
+	t := Token{Name: n.Name, Role: n.Role, SHA256: hex.EncodeToString(sum[:]), Created: n.Now.UTC().Truncate(time.Second)}
+	if n.For > 0 {
+		t.Expires = n.Now.Add(n.For).UTC().Truncate(time.Second)
+	}
+	if err := t.check(); err != nil {
+		return "", err
+	}
+	return text, writeTokens(path, append(list, t))
+}
+
+func newText() string {
+	random := make([]byte, tokenBytes)
+	_, _ = rand.Read(random) // it never fails
+	return Prefix + base64.RawURLEncoding.EncodeToString(random)
+}
+
+// Revoke removes a token from a file.
+func Revoke(path, name string) error {
+	list, err := ReadTokens(path)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(slices.Clone(list), func(t Token) bool { return t.Name == name })
+	if len(left) == len(list) {
+		return fmt.Errorf("%s: %w: %s", path, ErrNotFound, name)
+	}
+	return writeTokens(path, left)
+}
+
+// writeTokens replaces the file as a whole: a node that reads it meanwhile sees either the old or the new one.
+func writeTokens(path string, list []Token) error {
+	data, err := json.MarshalIndent(file{append([]Token{}, list...)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-") // for this user only
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the error of the write says more
+	}
+	return err
+}
