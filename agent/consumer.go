@@ -131,7 +131,7 @@ func (c *consumer) expire(now time.Time) {
 		c.reported(q, ErrCompleteBy)
 	}
 	for _, q := range unconfirmed {
-		c.metrics.drop(q.work.Operation, dropExpired)
+		c.metrics.drop(dropExpired)
 		c.pool.finish(q)
 	}
 }

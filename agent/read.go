@@ -124,15 +124,12 @@ func (c *consumer) applyClock(a *arrival, now time.Time) {
 }
 
 func (c *consumer) countDropped(a *arrival) {
-	switch {
-	case a.dropped == "":
-	case a.request == nil:
-		c.metrics.drop("", a.dropped)
-	default:
-		c.metrics.drop(a.request.work.Operation, a.dropped)
-		if a.dropped == dropExpired {
-			c.warnExpired(&a.request.work, a.decided)
-		}
+	if a.dropped == "" {
+		return
+	}
+	c.metrics.drop(a.dropped)
+	if a.request != nil && a.dropped == dropExpired {
+		c.warnExpired(&a.request.work, a.decided)
 	}
 }
 

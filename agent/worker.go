@@ -28,15 +28,15 @@ func (c *consumer) mayStart(stop context.Context, q *request) bool {
 	now := time.Now()
 	switch s := c.standing(q, now); {
 	case !now.Before(q.by):
-		c.metrics.drop(q.work.Operation, dropExpired)
+		c.metrics.drop(dropExpired)
 		c.pool.finish(q)
 	case c.pool.undone(q):
-		c.metrics.drop(q.work.Operation, dropUndone)
+		c.metrics.drop(dropUndone)
 		c.pool.finish(q)
 	case stop.Err() != nil:
 		c.pool.abandon(q)
 	case s == lost:
-		c.metrics.drop(q.work.Operation, dropRevoked)
+		c.metrics.drop(dropRevoked)
 		c.pool.abandon(q)
 	case s == unknown:
 		c.pool.postpone(q)
@@ -75,17 +75,17 @@ func (c *consumer) attempt(work context.Context, q *request) {
 	switch {
 	case !now.Before(q.until()):
 		// Neither a report nor a recovery follows: the engine's timer decides.
-		c.metrics.attempt(q.work.Operation, resultLate, now.Sub(began))
+		c.metrics.call(resultLate, now.Sub(began))
 		c.pool.finish(q)
 	case t.failure != nil && work.Err() != nil:
 		// The stop cut it off, so the outcome of the attempt is unknown.
-		c.metrics.attempt(q.work.Operation, resultAbandoned, now.Sub(began))
+		c.metrics.call(resultAbandoned, now.Sub(began))
 		c.pool.abandon(q)
 	case t.failure == nil && q.accepted.Load():
-		c.metrics.attempt(q.work.Operation, resultAccepted, now.Sub(began))
+		c.metrics.call(resultAccepted, now.Sub(began))
 		c.pool.finish(q)
 	default:
-		c.metrics.attempt(q.work.Operation, t.result(), now.Sub(began))
+		c.metrics.call(t.result(), now.Sub(began))
 		c.report(report{request: q, try: c.withProvenEffect(work, q, t), began: began, ended: now})
 	}
 	c.count(-1)
@@ -127,7 +127,7 @@ func (c *consumer) reported(q *request, err error) {
 	}
 	q.report.end()
 	if err != nil {
-		c.metrics.unreported(q.work.Operation)
+		c.metrics.unreported()
 		c.often.Warn("a report was not delivered", "task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt, "error", err)
 	}
 	c.pool.finish(q)

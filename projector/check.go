@@ -119,7 +119,7 @@ func (c *checker) row(key, value []byte) error {
 
 func (c *checker) endPartition() {
 	a, b := &c.stored, &c.counted
-	if a.Due != b.Due || a.Wake != b.Wake || a.Unplanned != b.Unplanned || !slices.Equal(a.States, b.States) || !slices.Equal(a.Ready, b.Ready) || !slices.Equal(a.Waits, b.Waits) {
+	if a.Due != b.Due || a.Wake != b.Wake || a.Unplanned != b.Unplanned || !slices.Equal(a.States, b.States) || !slices.Equal(a.Ready, b.Ready) || !slices.Equal(a.Waits, b.Waits) || !slices.Equal(a.Live, b.Live) {
 		c.fault("partition %d stores the counts %+v, but its tasks add up to %+v", c.partition, *a, *b)
 	}
 }

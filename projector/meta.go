@@ -24,12 +24,14 @@ type meta struct {
 	Ready counts
 	// Waits counts what the steps wait for that are not in the queue.
 	Waits counts
+	// Live counts the tasks that have not ended, by workflow and state.
+	Live counts
 }
 
 // clone returns a copy whose counts can be changed independently.
 func (m *meta) clone() meta {
 	c := *m
-	c.States, c.Ready, c.Waits = slices.Clone(m.States), slices.Clone(m.Ready), slices.Clone(m.Waits)
+	c.States, c.Ready, c.Waits, c.Live = slices.Clone(m.States), slices.Clone(m.Ready), slices.Clone(m.Waits), slices.Clone(m.Live)
 	return c
 }
 
@@ -39,6 +41,9 @@ func (m *meta) count(k *events.Keys, n int64) {
 		return
 	}
 	m.States.add(string(k.State), "", n)
+	if !k.State.Ended() {
+		m.Live.add(k.Workflow, string(k.State), n)
+	}
 	if k.Due != 0 {
 		m.Due += n
 	}
@@ -49,7 +54,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 		m.Unplanned += n
 	}
 	for i := range k.Ready {
-		m.Ready.add(k.Ready[i].Queue(), k.Ready[i].Operation, n)
+		m.Ready.add(k.Ready[i].Queue(), string(k.Ready[i].Operation), n)
 	}
 	for i := range k.Waits {
 		m.Waits.add(string(k.Waits[i].Kind), "", n*int64(k.Waits[i].N))
@@ -58,7 +63,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 
 // sameCounts reports whether two sets of keys certainly add the same to the counts.
 func sameCounts(a, b *events.Keys) bool {
-	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && (a.Wake == 0) == (b.Wake == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready) && slices.Equal(a.Waits, b.Waits)
+	return a.State == b.State && a.Workflow == b.Workflow && (a.Due == 0) == (b.Due == 0) && (a.Wake == 0) == (b.Wake == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready) && slices.Equal(a.Waits, b.Waits)
 }
 
 func (m *meta) live() int64 {
@@ -71,22 +76,22 @@ func (m *meta) live() int64 {
 	return n
 }
 
-// counts are numbers by name and, of queues, do or undo. They are sorted and without zeros, so that equal counts are equal
-// slices. There are few of them, and each commit copies them.
+// counts are numbers by name and, of queues, do or undo, or, of workflows, the state of their tasks. They are sorted and without zeros, so
+// that equal counts are equal slices. There are few of them, and each commit copies them.
 type counts []count
 
 type count struct {
 	name string
-	op   events.Operation
+	of   string
 	n    int64
 }
 
-func (c *counts) add(name string, op events.Operation, n int64) {
-	i, found := slices.BinarySearchFunc(*c, count{name: name, op: op}, func(a, b count) int {
-		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(string(a.op), string(b.op)))
+func (c *counts) add(name, of string, n int64) {
+	i, found := slices.BinarySearchFunc(*c, count{name: name, of: of}, func(a, b count) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.of, b.of))
 	})
 	if !found {
-		*c = slices.Insert(*c, i, count{name: name, op: op})
+		*c = slices.Insert(*c, i, count{name: name, of: of})
 	}
 	if (*c)[i].n += n; (*c)[i].n == 0 {
 		*c = slices.Delete(*c, i, i+1)
@@ -122,13 +127,13 @@ func (m *meta) append(dst []byte) []byte {
 	dst = binary.AppendVarint(binary.AppendVarint(dst, m.Due), m.Wake)
 	dst = binary.AppendVarint(dst, m.Unplanned)
 	dst = m.States.append(dst)
-	return m.Waits.append(m.Ready.append(dst))
+	return m.Live.append(m.Waits.append(m.Ready.append(dst)))
 }
 
 func (c counts) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c)))
 	for _, x := range c {
-		dst = binary.AppendVarint(appendSized(appendSized(dst, x.name), string(x.op)), x.n)
+		dst = binary.AppendVarint(appendSized(appendSized(dst, x.name), x.of), x.n)
 	}
 	return dst
 }
@@ -151,7 +156,7 @@ func decodeMeta(b []byte) (m meta, err error) {
 	copy(m.Anchor.TopicID[:], r.cut(len(m.Anchor.TopicID)))
 	m.Anchor.Offset, m.Anchor.LeaderEpoch, m.Anchor.Hash = r.signed(), int32(r.signed()), r.text()
 	m.Due, m.Wake, m.Unplanned = r.signed(), r.signed(), r.signed()
-	m.States, m.Ready, m.Waits = r.counts(), r.counts(), r.counts()
+	m.States, m.Ready, m.Waits, m.Live = r.counts(), r.counts(), r.counts(), r.counts()
 	if r.bad || len(r.rest) > 0 {
 		return meta{}, fmt.Errorf("%w: the meta row of %d bytes cannot be decoded", ErrDamaged, len(b))
 	}
@@ -220,9 +225,9 @@ func (r *metaReader) text() string {
 func (r *metaReader) counts() counts {
 	var c counts
 	for range r.count() {
-		name, op := r.text(), events.Operation(r.text())
+		name, of := r.text(), r.text()
 		if n := r.signed(); n != 0 {
-			c.add(name, op, n)
+			c.add(name, of, n)
 		}
 	}
 	if len(c) == 0 {

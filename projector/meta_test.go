@@ -26,9 +26,9 @@ func TestMetaRowsAreReadAsWritten(t *testing.T) {
 		if rapid.Bool().Draw(t, "anchored") {
 			m.Anchor = Anchor{TopicID: TopicID{1, 2, 255}, Offset: rapid.Int64().Draw(t, "at"), LeaderEpoch: rapid.Int32().Draw(t, "leader"), Hash: rapid.String().Draw(t, "hash")}
 		}
-		for _, c := range []*counts{&m.States, &m.Ready, &m.Waits} {
+		for _, c := range []*counts{&m.States, &m.Ready, &m.Waits, &m.Live} {
 			for _, name := range rapid.SliceOfN(rapid.String(), 0, 4).Draw(t, "names") {
-				c.add(name, rapid.SampledFrom([]events.Operation{"", events.Do, events.Undo}).Draw(t, "operation"), rapid.Int64Range(-9, 9).Draw(t, "n"))
+				c.add(name, rapid.SampledFrom([]string{"", "do", "undo"}).Draw(t, "operation"), rapid.Int64Range(-9, 9).Draw(t, "n"))
 			}
 			if len(*c) == 0 {
 				*c = nil
@@ -95,7 +95,7 @@ func FuzzHistoryRow(f *testing.F) {
 }
 
 func FuzzMetaRow(f *testing.F) {
-	m := meta{Next: 7, Anchor: Anchor{Hash: "x"}, States: counts{{"pending", "", 2}}, Ready: counts{{"stock", events.Do, 1}}, Runs: []events.Run{{Epoch: events.Epoch{N: 1, ID: "y"}, Count: 3}}}
+	m := meta{Next: 7, Anchor: Anchor{Hash: "x"}, States: counts{{"pending", "", 2}}, Ready: counts{{"stock", "do", 1}}, Runs: []events.Run{{Epoch: events.Epoch{N: 1, ID: "y"}, Count: 3}}}
 	f.Add(m.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta(b)

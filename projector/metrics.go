@@ -4,8 +4,6 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/sagalog/sagalog/events"
 )
 
 type metrics struct {
@@ -41,30 +39,29 @@ func (m *metrics) all() []prometheus.Collector {
 
 // gauges reads the store at the time of a scrape.
 type gauges struct {
-	store                                                 *Store
-	live, due, next, ready, tasks, disk, memtables, level *prometheus.Desc
+	store                                          *Store
+	live, due, next, state, free, memtables, level *prometheus.Desc
 }
 
 func newGauges(s *Store) *gauges {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("sagalog_projector_"+name, help, labels, nil)
+		return prometheus.NewDesc("sagalog_"+name, help, labels, nil)
 	}
 	return &gauges{
 		store:     s,
-		live:      desc("live_tasks", "Tasks that have not ended.", "partition"),
-		due:       desc("due_tasks", "Tasks that wait for an instant.", "partition"),
-		next:      desc("next_offset", "Offset of the first record that is not folded.", "partition"),
-		ready:     desc("ready_steps", "Steps in the queue of their agent.", "agent"),
-		tasks:     desc("tasks", "Tasks by state.", "state"),
-		disk:      desc("disk_bytes", "Size of the state store on disk."),
-		memtables: desc("memtable_bytes", "Memory of the memtables."),
-		level:     desc("l0_files", "Files of the top level, which compactions have not reached."),
+		live:      desc("projector_live_tasks", "Tasks that have not ended, also of partitions that other nodes own.", "partition"),
+		due:       desc("projector_due_tasks", "Tasks that wait for an instant, also of partitions that other nodes own.", "partition"),
+		next:      desc("projector_next_offset", "Offset of the first record that is not folded.", "partition"),
+		state:     desc("state_bytes", "Size of the state store on the disk of this node."),
+		free:      desc("disk_free_bytes", "Free space of the disk that holds the state store of this node. Absent while the system does not say."),
+		memtables: desc("projector_memtable_bytes", "Memory of the memtables."),
+		level:     desc("projector_l0_files", "Files of the top level, which compactions have not reached."),
 	}
 }
 
 // Describe sends the descriptions of the gauges.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.live, g.due, g.next, g.ready, g.tasks, g.disk, g.memtables, g.level} {
+	for _, d := range []*prometheus.Desc{g.live, g.due, g.next, g.state, g.free, g.memtables, g.level} {
 		out <- d
 	}
 }
@@ -74,23 +71,15 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	ready := map[string]int64{}
 	for _, p := range g.store.known() {
 		m := &p.view.Load().meta
 		label := strconv.Itoa(int(p.number))
 		send(g.live, m.live(), label)
 		send(g.due, m.Due, label)
 		send(g.next, m.Next, label)
-		for _, c := range m.Ready {
-			agent, _ := events.SplitQueue(c.name)
-			ready[agent] += c.n
-		}
 	}
-	for agent, n := range ready {
-		send(g.ready, n, agent)
-	}
-	for state, n := range g.store.States() {
-		send(g.tasks, n, string(state))
+	if usage, err := g.store.fs.GetDiskUsage(g.store.dir); err == nil {
+		send(g.free, int64(usage.AvailBytes))
 	}
 	g.store.open.RLock()
 	defer g.store.open.RUnlock()
@@ -98,7 +87,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	db := g.store.db.Metrics()
-	send(g.disk, int64(db.DiskSpaceUsage()))
+	send(g.state, int64(db.DiskSpaceUsage()))
 	send(g.memtables, int64(db.MemTable.Size))
 	send(g.level, db.Levels[0].TablesCount)
 }

@@ -90,7 +90,7 @@ func (p *Partition) QueueLengths() []QueueLength {
 	list := make([]QueueLength, len(ready))
 	for i, c := range ready {
 		agent, function := events.SplitQueue(c.name)
-		list[i] = QueueLength{Call: events.Call{Agent: agent, Function: function, Operation: c.op}, Steps: c.n}
+		list[i] = QueueLength{Call: events.Call{Agent: agent, Function: function, Operation: events.Operation(c.of)}, Steps: c.n}
 	}
 	return list
 }

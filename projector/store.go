@@ -20,6 +20,7 @@ import (
 // has been called, only Close may be called.
 type Store struct {
 	dir      string
+	fs       FS
 	db       *pebble.DB
 	lock     *pebble.Lock
 	metrics  *metrics
@@ -85,7 +86,7 @@ func Open(dir string, o Options) (*Store, error) {
 // newStore returns a store without its database, and the options for opening the database.
 func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options) {
 	s := &Store{
-		dir: dir, lock: lock, registry: o.Registerer, metrics: newMetrics(),
+		dir: dir, fs: o.FS, lock: lock, registry: o.Registerer, metrics: newMetrics(),
 		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
 	}
 	s.writers.New = func() any { return newWriter() }

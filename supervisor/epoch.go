@@ -149,6 +149,7 @@ func (e *epoch) load(r *events.Record) (won bool, err error) {
 		}
 	}
 	if fate != events.FateAccepted {
+		e.stats.Void++
 		if c, ok := f.Body.(*events.PartitionClaimed); ok && c.ID == e.claim {
 			// The claim was refused, because somebody else's came first. Try again as long as the partition is
 			// assigned.

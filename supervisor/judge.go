@@ -51,8 +51,8 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 				}
 			} else {
 				q.silent++
-				i.stats.Passed++
 			}
+			i.stats.Judged[q.kind].count(b.facts[before:])
 			i.alone.judged(item)
 		}
 		q.passed()

@@ -80,6 +80,6 @@ func (e *epoch) watch(r *events.Record) bool {
 		return true
 	}
 	//mutant:idle-owner-reads-its-log
-	e.stats.Void++
+	e.stats.Foreign++
 	return false
 }

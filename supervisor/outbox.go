@@ -33,6 +33,7 @@ type outbox struct {
 	// settled counts the entries whose effects are all done but that wait behind an older entry. bytes is the size of the
 	// records that are not acknowledged.
 	settled, bytes int
+	measured
 	// fetching counts the inputs being fetched because effects need their bytes.
 	fetching int
 	// works maps attempts to their unacknowledged requests. It is built on demand and kept until the next tick: it pays only when

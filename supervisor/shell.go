@@ -85,6 +85,8 @@ type ShellConfig struct {
 	Backlog, BacklogBytes int
 	// Alerted, if set, is called with the kind of each alert that is sent.
 	Alerted func(kind string)
+	// TookOver, if set, is called with the node that owned the partition before, if that was another, and with when the partition was assigned.
+	TookOver func(before string, assigned time.Time)
 	// Now is the clock; tests replace it. Doubt, if set, returns an error while most others show another time. Agreed, if set, returns true
 	// while they show the same.
 	Now    func() time.Time
@@ -128,6 +130,8 @@ type Shell struct {
 	mu     sync.Mutex
 	status Status
 	err    error
+	// assigned is when Assign was last called.
+	assigned time.Time
 }
 
 // generation holds the goroutines and the producer of one generation of the owner.
@@ -161,7 +165,7 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 func (s *Shell) Assign() {
 	s.post(func(now events.Instant) {
 		s.mu.Lock()
-		s.err = nil
+		s.err, s.assigned = nil, time.Now()
 		s.mu.Unlock()
 		s.owner.Assign(now)
 	})
@@ -392,6 +396,9 @@ func (s *Shell) publish() {
 		level, text := slog.LevelDebug, "this node owns the partition" // normal at a start
 		if status.Before != "" && status.Before != cfg.Node {
 			level, text = slog.LevelInfo, "this node has taken the partition over"
+			if s.cfg.TookOver != nil {
+				s.cfg.TookOver(status.Before, s.assigned)
+			}
 		}
 		s.cfg.Logger.Log(s.ctx, level, text, "partition", cfg.Partition, "epoch", status.Epoch, "before", status.Before)
 	}

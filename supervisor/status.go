@@ -8,8 +8,12 @@ import (
 
 // Stats counts what an owner has done since it was created.
 type Stats struct {
-	Facts, Void, Passed, Epochs, Resent uint64
-	Timeouts                            uint64
+	// Foreign counts the records of others behind this owner's facts, each of which ended an epoch; Void the records that were folded and
+	// count for nobody.
+	Facts, Foreign, Void, Epochs, Resent uint64
+	Timeouts                             uint64
+	// Judged says what became of the inputs.
+	Judged PerInput[Judged]
 	// Durable counts the facts that the log has acknowledged.
 	Durable uint64
 }
@@ -46,6 +50,10 @@ type Status struct {
 	// Refused is the error with which the broker refused the latest facts because of their size, nil after others were acknowledged, or when
 	// there is nothing to append any more.
 	Refused error
+	// Read is how far each input is judged: the offset of the first record that is not.
+	Read PerInput[int64]
+	// Effects are the effects in memory without an answer, by class, as of the last second.
+	Effects []EffectClass
 	// Blocked is the input that timers have waited for longest while none of it can be read.
 	Blocked Blocked
 	Stats   Stats
@@ -104,6 +112,7 @@ func (o *Owner) Status() Status {
 	if s.Owning {
 		s.Before = e.before
 		s.Missing, s.Blocked, s.Queues = o.dispatch.missing(), o.timers.blocked(), o.dispatch.waiting()
+		s.Read, s.Effects = positions(o.inbox), measure(o.outbox)
 	}
 	if o.state != nil {
 		s.Epoch, s.InMemory = o.state.Partition.Epoch, o.state.InMemory()

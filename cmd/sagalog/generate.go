@@ -31,5 +31,6 @@ func generateCommand() *cobra.Command {
 			return err
 		},
 	})
+	g.AddCommand(generateMonitoring()...)
 	return g
 }

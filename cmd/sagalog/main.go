@@ -39,6 +39,18 @@ func version() string {
 	return info.Main.Version
 }
 
+// commit returns the commit that the program was built from, "" if it does not know.
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
 func newLogger(quiet bool) *slog.Logger {
 	level := slog.LevelInfo
 	if quiet {

@@ -15,7 +15,9 @@ import (
 )
 
 // run executes the command line and returns the exit code.
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context, args []string) int { return cli.Execute(ctx, rootCommand(), args) }
+
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sagalog",
 		Short: "A saga and workflow orchestrator on Kafka",
@@ -29,7 +31,7 @@ Start with:  sagalog dev`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand(), generateCommand())
 	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}})...)
-	return cli.Execute(ctx, root, args)
+	return root
 }
 
 // usage is a wrong call: exit code 2.

@@ -40,7 +40,7 @@ func newProcess(quiet bool) process {
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sagalog_build_info", Help: "1; the labels say which program this is.",
-		ConstLabels: prometheus.Labels{"version": version(), "go": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": version(), "commit": commit(), "go_version": runtime.Version()},
 	}, func() float64 { return 1 }))
 	return p
 }

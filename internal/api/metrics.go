@@ -20,14 +20,15 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sagalog_api_requests_total",
-			Help: "Requests to the HTTP API by route, method and status.",
-		}, []string{"route", "method", "status"}),
+			Help: "Requests to the HTTP API by route, method and status code.",
+		}, []string{"route", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sagalog_api_request_duration_seconds",
-			Help: "Time from a request's headers to the end of its answer, waits included.",
-			// From an answer out of memory to the longest wait.
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"route", "method"}),
+			Help: "Time from a request's headers to the end of its answer. Calls with wait= and streams are left out.",
+			// From an answer out of memory to a large bulk.
+			Buckets:                     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"route", "method", "code"}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sagalog_api_streams",
 			Help: "Open streams of server-sent events.",
@@ -62,8 +63,11 @@ func (m *metrics) measure(next http.Handler) http.Handler {
 			if !ok {
 				route = "other"
 			}
-			m.requests.WithLabelValues(route, method, strconv.Itoa(a.code())).Inc()
-			m.seconds.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+			code := strconv.Itoa(a.code())
+			m.requests.WithLabelValues(route, method, code).Inc()
+			if !strings.Contains(r.URL.RawQuery, "wait=") && !strings.HasPrefix(a.Header().Get("Content-Type"), "text/event-stream") {
+				m.seconds.WithLabelValues(route, method, code).Observe(time.Since(start).Seconds())
+			}
 		}()
 		next.ServeHTTP(a, r)
 	})

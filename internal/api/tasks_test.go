@@ -334,7 +334,8 @@ func TestTheEngineIsDescribed(t *testing.T) {
 	w.engine.NotReady = http.ErrServerClosed
 	require.Equal(t, 503, w.do("GET", "/readyz", "").status)
 	metrics := w.do("GET", "/metrics", "").body
-	require.Contains(t, metrics, `sagalog_api_requests_total{method="GET",route="/v1/agents",status="200"} 1`)
+	require.Contains(t, metrics, `sagalog_api_requests_total{code="200",method="GET",route="/v1/agents"} 1`)
+	require.Contains(t, metrics, `sagalog_api_request_duration_seconds_count{code="200",method="GET",route="/v1/agents"} 1`)
 }
 
 func TestTheExampleIsBrokenAndFixed(t *testing.T) {

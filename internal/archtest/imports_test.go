@@ -24,6 +24,7 @@ var star = map[string][]string{
 	"internal/access": {"events", "internal/repeats"}, // who may call the API
 
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
+	"internal/monitoring": nil,                                                           // writes files for Prometheus and Grafana
 	"internal/cron":       nil,                                                           // says when something is due, and reads no clock
 	"internal/exprlang":   {"events", "internal/jsontext"},                               // the numbers and instants of expressions are those of the wire
 	"internal/agentfile":  {"agent", "events", "internal/exprlang", "internal/yamltree"}, // what the files of all kinds of bindings have in common

@@ -99,7 +99,7 @@ func (m *member) gauges(name string) map[int]float64 {
 	values := map[int]float64{}
 	for line := range strings.Lines(string(b)) {
 		var partition int
-		rest, ok := strings.CutPrefix(line, "sagalog_owner_"+name+`{partition="`)
+		rest, ok := strings.CutPrefix(line, "sagalog_"+name+`{partition="`)
 		if !ok {
 			continue
 		}
@@ -114,9 +114,9 @@ func (m *member) gauges(name string) map[int]float64 {
 
 // waiting says whether the node has unanswered appends in each partition that it owns.
 func (m *member) waiting() bool {
-	flying := m.gauges("appends_in_flight")
+	flying := m.gauges("owner_appends_in_flight")
 	n := 0
-	for p, owning := range m.gauges("owning") {
+	for p, owning := range m.gauges("partition_owned") {
 		if owning == 1 {
 			n++
 			if flying[p] == 0 {
@@ -136,7 +136,7 @@ func (m *member) alone(other *member) {
 		}
 		for p, owner := range m.c.log.owners() {
 			for _, n := range []*member{m, other} {
-				if owning := n.gauges("owning")[int(p)] == 1; owning != (n.name == owner) {
+				if owning := n.gauges("partition_owned")[int(p)] == 1; owning != (n.name == owner) {
 					return false
 				}
 			}

@@ -282,7 +282,7 @@ func (k *trial) holdBack(m *member) {
 
 // holdsBack says whether appends are waiting for their answer in any partition that the node owns.
 func (m *member) holdsBack() bool {
-	for _, n := range m.gauges("appends_in_flight") {
+	for _, n := range m.gauges("owner_appends_in_flight") {
 		if n > 0 {
 			return true
 		}

@@ -79,7 +79,7 @@ type TaskMetrics struct{ *taskMetrics }
 
 // NewTaskMetrics is newTaskMetrics.
 func NewTaskMetrics(r prometheus.Registerer) (TaskMetrics, error) {
-	m, err := newTaskMetrics(r)
+	m, err := newTaskMetrics(r, nil)
 	return TaskMetrics{m}, err
 }
 
@@ -88,7 +88,7 @@ func (m TaskMetrics) Count(t *events.Task, f *events.Fact) { m.count(t, f) }
 
 // RegisterAgents registers the metrics of the agents that the heartbeats show.
 func (b *Heartbeats) RegisterAgents(r prometheus.Registerer) error {
-	return r.Register(newAgentMetrics(&b.l, &owners{}))
+	return r.Register(newAgentMetrics(&b.l, &owners{}, nil, nil))
 }
 
 // Tasks, Facts, Refusals and Letters are the reads that the API uses.

@@ -134,7 +134,7 @@ func stoppedFor(t *testing.T, r *prometheus.Registry, reason string) (n int) {
 	families, err := r.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
-		if f.GetName() != "sagalog_owner_stopped" {
+		if f.GetName() != "sagalog_partition_stopped" {
 			continue
 		}
 		for _, m := range f.GetMetric() {

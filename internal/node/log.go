@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
@@ -26,6 +27,8 @@ type partitionLog struct {
 	ids map[string]projector.TopicID
 	// doubted holds the topics that were missing once: they may be gone, or recreated.
 	doubted sync.Map
+	// appends takes how long appends take.
+	appends prometheus.Observer
 }
 
 // source reads one partition.
@@ -201,7 +204,7 @@ func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return delayed(p), nil
+	return timedProducer{delayed(p), l.appends}, nil
 }
 
 // sendPause is how long a failed effect waits before it is sent again.

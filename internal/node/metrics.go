@@ -1,101 +1,189 @@
 package node
 
 import (
-	"cmp"
 	"errors"
-	"slices"
-	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// ownerMetrics reads the owners' counters when it is scraped, so that they cost nothing while owners decide.
+// ownerMetrics reads what the owners say of themselves when it is scraped, so that it costs nothing while owners decide. Only partitions that
+// are owned now are shown, except whether they are owned or stopped, so that sums over nodes are right.
 type ownerMetrics struct {
 	owners *owners
 	stalls *stalls
+	clocks *liveness
 	// tooOld says why this build may own nothing, or nil.
 	tooOld func() error
 
-	owning, stopped, suspended, stalled          *prometheus.Desc
-	inMemory, inFlight, unsent                   *prometheus.Desc
-	facts, void, passed, epochs, resent, timeout *prometheus.Desc
-	oldest, blocked                              *prometheus.Desc
+	owned, stopped, suspended, stalled, inMemory, inFlight *prometheus.Desc
+	void, foreign, epochs, resent, inputs                  *prometheus.Desc
+	records, bytes, oldest, waiting                        *prometheus.Desc
+	blocked, offset                                        *prometheus.Desc
 }
 
-func newOwnerMetrics(o *owners, stalls *stalls, tooOld func() error) *ownerMetrics {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
+func newOwnerMetrics(o *owners, stalls *stalls, clocks *liveness, tooOld func() error) *ownerMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("sagalog_"+name, help, labels, nil)
 	}
 	return &ownerMetrics{
-		owners: o, stalls: stalls, tooOld: tooOld,
-		owning: desc("owning", "1 while this node owns the partition."),
-		stopped: prometheus.NewDesc("sagalog_owner_stopped",
-			"1 while the partition cannot run here and needs an operator. The reason is input_lost, log, level or other; /readyz and the log say more.", []string{"partition", "reason"}, nil),
-		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
-		stalled:   desc("stalled_seconds", "How long nothing has been decided although inputs wait; 0 until that is too long."),
-		inMemory:  desc("tasks_in_memory", "Tasks held in memory."),
-		inFlight:  desc("appends_in_flight", "Appends without an answer."),
-		unsent:    desc("facts_above_watermark", "Facts whose effects are not all acknowledged."),
-		facts:     desc("facts_total", "Facts decided by this node."),
-		void:      desc("foreign_records_total", "Records of others found behind this node's facts; each ended an epoch."),
-		passed:    desc("inputs_passed_total", "Inputs judged without a fact, such as repeats."),
-		epochs:    desc("epochs_total", "Claims of this node that were accepted."),
-		resent:    desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
-		timeout:   desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
-		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
-			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", []string{"partition", "topic"}, nil),
-		blocked: prometheus.NewDesc("sagalog_owner_input_blocked_seconds",
-			"How long timers have waited for records of an input that cannot be read, for example behind an open transaction.", []string{"partition", "topic"}, nil),
+		owners: o, stalls: stalls, clocks: clocks, tooOld: tooOld,
+		owned: desc("partition_owned", "1 while this node owns the partition.", "partition"),
+		stopped: desc("partition_stopped", "1 while the partition cannot run here and needs an operator. The reason is input_lost, log, level or other; /readyz and the log say more.",
+			"partition", "reason"),
+		suspended: desc("owner_suspended", "1 while nothing is decided because the clock of this machine is suspect.", "partition"),
+		stalled:   desc("owner_stalled_seconds", "How long nothing has been decided although inputs wait; 0 until that is too long.", "partition"),
+		inMemory:  desc("owner_tasks_in_memory", "Tasks held in memory.", "partition"),
+		inFlight:  desc("owner_appends_in_flight", "Appends without an answer.", "partition"),
+		void:      desc("void_records_total", "Records of the log that this node's owners folded and that count for nobody: they were written after another node's claim."),
+		foreign:   desc("owner_foreign_records_total", "Records of others found behind this node's facts; each ended an epoch."),
+		epochs:    desc("owner_epochs_total", "Claims of this node that were accepted."),
+		resent:    desc("owner_facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
+		inputs:    desc("inputs_total", "Inputs that this node judged, by what became of them: accepted, duplicate (it led to no fact), forwarded, held or rejected.", "topic", "result"),
+		records:   desc("outbox_records", "Effects in memory that no broker has acknowledged, as of the last second.", "class"),
+		bytes:     desc("outbox_bytes", "Size of the effects in memory that no broker has acknowledged, as of the last second.", "class"),
+		oldest:    desc("outbox_oldest_seconds", "Age of the oldest effect that no broker has acknowledged.", "class"),
+		waiting: desc("owner_oldest_effect_seconds",
+			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", "partition", "topic"),
+		blocked: desc("input_blocked_seconds", "How long timers have waited for records of an input that cannot be read, for example behind an open transaction.", "topic", "partition"),
+		offset: desc("clock_offset_seconds", "How far another clock is ahead of this node's: against broker is that of the leader of the topic presence, against log is the time of the facts in the partitions "+
+			"that this node owns, 0 if it is behind.", "against"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(m, ch)
-	ch <- m.oldest // which exists only while a topic takes nothing
-	ch <- m.blocked
+	for _, d := range []*prometheus.Desc{
+		m.owned, m.stopped, m.suspended, m.stalled, m.inMemory, m.inFlight, m.void, m.foreign, m.epochs, m.resent, m.inputs,
+		m.records, m.bytes, m.oldest, m.waiting, m.blocked, m.offset,
+	} {
+		ch <- d
+	}
+}
+
+// effectClasses are the kinds of effects, which are the classes of the outbox.
+var effectClasses = []string{
+	events.EffectWork, events.EffectReply, events.EffectAlert, events.EffectDeadLetter, events.EffectForward, events.EffectPermit, events.EffectStart, events.EffectEnd, events.EffectCancel,
+}
+
+// ownerSums are the values of all partitions together.
+type ownerSums struct {
+	void, foreign, epochs, resent uint64
+	judged                        supervisor.PerInput[supervisor.Judged]
+	effects                       map[string]supervisor.EffectClass
+	// ahead is how far the log is ahead of the clock.
+	ahead time.Duration
 }
 
 // Collect implements prometheus.Collector.
 func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
+	sums := ownerSums{effects: map[string]supervisor.EffectClass{}}
 	for p, s := range m.owners.shells {
 		status, err := s.Status()
-		err = cmp.Or(err, m.tooOld())
-		stats := status.Stats
-		label := strconv.Itoa(p)
-		gauge := func(d *prometheus.Desc, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
+		if old := m.tooOld(); err == nil {
+			err = old
 		}
-		count := func(d *prometheus.Desc, v uint64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
-		}
-		flag := map[bool]float64{true: 1}
-		gauge(m.owning, flag[status.Owning])
-		ch <- prometheus.MustNewConstMetric(m.stopped, prometheus.GaugeValue, flag[err != nil], label, stopReason(err))
-		gauge(m.suspended, flag[status.Suspended])
-		gauge(m.stalled, m.stalls.stalled(int32(p)).Seconds())
-		gauge(m.inMemory, float64(status.InMemory))
-		gauge(m.inFlight, float64(status.InFlight))
-		gauge(m.unsent, float64(status.Unsent))
-		count(m.facts, stats.Facts)
-		count(m.void, stats.Void)
-		count(m.passed, stats.Passed)
-		count(m.epochs, stats.Epochs)
-		count(m.resent, stats.Resent)
-		count(m.timeout, stats.Timeouts)
-		if b := status.Blocked; b.Since != 0 {
-			ch <- prometheus.MustNewConstMetric(m.blocked, prometheus.GaugeValue, status.Time.Sub(b.Since).Seconds(), label, string(b.Input))
-		}
-		waiting := status.Delayed
-		if o := status.Oldest; o.Since != 0 && !slices.Contains(waiting, o) {
-			waiting = append(slices.Clip(waiting), o)
-		}
-		for _, o := range waiting {
-			ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, status.Time.Sub(o.Since).Seconds(), label, o.Topic)
+		reason := stopReason(err)
+		gauge(ch, m.owned, flag(m.owners.owns(int32(p))), label(int32(p)))
+		gauge(ch, m.stopped, flag(err != nil), label(int32(p)), reason)
+		sums.add(&status)
+		if m.owners.owns(int32(p)) {
+			m.partition(ch, int32(p), &status)
+			sums.addOwned(&status)
 		}
 	}
+	m.total(ch, &sums)
+	if len(m.owners.shells) > 0 {
+		gauge(ch, m.offset, sums.ahead.Seconds(), "log")
+	}
+	if offset, known := m.clocks.brokerOffset(); known {
+		gauge(ch, m.offset, offset.Seconds(), "broker")
+	}
+}
+
+// partition sends what concerns one partition that is owned.
+func (m *ownerMetrics) partition(ch chan<- prometheus.Metric, p int32, status *supervisor.Status) {
+	gauge(ch, m.suspended, flag(status.Suspended), label(p))
+	gauge(ch, m.stalled, m.stalls.stalled(p).Seconds(), label(p))
+	gauge(ch, m.inMemory, float64(status.InMemory), label(p))
+	gauge(ch, m.inFlight, float64(status.InFlight), label(p))
+	for _, in := range supervisor.Inputs() {
+		blocked := 0.0
+		if b := status.Blocked; b.Since != 0 && b.Input == in {
+			blocked = status.Time.Sub(b.Since).Seconds()
+		}
+		gauge(ch, m.blocked, blocked, string(in), label(p))
+	}
+	seen := map[string]bool{}
+	for _, o := range append(status.Delayed[:len(status.Delayed):len(status.Delayed)], status.Oldest) {
+		if o.Since != 0 && !seen[o.Topic] {
+			seen[o.Topic] = true
+			gauge(ch, m.waiting, status.Time.Sub(o.Since).Seconds(), label(p), o.Topic)
+		}
+	}
+}
+
+// total sends what concerns all partitions.
+func (m *ownerMetrics) total(ch chan<- prometheus.Metric, sums *ownerSums) {
+	count(ch, m.void, sums.void)
+	count(ch, m.foreign, sums.foreign)
+	count(ch, m.epochs, sums.epochs)
+	count(ch, m.resent, sums.resent)
+	for i, in := range supervisor.Inputs() {
+		j := &sums.judged[i]
+		for result, n := range map[string]uint64{"accepted": j.Accepted, "duplicate": j.Duplicate, "forwarded": j.Forwarded, "held": j.Held, "rejected": j.Rejected} {
+			count(ch, m.inputs, n, string(in), result)
+		}
+	}
+	now := events.At(time.Now())
+	for _, kind := range effectClasses {
+		c := sums.effects[kind]
+		gauge(ch, m.records, float64(c.Records), kind)
+		gauge(ch, m.bytes, float64(c.Bytes), kind)
+		age := 0.0
+		if c.Since != 0 {
+			age = max(0, now.Sub(c.Since).Seconds())
+		}
+		gauge(ch, m.oldest, age, kind)
+	}
+}
+
+func (s *ownerSums) add(status *supervisor.Status) {
+	x := &status.Stats
+	s.void, s.foreign, s.epochs, s.resent = s.void+x.Void, s.foreign+x.Foreign, s.epochs+x.Epochs, s.resent+x.Resent
+	for i := range s.judged {
+		a, b := &s.judged[i], &x.Judged[i]
+		a.Accepted, a.Duplicate, a.Forwarded, a.Held, a.Rejected = a.Accepted+b.Accepted, a.Duplicate+b.Duplicate, a.Forwarded+b.Forwarded, a.Held+b.Held, a.Rejected+b.Rejected
+	}
+}
+
+func (s *ownerSums) addOwned(status *supervisor.Status) {
+	for _, c := range status.Effects {
+		sum := s.effects[c.Kind]
+		sum.Records, sum.Bytes = sum.Records+c.Records, sum.Bytes+c.Bytes
+		if sum.Since == 0 || c.Since < sum.Since {
+			sum.Since = c.Since
+		}
+		s.effects[c.Kind] = sum
+	}
+	s.ahead = max(s.ahead, status.Time.Sub(events.At(time.Now())))
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func count(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func flag(set bool) float64 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // stopReason is the value of the label reason for what stopped a partition; empty while it runs.

@@ -209,19 +209,15 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if err := n.cfg.Registry.Register(ignored); err != nil {
 		return err
 	}
-	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
-		return err
+	for _, c := range []prometheus.Collector{
+		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n),
+		newOwnerMetrics(n.owners, n.stalls, n.liveness, n.ns.tooOld),
+	} {
+		if err := n.cfg.Registry.Register(c); err != nil {
+			return err
+		}
 	}
-	if err := n.cfg.Registry.Register(newScheduleMetrics(n)); err != nil {
-		return err
-	}
-	if err := n.cfg.Registry.Register(newLimitMetrics(n)); err != nil {
-		return err
-	}
-	if err := n.cfg.Registry.Register(newWaitingMetrics(n)); err != nil {
-		return err
-	}
-	return n.cfg.Registry.Register(newOwnerMetrics(n.owners, n.stalls, n.ns.tooOld))
+	return nil
 }
 
 func (n *Node) openAPI() (err error) {

@@ -61,11 +61,15 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.inputs = newInputs(n.ns.cluster)
-	metrics, err := newTaskMetrics(n.cfg.Registry)
+	metrics, err := newTaskMetrics(n.cfg.Registry, n.ns.catalog.Catalog)
 	if err != nil {
 		return err
 	}
 	n.owners.metrics = metrics
+	takeovers, err := newTakeoverMetrics(n.cfg.Registry, n.liveness)
+	if err != nil {
+		return err
+	}
 	shared, recorded := scheduler.NewShared(), n.ns.catalog.Settings()
 	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {
@@ -85,10 +89,10 @@ func (n *Node) openOwners(ctx context.Context) error {
 		}
 		shell, err := supervisor.NewShell(owner, supervisor.ShellConfig{
 			Log: mortalLog(&partitionLog{
-				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids,
+				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids, appends: takeovers.appends,
 			}),
 			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now, Doubt: n.doubt(), Agreed: n.agreed(),
-			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted,
+			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted, TookOver: takeovers.tookOver(p),
 		})
 		if err != nil {
 			return err

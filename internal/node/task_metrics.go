@@ -1,9 +1,6 @@
 package node
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // maxLabels bounds how many workflows, pairs of workflow and step, and agents have their own series on a node. All others share
@@ -43,256 +41,226 @@ func (s *labelSet[K]) has(value K) bool {
 }
 
 // durationBuckets range from the shortest task to one that waits for people. They are in seconds.
-var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
+var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 
-// taskMetrics counts the outcomes of tasks, attempts and inputs from the durable facts of this node's owners. Only the node
-// that decided a fact counts it, so sums over the nodes are right.
+// histogram returns a histogram of seconds, which has native buckets too for servers that ask for them.
+func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sagalog_" + name, Help: help, Buckets: durationBuckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sagalog_" + name, Help: help}, labels)
+}
+
+// taskMetrics counts what became of tasks, attempts and inputs, from the durable facts of this node's owners. Only the node
+// that decided a fact counts it, so sums over the nodes are right. It also shows the workflows that have had no task yet.
 type taskMetrics struct {
-	accepted, ended, attempts, dead, alerts *prometheus.CounterVec
-	duration                                *prometheus.HistogramVec
+	catalog *scheduler.Catalog
 
-	workflows, agents labelSet[string]
-	steps             labelSet[[2]string]
+	accepted, ended, deadlines, terminated, verdicts *prometheus.CounterVec
+	attempts, failures                               *prometheus.CounterVec
+	dead, alerts, facts, signals, requests           *prometheus.CounterVec
+	duration, startDelay, attemptSeconds             *prometheus.HistogramVec
+	dispatch, lateness                               *prometheus.HistogramVec
+
+	// byType are the counters of facts; nothing is added to them.
+	byType map[events.Name]prometheus.Counter
+	late   map[events.TimerKind]prometheus.Observer
+	steps  labelSet[[2]string]
+	agents labelSet[string]
+	// delays are the series of dispatch, by agent.
+	delays sync.Map
 
 	mu sync.RWMutex
-	// counters are some of those of attempts, so that most facts need no more than one lookup. mu guards them.
-	counters map[attemptNames]prometheus.Counter
+	// workflows has the series of up to maxLabels workflows, and other those of all others. known are some of those of steps, so that most
+	// facts need no more than one lookup. mu guards workflows and known.
+	workflows map[string]*workflowSeries
+	other     *workflowSeries
+	known     map[stepName]*stepSeries
 }
 
-// attemptNames are the names of an attempt's outcome as they are in the facts.
-type attemptNames struct {
-	workflow, path, agent string
-	op                    events.Operation
-	outcome               string
+// workflowSeries are the series of a workflow.
+type workflowSeries struct {
+	name                            string
+	accepted, deadlines, terminated prometheus.Counter
+	start                           prometheus.Observer
+	ended                           map[events.TaskState]prometheus.Counter
+	seconds                         map[events.TaskState]prometheus.Observer
+	verdicts                        map[events.Action]prometheus.Counter
 }
 
-// maxCounters bounds the counters of attempts that are found by one lookup.
-const maxCounters = 1000
+// stepName names the operation of a step as in the facts.
+type stepName struct {
+	workflow, path string
+	op             events.Operation
+}
 
-func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sagalog_" + name, Help: help}, labels)
+// stepSeries are the series of a step's operation.
+type stepSeries struct {
+	workflow, step                       string
+	completed, failed, timedOut, refused prometheus.Counter
+	seconds                              prometheus.Observer
+}
+
+// maxKnown bounds the steps that are found by one lookup.
+const maxKnown = 1000
+
+var (
+	endStates = []events.TaskState{events.TaskStateProcessed, events.TaskStateUndone, events.TaskStateTerminated}
+	actions   = []events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark, events.ActionContinue}
+	// rejectReasons are the reasons for dead letters.
+	rejectReasons = []string{
+		events.RejectUnreadable, events.RejectInvalid, events.RejectUnknownWorkflow, events.RejectSchema, events.RejectTooLarge, events.RejectConflict, events.RejectMisplaced,
+		events.RejectRefused, events.RejectExpired, events.RejectLimit, events.RejectInternal, events.RejectEnded,
 	}
+	// lateTimers are the timers of which facts say when they were due.
+	lateTimers = []events.TimerKind{events.TimerCompleteBy, events.TimerStartBy, events.TimerDeadline, events.TimerSoftLimit, events.TimerNotBefore}
+)
+
+func newTaskMetrics(r prometheus.Registerer, catalog *scheduler.Catalog) (*taskMetrics, error) {
 	m := &taskMetrics{
-		counters: map[attemptNames]prometheus.Counter{},
-		accepted: counter("tasks_accepted_total", "Tasks accepted."+otherHelp, "workflow"),
-		ended:    counter("tasks_ended_total", "Tasks that ended, by their final state."+otherHelp, "workflow", "state"),
-		attempts: counter("attempts_total", "Attempts by outcome: completed, failed, timed_out or refused (the brokers refused the work request)."+otherHelp, "workflow", "step", "agent", "operation", "outcome"),
+		catalog: catalog, byType: map[events.Name]prometheus.Counter{}, late: map[events.TimerKind]prometheus.Observer{}, workflows: map[string]*workflowSeries{}, known: map[stepName]*stepSeries{},
+		accepted:   counter("tasks_accepted_total", "Tasks accepted."+otherHelp, "workflow"),
+		ended:      counter("tasks_ended_total", "Tasks that ended, by their final state."+otherHelp, "workflow", "state"),
+		deadlines:  counter("deadlines_passed_total", "Tasks whose deadline passed."+otherHelp, "workflow"),
+		terminated: counter("terminated_total", "Tasks that an operator terminated: what they did may be left undone."+otherHelp, "workflow"),
+		verdicts:   counter("verdicts_total", "Decisions about failures: retry, cool_down, undo, park or continue."+otherHelp, "workflow", "action"),
+		attempts: counter("attempts_total", "Attempts by outcome: completed, failed, timed_out or refused (the brokers refused the work request)."+otherHelp,
+			"workflow", "step", "operation", "outcome"),
+		failures: counter("attempt_failures_total", "Attempts that failed, by the class of the error and by what they may have done (effect)."+otherHelp, "workflow", "step", "class", "effect"),
 		dead:     counter("dead_letters_total", "Inputs that could not be used.", "topic", "reason"),
 		alerts:   counter("alerts_total", "Alerts sent. An alert that is sent again after a crash is counted twice.", "kind"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sagalog_task_duration_seconds", Help: "Time from the acceptance of a task to its end." + otherHelp, Buckets: durationBuckets,
-		}, []string{"workflow", "state"}),
+		facts:    counter("facts_total", "Durable facts by type.", "type"),
+		signals:  counter("signals_total", "Signals by result: granted, refused or held (for a task that does not exist yet; it is counted again when the task takes it).", "result"),
+		requests: counter("requests_total", "Requests other than signals, by verb and result: granted, refused or held.", "verb", "result"),
+
+		duration:       histogram("task_duration_seconds", "Time from the acceptance of a task to its end."+otherHelp, "workflow", "state"),
+		startDelay:     histogram("task_start_delay_seconds", "Time from the acceptance of a task to the start of its first attempt."+otherHelp, "workflow"),
+		attemptSeconds: histogram("attempt_duration_seconds", "Time from the start of an attempt to its end, that of its messages included."+otherHelp, "workflow", "step", "operation"),
+		dispatch:       histogram("dispatch_delay_seconds", "How long an attempt waited in the queue of its agent."+otherHelp, "agent"),
+		lateness:       histogram("timer_lateness_seconds", "How much later than it was due a timer was judged, by the kind of the timer.", "kind"),
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.ended, m.attempts, m.dead, m.alerts, m.duration} {
-		if err := r.Register(c); err != nil {
-			return nil, err
+	for _, name := range events.Names() {
+		m.byType[name] = m.facts.WithLabelValues(string(name))
+	}
+	for _, kind := range lateTimers {
+		m.late[kind] = m.lateness.WithLabelValues(string(kind))
+	}
+	for _, in := range events.Inputs { // the first one would not raise a rate otherwise
+		for _, reason := range rejectReasons {
+			m.dead.WithLabelValues(string(in), reason)
 		}
 	}
-	return m, nil
+	m.other = m.newSeries(otherLabel)
+	return m, r.Register(m)
 }
 
-func (m *taskMetrics) workflow(name string) string {
-	if !m.workflows.has(name) {
-		return otherLabel
-	}
-	return name
-}
-
-// step returns the label values for a workflow and a step without the index of its path.
-func (m *taskMetrics) step(workflow, path string) (string, string) {
-	step, _, _ := strings.Cut(path, "[")
-	if workflow = m.workflow(workflow); workflow == otherLabel || !m.steps.has([2]string{workflow, step}) {
-		step = otherLabel
-	}
-	return workflow, step
-}
-
-func (m *taskMetrics) agent(name string) string {
-	if !m.agents.has(name) {
-		return otherLabel
-	}
-	return name
-}
-
-// count counts a durable fact. t is its task, nil if it has none or is gone.
-func (m *taskMetrics) count(t *events.Task, f *events.Fact) {
-	switch b := f.Body.(type) {
-	case *events.Submitted:
-		m.accepted.WithLabelValues(m.workflow(b.Workflow)).Inc()
-	case *events.TaskProcessed:
-		m.end(t, f, events.TaskStateProcessed)
-	case *events.TaskUndone:
-		m.end(t, f, events.TaskStateUndone)
-	case *events.TaskTerminated:
-		m.end(t, f, events.TaskStateTerminated)
-	case *events.InputRejected:
-		topic := string(events.Reports) // all requests come through that topic, and only requests are held
-		if in, _, _, ok := f.Cause.Input(); ok && b.HeldAt == "" {
-			topic = string(in)
-		}
-		m.dead.WithLabelValues(topic, b.Reason).Inc()
-	case *events.StepCompleted:
-		m.attempt(t, b.Step, events.Do, b.Attempt, "completed")
-	case *events.StepFailed:
-		m.attempt(t, b.Step, events.Do, b.Attempt, "failed")
-	case *events.Compensated:
-		m.attempt(t, b.Step, events.Undo, b.Attempt, "completed")
-	case *events.CompensationFailed:
-		m.attempt(t, b.Step, events.Undo, b.Attempt, "failed")
-	case *events.Timeout:
-		m.attempt(t, b.Step, b.Operation, b.Attempt, "timed_out")
-	case *events.EffectFailed:
-		if b.Failed != nil {
-			m.attempt(t, b.Failed.Step, events.Do, b.Failed.Attempt, "refused")
-		} else if b.CompensationFailed != nil {
-			m.attempt(t, b.CompensationFailed.Step, events.Undo, b.CompensationFailed.Attempt, "refused")
-		}
-	}
-}
-
-func (m *taskMetrics) end(t *events.Task, f *events.Fact, state events.TaskState) {
-	if t == nil {
-		return
-	}
-	workflow := m.workflow(t.Workflow)
-	m.ended.WithLabelValues(workflow, string(state)).Inc()
-	m.duration.WithLabelValues(workflow, string(state)).Observe(f.Time.Sub(t.SubmittedAt).Seconds())
-}
-
-// attempt counts the outcome of an attempt; number 0 means that no attempt had started.
-func (m *taskMetrics) attempt(t *events.Task, path string, op events.Operation, number int, outcome string) {
-	if t == nil || number == 0 {
-		return
-	}
-	s := t.Step(path)
-	if s == nil {
-		return
-	}
-	agent := s.Agent
-	if op == events.Undo && s.Undo != nil {
-		agent = s.Undo.Agent
-	}
-	m.counter(attemptNames{t.Workflow, path, agent, op, outcome}).Inc()
-}
-
-func (m *taskMetrics) counter(n attemptNames) prometheus.Counter {
-	m.mu.RLock()
-	c := m.counters[n]
-	m.mu.RUnlock()
-	if c != nil {
-		return c
-	}
-	workflow, step := m.step(n.workflow, n.path)
-	c = m.attempts.WithLabelValues(workflow, step, m.agent(n.agent), string(n.op), n.outcome)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.counters) == maxCounters {
-		clear(m.counters)
-	}
-	m.counters[n] = c
-	return c
-}
-
-func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }
-
-// agentMetrics shows which agents are alive, as seen by this node. Agents publish their capacity and load in their own metrics.
-type agentMetrics struct {
-	liveness *liveness
-	owners   *owners
-
-	instances, missing, ready *prometheus.Desc
-}
-
-func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("sagalog_agent_"+name, help, labels, nil)
-	}
-	return &agentMetrics{
-		liveness: l, owners: o,
-		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for. Beyond 200 agents, missing ones first, the rest are _other together.", "agent"),
-		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),
-		ready: desc("ready_steps", "Attempts of this node's partitions that may start and wait, by what they wait for: agent (no live instance offers the operation, or no broker takes requests for it) or capacity (all instances are busy). "+
-			"Those that a partition holds in memory are counted, at most 4,096 of an agent's operation. Beyond 200 agents, the rest are _other together.", "agent", "operation", "waiting_for"),
+func (m *taskMetrics) vectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.accepted, m.ended, m.deadlines, m.terminated, m.verdicts, m.attempts, m.failures, m.dead, m.alerts, m.facts, m.signals, m.requests,
+		m.duration, m.startDelay, m.attemptSeconds, m.dispatch, m.lateness,
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m *agentMetrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- m.instances
-	ch <- m.missing
-	ch <- m.ready
-}
-
-// Collect implements prometheus.Collector.
-func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	waits := m.waits()
-	living := map[string]int{}
-	for i, w := range waits {
-		living[w.Agent] = 0
-		if i < maxLabels {
-			gauge(m.missing, events.At(time.Now()).Sub(w.Since).Seconds(), w.Agent, w.Call().Verb())
-		}
-	}
-	if len(waits) > maxLabels { // the longest come first
-		gauge(m.missing, events.At(time.Now()).Sub(waits[maxLabels].Since).Seconds(), otherLabel, otherLabel)
-	}
-	for _, b := range m.liveness.liveAgents() {
-		for _, name := range b.Agents {
-			living[name]++
-		}
-	}
-	for name, n := range m.queues() {
-		gauge(m.ready, float64(n), name.agent, string(name.op), string(name.reason))
-	}
-	names := slices.SortedFunc(maps.Keys(living), func(a, b string) int { // no live agent may hide a missing one
-		return cmp.Or(cmp.Compare(min(living[a], 1), min(living[b], 1)), cmp.Compare(a, b))
-	})
-	for _, name := range names[:min(len(names), maxLabels)] {
-		gauge(m.instances, float64(living[name]), name)
-	}
-	if len(names) > maxLabels {
-		rest := 0
-		for _, name := range names[maxLabels:] {
-			rest += living[name]
-		}
-		gauge(m.instances, float64(rest), otherLabel)
+func (m *taskMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.vectors() {
+		c.Describe(ch)
 	}
 }
 
-// queue names a series of ready_steps.
-type queue struct {
-	agent  string
-	op     events.Operation
-	reason events.Waiting
-}
-
-// queues adds up the queues of this node's partitions.
-func (m *agentMetrics) queues() map[queue]int {
-	sum := map[queue]int{}
-	for _, s := range m.owners.shells {
-		status, _ := s.Status()
-		for _, q := range status.Queues {
-			name := queue{m.owners.metrics.agent(q.Agent), q.Operation, events.WaitingCapacity}
-			if q.Missing || q.Behind {
-				name.reason = events.WaitingAgent
-			}
-			sum[name] += q.Waiting
+// Collect implements prometheus.Collector. Each workflow that has a current version is there at 0 before its first task, since rates
+// would not see the first.
+func (m *taskMetrics) Collect(ch chan<- prometheus.Metric) {
+	if m.catalog != nil {
+		for _, v := range m.catalog.List() {
+			m.workflow(v.Workflow)
 		}
 	}
-	return sum
+	for _, c := range m.vectors() {
+		c.Collect(ch)
+	}
 }
 
-// waits returns what this node's partitions wait for, the longest wait first.
-func (m *agentMetrics) waits() (list []events.Missing) {
-	for of, since := range m.owners.missing() {
-		list = append(list, events.Missing{Agent: of.Agent, Function: of.Function, Operation: of.Operation, Since: since})
+// workflow returns the series of a workflow.
+func (m *taskMetrics) workflow(name string) *workflowSeries {
+	m.mu.RLock()
+	s, full := m.workflows[name], len(m.workflows) >= maxLabels
+	m.mu.RUnlock()
+	if s != nil {
+		return s
 	}
-	slices.SortFunc(list, func(a, b events.Missing) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), a.Call().Compare(b.Call()))
-	})
-	return list
+	if full {
+		return m.other
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s = m.workflows[name]; s == nil && len(m.workflows) < maxLabels {
+		s = m.newSeries(name)
+		m.workflows[name] = s
+	}
+	if s == nil {
+		return m.other
+	}
+	return s
 }
+
+func (m *taskMetrics) newSeries(name string) *workflowSeries {
+	s := &workflowSeries{
+		name: name, accepted: m.accepted.WithLabelValues(name), deadlines: m.deadlines.WithLabelValues(name), terminated: m.terminated.WithLabelValues(name),
+		start: m.startDelay.WithLabelValues(name),
+		ended: map[events.TaskState]prometheus.Counter{}, seconds: map[events.TaskState]prometheus.Observer{}, verdicts: map[events.Action]prometheus.Counter{},
+	}
+	for _, state := range endStates {
+		s.ended[state], s.seconds[state] = m.ended.WithLabelValues(name, string(state)), m.duration.WithLabelValues(name, string(state))
+	}
+	for _, a := range actions {
+		s.verdicts[a] = m.verdicts.WithLabelValues(name, string(a))
+	}
+	return s
+}
+
+// step returns the series of a step, by its path without an index.
+func (m *taskMetrics) step(n stepName) *stepSeries {
+	m.mu.RLock()
+	s := m.known[n]
+	m.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	s = &stepSeries{workflow: m.workflow(n.workflow).name}
+	s.step, _, _ = strings.Cut(n.path, "[")
+	if s.workflow == otherLabel || !m.steps.has([2]string{s.workflow, s.step}) {
+		s.step = otherLabel
+	}
+	of := func(outcome string) prometheus.Counter {
+		return m.attempts.WithLabelValues(s.workflow, s.step, string(n.op), outcome)
+	}
+	s.completed, s.failed, s.timedOut, s.refused = of("completed"), of("failed"), of("timed_out"), of("refused")
+	s.seconds = m.attemptSeconds.WithLabelValues(s.workflow, s.step, string(n.op))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) == maxKnown {
+		clear(m.known)
+	}
+	m.known[n] = s
+	return s
+}
+
+// delay is the series of dispatch of an agent.
+func (m *taskMetrics) delay(agent string) prometheus.Observer {
+	if o, ok := m.delays.Load(agent); ok {
+		return o.(prometheus.Observer)
+	}
+	if !m.agents.has(agent) {
+		return m.dispatch.WithLabelValues(otherLabel)
+	}
+	o := m.dispatch.WithLabelValues(agent)
+	m.delays.Store(agent, o)
+	return o
+}
+
+func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,16 +54,30 @@ steps:
 			}
 			return lines
 		}
-		require.Equal(t, []string{`{workflow="w"} 5`}, series("tasks_accepted_total"))
-		require.Equal(t, []string{`{state="processed",workflow="w"} 3`, `{state="undone",workflow="w"} 2`}, series("tasks_ended_total"))
-		require.Equal(t, []string{`{state="processed",workflow="w"} 3`, `{state="undone",workflow="w"} 2`}, series("task_duration_seconds_count"))
+		counted := func(name string) []string {
+			return slices.DeleteFunc(series(name), func(line string) bool { return strings.HasSuffix(line, " 0") })
+		}
+		require.Equal(t, []string{`{workflow="w"} 5`}, counted("tasks_accepted_total"))
+		require.Equal(t, []string{`{state="processed",workflow="w"} 3`, `{state="undone",workflow="w"} 2`}, counted("tasks_ended_total"))
+		require.Equal(t, []string{`{state="processed",workflow="w"} 3`, `{state="undone",workflow="w"} 2`}, counted("task_duration_seconds_count"))
 		require.ElementsMatch(t, []string{
-			`{agent="stock",operation="do",outcome="completed",step="first",workflow="w"} 5`,
-			`{agent="stock",operation="do",outcome="completed",step="second",workflow="w"} 3`,
-			`{agent="stock",operation="do",outcome="failed",step="second",workflow="w"} 4`,
-			`{agent="stock",operation="undo",outcome="completed",step="first",workflow="w"} 2`,
-		}, series("attempts_total"))
-		require.Equal(t, []string{`{reason="unknown_workflow",topic="submissions"} 1`}, series("dead_letters_total"))
+			`{operation="do",outcome="completed",step="first",workflow="w"} 5`,
+			`{operation="do",outcome="completed",step="second",workflow="w"} 3`,
+			`{operation="do",outcome="failed",step="second",workflow="w"} 4`,
+			`{operation="undo",outcome="completed",step="first",workflow="w"} 2`,
+		}, counted("attempts_total"))
+		require.Equal(t, []string{`{class="retryable",effect="in_doubt",step="second",workflow="w"} 4`}, series("attempt_failures_total"))
+		require.Equal(t, []string{`{action="retry",workflow="w"} 2`, `{action="undo",workflow="w"} 2`}, counted("verdicts_total"))
+		require.Equal(t, []string{`{operation="do",step="first",workflow="w"} 5`, `{operation="do",step="second",workflow="w"} 7`, `{operation="undo",step="first",workflow="w"} 2`},
+			counted("attempt_duration_seconds_count"))
+		require.Equal(t, []string{`{workflow="w"} 5`}, counted("task_start_delay_seconds_count"))
+		require.Equal(t, []string{`{agent="stock"} 14`}, series("dispatch_delay_seconds_count"))
+		require.Subset(t, counted("inputs_total"), []string{`{result="accepted",topic="submissions"} 5`, `{result="rejected",topic="submissions"} 1`})
+		require.Contains(t, series("facts_total"), `{type="Submitted"} 5`)
+		require.Equal(t, []string{`{partition="0"} 1`, `{partition="1"} 1`}, series("partition_owned"))
+		require.Equal(t, []string{`state="error",workflow="w"} 0`, `state="pending",workflow="w"} 0`, `state="processing",workflow="w"} 0`, `state="undoing",workflow="w"} 0`}, series("tasks{"))
+		require.Equal(t, []string{`{partition="0"} 0`, `{partition="1"} 0`}, series("projection_lag_records"))
+		require.Equal(t, []string{`{reason="unknown_workflow",topic="submissions"} 1`}, counted("dead_letters_total"))
 		require.Equal(t, []string{`{kind="undone"} 2`}, series("alerts_total"))
 		require.Equal(t, []string{`{agent="stock"} 1`}, series("agent_live_instances"))
 		require.Empty(t, series("agent_missing_seconds"))
@@ -72,7 +87,10 @@ steps:
 		<-time.After(5 * time.Second)
 		require.Equal(t, []string{`{agent="stock"} 0`}, series("agent_live_instances"))
 		require.Len(t, series("agent_missing_seconds"), 1)
-		require.Equal(t, []string{`{agent="stock",operation="do",waiting_for="agent"} 1`}, series("agent_ready_steps"))
+		require.Equal(t, []string{`{agent="stock"} 1`}, series("agent_ready_steps"))
+		require.Equal(t, []string{`{state="error"} 0`, `{state="pending"} 5`, `{state="processing"} 0`, `{state="undoing"} 0`}, series("task_oldest_seconds"))
+		require.Equal(t, []string{`{agent="stock"} 5`}, series("agent_ready_oldest_seconds"))
+		require.Equal(t, []string{`state="pending",workflow="w"} 1`}, counted("tasks{"))
 		require.NoError(t, n.stop())
 	})
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/monitoring"
+	"github.com/stretchr/testify/require"
+)
+
+// simulation is what Prometheus would see of a fault, and without it, as series and their values every 15 s for two hours.
+type simulation struct{ fault, healthy [][2]string }
+
+var simulations = map[string]simulation{
+	"SagalogPartitionUnowned": {
+		fault:   [][2]string{{"sagalog_partitions", "2x480"}, {`sagalog_partition_owned{partition="0"}`, "1x480"}, {`sagalog_partition_owned{partition="1"}`, "0x480"}},
+		healthy: [][2]string{{"sagalog_partitions", "2x480"}, {`sagalog_partition_owned{partition="0"}`, "1x480"}, {`sagalog_partition_owned{partition="1"}`, "1x480"}},
+	},
+	"SagalogPartitionStopped": {
+		fault:   [][2]string{{`sagalog_partition_stopped{partition="0",reason="input_lost"}`, "1x480"}},
+		healthy: [][2]string{{`sagalog_partition_stopped{partition="0",reason=""}`, "0x480"}},
+	},
+	"SagalogTakeovers": {
+		fault:   [][2]string{{`sagalog_takeovers_total{cause="silent"}`, "0x400 4x80"}},
+		healthy: [][2]string{{`sagalog_takeovers_total{cause="stopped"}`, "0x400 4x80"}, {`sagalog_takeovers_total{cause="silent"}`, "0x400 1x80"}},
+	},
+	"SagalogEffectsStuck": {
+		fault:   [][2]string{{`sagalog_outbox_oldest_seconds{class="alert"}`, "0+15x480"}},
+		healthy: [][2]string{{`sagalog_outbox_oldest_seconds{class="alert"}`, "100x480"}},
+	},
+	"SagalogTimersLate": {
+		fault: [][2]string{
+			{`sagalog_timer_lateness_seconds_bucket{kind="deadline",le="5"}`, "0+1x480"}, {`sagalog_timer_lateness_seconds_bucket{kind="deadline",le="10"}`, "0+2x480"},
+			{`sagalog_timer_lateness_seconds_bucket{kind="deadline",le="+Inf"}`, "0+2x480"},
+		},
+		healthy: [][2]string{
+			{`sagalog_timer_lateness_seconds_bucket{kind="deadline",le="5"}`, "0+2x480"}, {`sagalog_timer_lateness_seconds_bucket{kind="deadline",le="10"}`, "0+2x480"},
+			{`sagalog_timer_lateness_seconds_bucket{kind="deadline",le="+Inf"}`, "0+2x480"},
+		},
+	},
+	"SagalogClock": {
+		fault:   [][2]string{{`sagalog_clock_offset_seconds{against="broker",instance="a"}`, "-11x480"}},
+		healthy: [][2]string{{`sagalog_clock_offset_seconds{against="broker",instance="a"}`, "-9x480"}},
+	},
+	"SagalogProjectionLag": {
+		fault:   [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "31x480"}},
+		healthy: [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "29x480"}},
+	},
+	"SagalogDiskFull": {
+		fault:   [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-1000x480"}},
+		healthy: [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-10x480"}},
+	},
+	"SagalogScheduleMissed": {
+		fault:   [][2]string{{`sagalog_schedule_fires_total{result="missed",schedule="s"}`, "0x400 1x80"}},
+		healthy: [][2]string{{`sagalog_schedule_fires_total{result="missed",schedule="s"}`, "1x480"}, {`sagalog_schedule_fires_total{result="fired",schedule="s"}`, "0x400 1x80"}},
+	},
+}
+
+// The rules whose faults cannot be made here fire on the series of the fault, and on nothing else. The rules are those that the program prints.
+func TestAlertsByPromtool(t *testing.T) {
+	t.Parallel()
+	prometheusNeeded(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yaml"), monitoring.AlertRules(monitoring.Options{}), 0o600))
+	var b strings.Builder
+	b.WriteString("rule_files: [alerts.yaml]\nevaluation_interval: 15s\ntests:\n")
+	for name, s := range simulations {
+		for fires, series := range [][][2]string{s.healthy, s.fault} {
+			b.WriteString("- interval: 15s\n  input_series:\n")
+			for _, x := range series {
+				fmt.Fprintf(&b, "  - {series: '%s', values: '%s'}\n", x[0], x[1])
+			}
+			fmt.Fprintf(&b, "  promql_expr_test:\n  - expr: 'count(ALERTS{alertname=\"%s\",alertstate=\"firing\"}) or vector(0)'\n    eval_time: 2h\n    exp_samples: [{labels: '{}', value: %d}]\n",
+				name, fires)
+		}
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yaml"), []byte(b.String()), 0o600))
+	cmd := exec.Command("promtool", "test", "rules", "test.yaml")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/sagalog/sagalog/internal/monitoring"
+	"github.com/stretchr/testify/require"
+)
+
+// Names, types and help texts are as Prometheus expects them, of a node and agents that have worked and failed, and none has a label
+// with as many values as there are tasks. dev has all parts of a node and agents in one process.
+func TestMetricsFollowTheConventions(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	p := at.start(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", "2")
+	url := p.endpoints(filepath.Join(at.dir, "sagalog-data")).HTTP
+	text := scraped(t, url, `sagalog_agent_calls_total{agent="\w+",outcome="completed"} [1-9]`, `sagalog_tasks_ended_total{state="processed",workflow="drone-delivery"} [1-9]`)
+	require.Equal(t, 0, p.stop())
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	require.NoError(t, err)
+	for _, x := range problems {
+		if strings.HasPrefix(x.Metric, "sagalog_") {
+			t.Errorf("%s: %s", x.Metric, x.Text)
+		}
+	}
+	used := string(monitoring.AlertRules(monitoring.Options{})) + string(monitoring.Dashboard())
+	for _, name := range regexp.MustCompile(`sagalog_[a-z_]+`).FindAllString(used, -1) {
+		if strings.HasPrefix(name, "sagalog_schedule_") || strings.HasPrefix(name, "sagalog_limit_") || name == "sagalog_owner_oldest_effect_seconds" || name == "sagalog_attempt_failures_total" {
+			continue // the example has none, and nothing fails
+		}
+		require.True(t, strings.Contains(text, "\n"+name), "a rule or a panel uses %s", name)
+	}
+	for _, label := range []string{"task=", "key=", "instance=", "item="} {
+		require.NotContains(t, text, label, "too many values for a label")
+	}
+}
+
+// scraped returns the metrics once they match the patterns.
+func scraped(t *testing.T, url string, holds ...string) string {
+	t.Helper()
+	var text string
+	require.Eventually(t, func() bool {
+		r, err := http.Get(url + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		text = string(b)
+		for _, x := range holds {
+			if !regexp.MustCompile(x).Match(b) {
+				return false
+			}
+		}
+		return err == nil
+	}, 2*time.Minute, 200*time.Millisecond)
+	return text
+}

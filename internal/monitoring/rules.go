@@ -1,0 +1,264 @@
+package monitoring
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rule is an alert.
+type Rule struct {
+	Name string
+	// Expr is PromQL. A number of seconds in braces, such as {300s}, is a bound in seconds.
+	Expr string
+	// For is how long Expr must hold; zero means that the alert fires at once.
+	For time.Duration
+	// Critical says that it must wake somebody.
+	Critical bool
+	// Summary is one line, Description says what it means and what to do.
+	Summary, Description string
+	// Command shows more.
+	Command string
+}
+
+// Options change the rules.
+type Options struct {
+	// Divide makes all durations shorter, so that a test need not wait for hours: 60 turns minutes into seconds. Zero changes nothing.
+	Divide int
+}
+
+// runbook is where docs/alerts.md is read.
+const runbook = "https://github.com/sagalog/sagalog/blob/main/docs/alerts.md"
+
+// Rules are all alerts.
+var Rules = []Rule{
+	{
+		Name: "SagalogTasksParked", Expr: `sum by (workflow) (sagalog_tasks{state="error"}) > 0`, For: 5 * time.Minute,
+		Summary:     "{{ $value }} tasks of workflow {{ $labels.workflow }} are parked",
+		Description: "They wait for an operator. Remove the cause that they name, then retry them, or cancel them.",
+		Command:     "sagalog task list --state parked --workflow {{ $labels.workflow }}",
+	},
+	{
+		Name: "SagalogTasksParkedLong", Expr: `max(sagalog_task_oldest_seconds{state="error"}) > {3600s}`, Critical: true,
+		Summary:     "a task has been parked for {{ $value | humanizeDuration }}",
+		Description: "Nobody has taken care of it, and what it did so far stays half done. Remove the cause that it names, then retry or cancel it.",
+		Command:     "sagalog task list --state parked --older-than 1h",
+	},
+	{
+		Name: "SagalogUndoRate", For: 15 * time.Minute,
+		Expr:        `sum by (workflow) (rate(sagalog_tasks_ended_total{state="undone"}[15m])) / sum by (workflow) (rate(sagalog_tasks_ended_total[15m])) > 0.05`,
+		Summary:     "{{ $value | humanizePercentage }} of the tasks of workflow {{ $labels.workflow }} that end are undone",
+		Description: "Each says why. If one service refuses what it used to accept, pause its agent until it is repaired.",
+		Command:     "sagalog task list --state undone --workflow {{ $labels.workflow }} --since 1h",
+	},
+	{
+		Name: "SagalogAgentMissing", For: time.Minute, Critical: true,
+		Expr:        `sum by (agent) (sagalog_agent_ready_steps) > 0 and on (agent) max by (agent) (sagalog_agent_live_instances) == 0`,
+		Summary:     "{{ $value }} attempts wait for agent {{ $labels.agent }}, and no instance of it runs",
+		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats.",
+		Command:     "sagalog agents list",
+	},
+	{
+		Name: "SagalogAgentBacklog", Expr: `max by (agent) (sagalog_agent_ready_oldest_seconds) > {300s}`, For: 5 * time.Minute,
+		Summary:     "attempts have waited {{ $value | humanizeDuration }} for agent {{ $labels.agent }}",
+		Description: "Its instances are busy, paused or missing. Start more of them, or raise their concurrency if their service can take it.",
+		Command:     "sagalog agents list",
+	},
+	{
+		Name: "SagalogStepFailing", For: 10 * time.Minute,
+		Expr:        `sum by (workflow, step) (rate(sagalog_attempts_total{outcome=~"failed|timed_out"}[10m])) / sum by (workflow, step) (rate(sagalog_attempts_total[10m])) > 0.2`,
+		Summary:     "{{ $value | humanizePercentage }} of the attempts of step {{ $labels.step }} of workflow {{ $labels.workflow }} fail or time out",
+		Description: "Retries may still bring the tasks through. Look at the errors, and pause the agent if its service needs rest.",
+		Command:     "sagalog task list --workflow {{ $labels.workflow }} --failed-step {{ $labels.step }}",
+	},
+	{
+		Name: "SagalogDeadlinesPassed", Expr: `increase(sagalog_deadlines_passed_total[15m]) > 0`,
+		Summary:     "deadlines of tasks of workflow {{ $labels.workflow }} passed",
+		Description: "A task before its pivot is then undone; past its pivot it goes on. Look at what they waited for.",
+		Command:     "sagalog task list --workflow {{ $labels.workflow }} --since 24h",
+	},
+	{
+		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
+		Summary:     "inputs were rejected: {{ $labels.reason }}",
+		Description: "They are in the topic dead-letters with the reason. Correct the sender, then submit them again.",
+		Command:     "sagalog dlq list",
+	},
+	{
+		Name: "SagalogInputLag", Expr: `max by (topic) (sagalog_input_lag_seconds) > {60s}`, For: 5 * time.Minute,
+		Summary:     "records of topic {{ $labels.topic }} have waited {{ $value | humanizeDuration }} to be judged",
+		Description: "The owners are too slow, stand still, or cannot read the topic. /readyz of each node says which.",
+		Command:     "sagalog partitions list",
+	},
+	{
+		Name: "SagalogOpenTransaction", Expr: `max by (topic, partition) (sagalog_input_blocked_seconds) > {60s}`, For: time.Minute,
+		Summary:     "topic {{ $labels.topic }}, partition {{ $labels.partition }} cannot be read for {{ $value | humanizeDuration }}",
+		Description: "Probably a producer left a transaction open. No timer fires in that partition. Find it with the transaction tool of Kafka (find-hanging), and abort it.",
+		Command:     "sagalog doctor",
+	},
+	{
+		Name: "SagalogPartitionUnowned", For: 30 * time.Second, Critical: true,
+		Expr:        `(count(count by (partition) (sagalog_partition_owned == 1)) or vector(0)) < scalar(max(sagalog_partitions))`,
+		Summary:     "only {{ $value }} partitions are owned by a node that Prometheus reaches",
+		Description: "Nothing is decided in the others. Start a node, or look at the log of those that run.",
+		Command:     "sagalog partitions list",
+	},
+	{
+		Name: "SagalogPartitionStopped", Expr: `max by (partition) (sagalog_partition_stopped) == 1`, Critical: true,
+		Summary:     "partition {{ $labels.partition }} has stopped and needs an operator",
+		Description: "/readyz and the log of the node name the reason. If an input lost records, see the README, When the log was lost.",
+		Command:     "sagalog doctor",
+	},
+	{
+		Name: "SagalogTakeovers", Expr: `sum(increase(sagalog_takeovers_total{cause!="stopped"}[30m])) > 3`,
+		Summary:     "{{ $value }} partitions were taken over from nodes that were silent or faulty",
+		Description: "Nodes die, stand still or lose the brokers. Look at their logs and at the memory, disk and network of their machines.",
+		Command:     "sagalog partitions list",
+	},
+	{
+		Name: "SagalogEffectsStuck", Expr: `max by (class) (sagalog_outbox_oldest_seconds) > {120s}`, For: 2 * time.Minute,
+		Summary:     "an effect of class {{ $labels.class }} has waited {{ $value | humanizeDuration }} for the brokers",
+		Description: "A topic takes no records. /readyz and the metric sagalog_owner_oldest_effect_seconds name it. Nothing is lost; it is sent when the topic takes records again.",
+		Command:     "sagalog doctor",
+	},
+	{
+		Name: "SagalogTimersLate", Expr: `histogram_quantile(0.99, sum by (le) (rate(sagalog_timer_lateness_seconds_bucket[5m]))) > 5`, For: 5 * time.Minute,
+		Summary:     "1 in 100 timers is judged {{ $value | humanizeDuration }} late or later",
+		Description: "The owners have more to do than they can, or inputs cannot be read. See SagalogInputLag and SagalogOpenTransaction.",
+		Command:     "sagalog partitions list",
+	},
+	{
+		Name: "SagalogClock", Expr: `max by (instance, against) (abs(sagalog_clock_offset_seconds)) > 10`, For: 2 * time.Minute,
+		Summary:     "the clock of {{ $labels.instance }} differs by {{ $value | humanizeDuration }} from that of the {{ $labels.against }}",
+		Description: "Synchronize the clocks (NTP). From a minute on, the node decides nothing.",
+		Command:     "sagalog doctor",
+	},
+	{
+		Name: "SagalogProjectionLag", Expr: `max(sagalog_projection_lag_seconds) > {30s}`, For: 5 * time.Minute,
+		Summary:     "the store of a node is {{ $value | humanizeDuration }} behind the log",
+		Description: "What people and programs read there is old, and a take-over would take longer. Look at the disk of the node.",
+		Command:     "sagalog partitions list",
+	},
+	{
+		Name: "SagalogDiskFull", Expr: `predict_linear(sagalog_disk_free_bytes[6h], {86400s}) < 0`, For: time.Hour,
+		Summary:     "the disk of {{ $labels.instance }} will be full within a day",
+		Description: "Make room, or move the data directory to a larger disk. A node whose disk is full ends.",
+		Command:     "sagalog doctor",
+	},
+	{
+		Name: "SagalogScheduleMissed", Expr: `increase(sagalog_schedule_fires_total{result="missed"}[1h]) > 0`,
+		Summary:     "due times of schedule {{ $labels.schedule }} were missed",
+		Description: "Nobody decided at those times, and they were older than catch_up afterwards. Fill in what is needed with a trigger.",
+		Command:     "sagalog schedule get {{ $labels.schedule }}",
+	},
+	{
+		Name: "SagalogDown", Expr: `absent(sagalog_partitions)`, For: 2 * time.Minute, Critical: true,
+		Summary:     "Prometheus reaches no node of the engine",
+		Description: "None runs, or the scrape fails. While no node runs nothing is decided; inputs stay in their topics.",
+		Command:     "sagalog partitions list",
+	},
+}
+
+var (
+	ranges = regexp.MustCompile(`\[(\d+)([smh])\]`)
+	bounds = regexp.MustCompile(`\{(\d+)s\}`)
+)
+
+// divided shortens a duration, to no less than least.
+func (o Options) divided(d, least time.Duration) time.Duration {
+	if o.Divide <= 1 || d == 0 {
+		return d
+	}
+	return max(d/time.Duration(o.Divide), least)
+}
+
+// expr is the expression of a rule as Prometheus reads it.
+func (o Options) expr(r *Rule) string {
+	text := bounds.ReplaceAllStringFunc(r.Expr, func(m string) string {
+		n, _ := strconv.Atoi(bounds.FindStringSubmatch(m)[1]) // they are digits
+		return strconv.Itoa(int(o.divided(time.Duration(n)*time.Second, time.Second) / time.Second))
+	})
+	return ranges.ReplaceAllStringFunc(text, func(m string) string {
+		d, _ := time.ParseDuration(strings.Trim(m, "[]")) // it matches the pattern
+		return "[" + short(o.divided(d, 10*time.Second)) + "]"
+	})
+}
+
+// short writes a duration as Prometheus does.
+func short(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if d%unit.of == 0 {
+			return fmt.Sprint(int64(d/unit.of), unit.name)
+		}
+	}
+	return fmt.Sprint(d.Milliseconds(), "ms")
+}
+
+// AlertRules returns the rules file for Prometheus.
+func AlertRules(o Options) []byte {
+	var b strings.Builder
+	b.WriteString("# Printed by `sagalog generate alert-rules`. What to do about each alert: " + runbook + "\n")
+	b.WriteString("groups:\n  - name: sagalog\n    rules:\n")
+	for i := range Rules {
+		r := &Rules[i]
+		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", r.Name, quoted(o.expr(r)))
+		if r.For > 0 {
+			fmt.Fprintf(&b, "        for: %s\n", short(o.divided(r.For, time.Second)))
+		}
+		fmt.Fprintf(&b, "        labels: {severity: %s}\n        annotations:\n", r.severity())
+		for _, a := range [][2]string{{"summary", r.Summary}, {"description", r.Description}, {"command", r.Command}, {"runbook_url", runbook + "#" + strings.ToLower(r.Name)}} {
+			fmt.Fprintf(&b, "          %s: %s\n", a[0], quoted(a[1]))
+		}
+	}
+	return []byte(b.String())
+}
+
+func (r *Rule) severity() string {
+	if r.Critical {
+		return "critical"
+	}
+	return "warning"
+}
+
+// quoted writes a text as a YAML string in single quotes.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+var templated = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}`)
+
+// Runbook returns docs/alerts.md.
+func Runbook() []byte {
+	var b strings.Builder
+	b.WriteString("# Alerts\n\nPrinted from the table of alert rules; `sagalog generate alert-rules` prints them for Prometheus. Each alert has the labels of its expression, " +
+		"`severity`,\nand the annotations `summary`, `description`, `command` (which shows more) and `runbook_url` (the section below).\n")
+	for i := range Rules {
+		r := &Rules[i]
+		fmt.Fprintf(&b, "\n## %s\n\n", r.Name)
+		when := "at once"
+		if r.For > 0 {
+			when = "after " + short(r.For)
+		}
+		fmt.Fprintf(&b, "%s, %s:\n\n```\n%s\n```\n\n%s\n\n```\n%s\n```\n", r.severity(), when, Options{}.expr(r), r.Description, templated.ReplaceAllStringFunc(r.Command, func(m string) string {
+			return strings.ToUpper(templated.FindStringSubmatch(m)[1])
+		}))
+	}
+	return []byte(b.String())
+}
+
+// ScrapeConfig returns an example of a configuration of Prometheus.
+func ScrapeConfig() []byte {
+	return []byte(`# An example: every node (--http) and every process that runs only agents (--metrics) is scraped.
+global: {scrape_interval: 15s, evaluation_interval: 15s}
+rule_files: [alerts.yaml]
+scrape_configs:
+  - job_name: sagalog
+    static_configs:
+      - targets: ["127.0.0.1:8642", "127.0.0.1:8643"]
+  - job_name: sagalog-agents
+    static_configs:
+      - targets: ["127.0.0.1:9464"]
+`)
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// takeoverMetrics counts the partitions that this node took over from others, and how long nobody decided meanwhile. It also measures appends.
+type takeoverMetrics struct {
+	liveness  *liveness
+	takeovers *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+	appends   prometheus.Histogram
+}
+
+// The causes of a take-over.
+const (
+	causeStopped = "stopped"
+	causeSilent  = "silent"
+	causeFault   = "fault"
+)
+
+func newTakeoverMetrics(r prometheus.Registerer, l *liveness) (*takeoverMetrics, error) {
+	m := &takeoverMetrics{
+		liveness:  l,
+		takeovers: counter("takeovers_total", "Partitions that this node took over from another node, by cause: stopped (it gave them up), silent (its heartbeats ended) or fault (it said that it cannot own them).", "cause"),
+		seconds:   histogram("takeover_seconds", "Time from the last sign of the earlier owner, or from the assignment to this node if the earlier owner lives, until this node owned the partition.", "cause"),
+		appends: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sagalog_append_seconds", Help: "Time from sending a batch of facts to the broker's answer.", Buckets: durationBuckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
+	}
+	for _, cause := range []string{causeStopped, causeSilent, causeFault} {
+		m.takeovers.WithLabelValues(cause)
+		m.seconds.WithLabelValues(cause)
+	}
+	for _, c := range []prometheus.Collector{m.takeovers, m.seconds, m.appends} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// tookOver returns what a shell calls when it owns the partition.
+func (m *takeoverMetrics) tookOver(partition int32) func(before string, assigned time.Time) {
+	return func(before string, assigned time.Time) {
+		cause, last := m.liveness.lastSign(before, partition)
+		if last.IsZero() {
+			last = assigned
+		}
+		m.takeovers.WithLabelValues(cause).Inc()
+		m.seconds.WithLabelValues(cause).Observe(max(0, time.Since(last).Seconds()))
+	}
+}
+
+// lastSign says why a node does not own a partition any more, and when it was last heard. The time is zero if the node lives, or if
+// nothing is known of it.
+func (l *liveness) lastSign(node string, partition int32) (cause string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, known := l.seen[events.PresenceNode+"/"+node]
+	switch {
+	case known && b.StartedAt == 0: // it said goodbye
+		return causeStopped, b.at
+	case !known || time.Since(b.at) > silentAfter:
+		return causeSilent, b.at
+	case slices.Contains(b.Unable, partition):
+		return causeFault, time.Time{}
+	}
+	return causeStopped, time.Time{}
+}
+
+// brokerOffset returns how far the clock of the presence topic's leader is ahead of this node's; false if that is not known.
+func (l *liveness) brokerOffset() (offset time.Duration, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, ok := l.seen[l.selfKey()]
+	return b.broker, ok && b.stamped
+}
+
+// timedProducer measures how long appends take.
+type timedProducer struct {
+	supervisor.Producer
+	seconds prometheus.Observer
+}
+
+// Append implements supervisor.Producer.
+func (p timedProducer) Append(records []events.Record, done func([]int64, error)) {
+	sent := time.Now()
+	p.Producer.Append(records, func(offsets []int64, err error) {
+		if err == nil {
+			p.seconds.Observe(time.Since(sent).Seconds())
+		}
+		done(offsets, err)
+	})
+}
