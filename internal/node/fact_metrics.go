@@ -177,10 +177,13 @@ func first(t *events.Task) string {
 	return ""
 }
 
+// recentRequests bounds the requests that countRequest looks at: a task may remember thousands, and the latest stand last.
+const recentRequests = 8
+
 // countRequest counts the request that a fact grants or refuses, if it does.
 func (m *taskMetrics) countRequest(t *events.Task, f *events.Fact) {
 	at := f.Position()
-	for i := len(t.Requests) - 1; i >= 0; i-- {
+	for i := len(t.Requests) - 1; i >= max(0, len(t.Requests)-recentRequests); i-- {
 		if r := &t.Requests[i]; r.Fact == at {
 			result := "granted"
 			if r.Refused != "" {
