@@ -46,10 +46,10 @@ func TestEachAlertIsTested(t *testing.T) {
 	t.Parallel()
 	require.Len(t, made, len(monitoring.Rules))
 	for _, r := range monitoring.Rules {
-		real, known := made[r.Name]
+		isMade, known := made[r.Name]
 		require.True(t, known, r.Name)
 		_, simulated := simulations[r.Name]
-		require.NotEqual(t, real, simulated, r.Name)
+		require.NotEqual(t, isMade, simulated, r.Name)
 	}
 }
 

@@ -138,7 +138,7 @@ func TestWhatIsNoCallNeedsATokenToo(t *testing.T) {
 	require.Equal(t, 200, w.do("POST", "/v1/tasks", good, append(g.bearer(access.Submitter), bulk...)...).status)
 	require.Equal(t, 202, w.do("PUT", "/v1/tasks/direct", good, append(g.bearer(access.Submitter), "Content-Type", "application/json")...).status)
 	metrics := w.do("GET", "/metrics", "", viewer...).body
-	require.Contains(t, metrics, `sagalog_api_requests_total{method="GET",route="/metrics",status="401"} 1`)
+	require.Contains(t, metrics, `sagalog_api_requests_total{code="401",method="GET",route="/metrics"} 1`)
 	for _, token := range []string{"x", g.tokens[access.Viewer] + "x", g.file} {
 		r := w.do("GET", "/v1/tasks", "", "Authorization", "Bearer "+token)
 		require.Equal(t, 401, r.status)

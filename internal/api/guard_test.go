@@ -68,7 +68,7 @@ func TestAPanicIsAnsweredAndTheServerContinues(t *testing.T) {
 	require.Equal(t, "internal", r.problem(t).Code())
 	require.NotContains(t, r.body, "on purpose")
 	require.Equal(t, 404, w.do("GET", "/v1/tasks/x", "").status)
-	require.Contains(t, w.do("GET", "/metrics", "").body, `route="/v1/tasks/{id}",status="500"} 1`)
+	require.Contains(t, w.do("GET", "/metrics", "").body, `sagalog_api_requests_total{code="500",method="GET",route="/v1/tasks/{id}"} 1`)
 }
 
 func TestTheOpenAPIDocumentDescribesEveryCall(t *testing.T) {

@@ -255,6 +255,7 @@ global: {scrape_interval: 15s, evaluation_interval: 15s}
 rule_files: [alerts.yaml]
 scrape_configs:
   - job_name: sagalog
+    # authorization: {credentials_file: viewer.token} # if the API asks for tokens
     static_configs:
       - targets: ["127.0.0.1:8642", "127.0.0.1:8643"]
   - job_name: sagalog-agents
