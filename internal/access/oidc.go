@@ -79,6 +79,7 @@ func (o *OIDC) provider() (*oidc.IDTokenVerifier, error) {
 	}
 	o.asked = time.Now()
 	// Not the context of a request: the keys are fetched in this one, also later.
+	defer func() { o.asked = time.Now() }() // those who waited for the answer must not ask again
 	p, err := oidc.NewProvider(oidc.ClientContext(context.Background(), o.client), o.cfg.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
@@ -125,7 +126,7 @@ func (o *OIDC) refusal(err error) error {
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
 		return ErrExpired
 	}
-	if strings.Contains(err.Error(), "fetching keys") { // the library has no better sign
+	if strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys") { // the library has no better sign
 		o.cfg.Logger.Error("the identity provider does not give its keys, so its tokens are refused", "issuer", o.cfg.Issuer, "error", err)
 		return ErrNoAnswer
 	}

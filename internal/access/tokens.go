@@ -18,6 +18,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 const (
@@ -164,7 +166,12 @@ type New struct {
 }
 
 // Create adds a token to a file, which it makes if it does not exist, and returns the text of the token, which nobody can get again.
-func Create(path string, n New) (string, error) {
+func Create(path string, n New) (text string, err error) {
+	release, err := lock(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	list, err := ReadTokens(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -172,7 +179,7 @@ func Create(path string, n New) (string, error) {
 	if slices.ContainsFunc(list, func(t Token) bool { return t.Name == n.Name }) {
 		return "", fmt.Errorf("%s: %w: %s", path, ErrExists, n.Name)
 	}
-	text := newText()
+	text = newText()
 	sum := sha256.Sum256([]byte(text))
 	t := Token{Name: n.Name, Role: n.Role, SHA256: hex.EncodeToString(sum[:]), Created: n.Now.UTC().Truncate(time.Second)}
 	if n.For > 0 {
@@ -191,7 +198,12 @@ func newText() string {
 }
 
 // Revoke removes a token from a file.
-func Revoke(path, name string) error {
+func Revoke(path, name string) (err error) {
+	release, err := lock(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	list, err := ReadTokens(path)
 	if err != nil {
 		return err
@@ -203,23 +215,47 @@ func Revoke(path, name string) error {
 	return writeTokens(path, left)
 }
 
-// writeTokens replaces the file as a whole: a node that reads it meanwhile sees either the old or the new one.
+// lock lets one command at a time change the file: of two that overlap, one would take back what the other did.
+func lock(path string) (release func() error, err error) {
+	path = target(path)
+	l := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := l.Lock(); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path+".lock", err)
+	}
+	return l.Close, nil
+}
+
+// target is the file that a path leads to: a link stays a link.
+func target(path string) string {
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
+	}
+	return path
+}
+
+// writeTokens replaces the file as a whole: a node that reads it meanwhile sees either the old or the new one. It keeps the file's mode and owner,
+// so that the nodes that could read the old one can read the new one, too.
 func writeTokens(path string, list []Token) error {
 	data, err := json.MarshalIndent(file{append([]Token{}, list...)}, "", "  ")
 	if err != nil {
 		return err
 	}
+	path = target(path)
 	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-") // for this user only
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(append(data, '\n'))
+	if old, missing := os.Stat(path); missing == nil && err == nil {
+		err = errors.Join(os.Chmod(f.Name(), old.Mode().Perm()), keepOwner(f.Name(), old))
+	}
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // the error of the write says more
+		return fmt.Errorf("%s is unchanged: %w", path, err)
 	}
-	return err
+	return nil
 }

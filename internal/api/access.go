@@ -95,7 +95,7 @@ func (s *Server) admit(mux *http.ServeMux, next http.Handler) http.Handler {
 			return
 		}
 		inner := r.WithContext(access.With(r.Context(), c))
-		if r.Header.Get(proxy.HeaderForwarded) == "" && strings.Contains(r.Header.Get("Accept"), contentEventStream) {
+		if r.Header.Get(proxy.HeaderForwarded) == "" && (strings.Contains(r.Header.Get("Accept"), contentEventStream) || mediaType(r) == contentNDJSON) {
 			ctx, done := gate.While(inner)
 			defer done()
 			inner = inner.WithContext(ctx)

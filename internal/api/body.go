@@ -18,6 +18,18 @@ import (
 // bodyTimeout bounds how long one body may take: a link that needs 30 s for 512 KiB is too slow to be of use.
 const bodyTimeout = 30 * time.Second
 
+// restFor is how long the rest of a body may take that nobody reads.
+const restFor = time.Second
+
+// boundRest bounds how long net/http waits for the rest of a body after an answer, such as a refusal, for which it was not read: it reads some of
+// it so that the connection can be used again, without a limit of time.
+func boundRest(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restFor))
+	})
+}
+
 // readBody reads a whole body up to limit bytes. name names the limit to the client.
 func (x exchange) readBody(limit int, name string) ([]byte, error) {
 	c := http.NewResponseController(x.w)
@@ -25,6 +37,7 @@ func (x exchange) readBody(limit int, name string) ([]byte, error) {
 	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 	b, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, int64(limit)))
 	if err != nil {
+		x.w.Header().Set("Connection", "close") // the answer does not wait for the rest
 		return nil, bodyProblem(err, limit, name)
 	}
 	// Otherwise the deadline would end net/http's watch for a client that hangs up, and so cancel a later wait.

@@ -68,7 +68,9 @@ func (s *submissions) bulk(w http.ResponseWriter, r *http.Request) {
 	var wait sync.WaitGroup
 	wait.Go(b.collect)
 	wait.Go(func() { b.send(w, c) })
-	b.read(&idleReader{r.Body, c})
+	stop := context.AfterFunc(r.Context(), func() { _ = c.SetReadDeadline(time.Now()) }) // the caller has gone, or its token is no longer valid
+	b.read(&idleReader{r.Context(), r.Body, c})
+	stop()
 	close(b.batches)
 	wait.Wait()
 	_ = c.SetReadDeadline(time.Time{})
@@ -99,13 +101,21 @@ type bulkRun struct {
 // idleReader gives each read a time limit, because a long body may take longer than any limit for a whole
 // body.
 type idleReader struct {
+	ctx  context.Context
 	body io.Reader
 	c    *http.ResponseController
 }
 
 func (r *idleReader) Read(p []byte) (int, error) {
 	_ = r.c.SetReadDeadline(time.Now().Add(bulkIdle))
-	return r.body.Read(p)
+	if err := r.ctx.Err(); err != nil { // it may have ended before the line above
+		return 0, err
+	}
+	n, err := r.body.Read(p)
+	if err != nil && r.ctx.Err() != nil {
+		err = r.ctx.Err()
+	}
+	return n, err
 }
 
 func (b *bulkRun) read(body io.Reader) {

@@ -284,7 +284,7 @@ func pick(from http.Header, names []string) http.Header {
 	to := http.Header{}
 	for _, n := range names {
 		if v := from.Values(n); len(v) > 0 {
-			to[http.CanonicalHeaderKey(n)] = v
+			to.Set(n, v[0]) // the API reads the first one
 		}
 	}
 	return to

@@ -11,6 +11,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
+// MaxBytes bounds a sentence: reasons, and lists of steps, may be long.
+const MaxBytes = 2048
+
 // shownProgress bounds how much of a progress a sentence shows, in bytes.
 const shownProgress = 200
 
@@ -23,7 +26,7 @@ func Of(name string, data []byte) string {
 	}
 	for _, say := range []func(events.Body) string{ofTask, ofSteps, ofFailures, ofUndos, ofOperators, ofPermits} {
 		if s := say(body); s != "" {
-			return s
+			return events.Clip(s, MaxBytes)
 		}
 	}
 	return words(name)
@@ -354,5 +357,8 @@ func holder(l events.Link) string {
 
 // limit returns the name of a limit as people know it.
 func limit(name string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(name, events.ConcurrencyPrefix), events.NamedPrefix)
+	if key, ok := strings.CutPrefix(name, events.ConcurrencyPrefix); ok {
+		return key
+	}
+	return strings.TrimPrefix(name, events.NamedPrefix)
 }

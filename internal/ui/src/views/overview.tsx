@@ -28,7 +28,7 @@ export function Overview(): JSX.Element {
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
   const needs: JSX.Element[] = [];
-  for (const g of groups.data?.counts ?? []) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
+  for (const g of (groups.data?.counts ?? []).slice(0, 20)) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
   for (const m of agents.data?.missing ?? []) {
     needs.push(
       <li key={`agent ${m.agent} ${m.operation} ${m.function ?? ""}`}>
@@ -115,7 +115,7 @@ export function Overview(): JSX.Element {
 /** The parked tasks of a workflow, in groups of the same error. One job retries a group. */
 function Parked({ workflow, count: all, oldest }: { workflow: string; count: number; oldest: string | undefined }): JSX.Element {
   const asked = { state: "error", workflow };
-  const groups = useLive<Counts>(`counts parked ${workflow}`, count("error_code", asked), 2);
+  const groups = useLive<Counts>(`counts parked ${workflow}`, count("error_code", asked), 10);
   const [job, open] = useState<string>();
   const tasks = (n: number): string => `${n.toLocaleString()} ${n === 1 ? "task" : "tasks"}`;
   return (
@@ -133,9 +133,13 @@ function Parked({ workflow, count: all, oldest }: { workflow: string; count: num
       <ul>
         {groups.data?.counts.map((g) => (
           <li key={g.key} class="inner">
-            <a href={to(["tasks"], g.key ? { ...asked, error_code: g.key } : asked)}>
-              {tasks(g.count)} {g.key ? `with ${g.key}` : "whose steps have no error"}
-            </a>{" "}
+            {g.key ? (
+              <a href={to(["tasks"], { ...asked, error_code: g.key })}>
+                {tasks(g.count)} with {g.key}
+              </a>
+            ) : (
+              `${tasks(g.count)} whose steps have no error`
+            )}{" "}
             {g.key && (
               <button type="button" class="link" {...withRole("operator")} onClick={() => lacking("operator") === null && open(g.key)} aria-label={`retry ${tasks(g.count)} of ${workflow} with ${g.key}`}>
                 retry all …
