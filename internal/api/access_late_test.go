@@ -86,3 +86,18 @@ func TestANodePassesOnARequestWithAHeaderTwice(t *testing.T) {
 	defer resp.Body.Close()
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
+
+// Jobs and schedules ask tasks too, with keys that can be predicted. Whoever may only submit must not answer for them in advance.
+func TestAKeyOfAJobNeedsAnOperator(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	w := setup(t, g.on)
+	require.Equal(t, 202, w.do("PUT", "/v1/tasks/x", good, g.bearer(access.Submitter)...).status)
+	for _, key := range []string{"job/k", "daily/2026-11-26T00:00:00Z"} {
+		signal := func(role access.Role) reply {
+			return w.do("POST", "/v1/tasks/x/signal", `{"signal":"yes"}`, append(g.bearer(role), "Idempotency-Key", key)...)
+		}
+		require.Contains(t, signal(access.Submitter).body, "the form of the keys of jobs and schedules")
+		require.NotContains(t, signal(access.Operator).body, "the form of the keys")
+	}
+}

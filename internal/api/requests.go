@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/traceparent"
 	"github.com/sagalog/sagalog/supervisor"
 )
@@ -150,11 +152,14 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 	if err := checkKey(in.Key); err != nil {
 		return nil, err
 	}
+	x := exchangeOf(ctx)
+	if err := x.ownKey(in.Key); err != nil {
+		return nil, err
+	}
 	wait, err := parseWait(in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	x := exchangeOf(ctx)
 	q, err := x.readRequest(verb)
 	if err != nil {
 		return nil, err
@@ -212,6 +217,19 @@ func checkKey(key string) error {
 	}
 	if events.CheckTaskID(key) != nil {
 		return parameterProblem("Idempotency-Key", fmt.Sprintf("must have 1 to %d bytes of UTF-8 without control characters", events.MaxTaskID))
+	}
+	return nil
+}
+
+// ownKey refuses a key that a job or a schedule may use for its request: whoever may only submit could answer that request in advance.
+func (x exchange) ownKey(key string) error {
+	c, on := access.CallerOf(x.r.Context())
+	if !on || c.Role.Includes(access.Operator) {
+		return nil
+	}
+	_, err := events.ParseInstant(key[strings.LastIndex(key, "/")+1:])
+	if err == nil || strings.HasPrefix(key, (&events.Job{}).RequestID()) {
+		return parameterProblem("Idempotency-Key", "has the form of the keys of jobs and schedules, which needs the role operator")
 	}
 	return nil
 }
