@@ -65,5 +65,5 @@ func TestTheMetricsNameTheProgram(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string]string{"version": version(), "go": runtime.Version()}, labels)
+	require.Equal(t, map[string]string{"version": version(), "commit": commit(), "go_version": runtime.Version()}, labels)
 }
