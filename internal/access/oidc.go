@@ -54,7 +54,42 @@ type OIDC struct {
 func NewOIDC(cfg OIDCConfig) *OIDC {
 	cfg.Logger = repeats.Limited(cfg.Logger) // anyone can send tokens that are not valid
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
-	return &OIDC{cfg: cfg, client: &http.Client{Timeout: providerTimeout, Transport: transport}}
+	return &OIDC{cfg: cfg, client: &http.Client{Timeout: providerTimeout, Transport: &paced{next: transport, answered: map[string]time.Time{}}}}
+}
+
+// paced does not ask for what was answered a moment ago. The library asks for the keys once for each token that no known key has signed, and anyone
+// can send such tokens.
+type paced struct {
+	next http.RoundTripper
+
+	mu       sync.Mutex           // guards answered
+	answered map[string]time.Time // by URL: the configuration and the keys
+}
+
+var errPaced = errors.New("the identity provider was asked for this a moment ago")
+
+func (p *paced) RoundTrip(r *http.Request) (*http.Response, error) {
+	url := r.URL.String()
+	p.mu.Lock()
+	recent := time.Since(p.answered[url]) < providerEvery
+	p.mu.Unlock()
+	if recent {
+		return nil, errPaced
+	}
+	resp, err := p.next.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		p.mu.Lock()
+		p.answered[url] = time.Now()
+		p.mu.Unlock()
+	}
+	return resp, err
+}
+
+// CloseIdleConnections is called by the client.
+func (p *paced) CloseIdleConnections() {
+	if c, ok := p.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 // Reach asks the identity provider for its configuration, if that has not been done yet.
@@ -125,6 +160,9 @@ func (o *OIDC) caller(ctx context.Context, text string) (Caller, error) {
 func (o *OIDC) refusal(err error) error {
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
 		return ErrExpired
+	}
+	if strings.Contains(err.Error(), errPaced.Error()) {
+		return ErrUnknown // no key of a moment ago has signed it
 	}
 	if strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys") { // the library has no better sign
 		o.cfg.Logger.Error("the identity provider does not give its keys, so its tokens are refused", "issuer", o.cfg.Issuer, "error", err)

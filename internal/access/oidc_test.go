@@ -21,8 +21,9 @@ import (
 // issuer is an identity provider.
 type issuer struct {
 	*httptest.Server
-	key  *rsa.PrivateKey
-	down atomic.Bool
+	key   *rsa.PrivateKey
+	down  atomic.Bool
+	asked atomic.Int64 // for keys
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -46,6 +47,7 @@ func newIssuer(t *testing.T) *issuer {
 		})
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		i.asked.Add(1)
 		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}})
 	})
 	i.Server = httptest.NewServer(mux)
@@ -164,6 +166,22 @@ func TestAnIdentityProviderMayBeDown(t *testing.T) {
 	i.down.Store(false)
 	_, err = late.Caller(with(i.token(t, i.key, jose.RS256, nil)))
 	require.NoError(t, err)
+}
+
+func TestTokensOfUnknownKeysDoNotAskTheIdentityProviderEachTime(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g, _ := i.gate(t)
+	another, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	began := time.Now()
+	for range 50 {
+		_, err := g.Caller(with(i.token(t, another, jose.RS256, nil)))
+		require.ErrorIs(t, err, access.ErrUnknown)
+	}
+	_, err = g.Caller(with(i.token(t, i.key, jose.RS256, nil)))
+	require.NoError(t, err)
+	require.LessOrEqual(t, i.asked.Load(), 1+int64(time.Since(began)/(5*time.Second)))
 }
 
 func TestARoleOfAGroupIsGivenAsText(t *testing.T) {
