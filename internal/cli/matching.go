@@ -60,9 +60,17 @@ func matchingFlags(c *cobra.Command, u requestUse) {
 	}
 }
 
-// takesYes lets scripts give --yes to a command that deletes something, although it asks nothing.
-func takesYes(c *cobra.Command) *cobra.Command {
-	c.Flags().BoolP("yes", "y", false, "no effect, since nothing is asked; accepted for scripts")
+// asksFirst makes a command that deletes what its argument names ask a person first. Where there is no terminal, as in a script, it asks nobody.
+func asksFirst(what string, c *cobra.Command) *cobra.Command {
+	c.Flags().BoolP("yes", "y", false, "do not ask; without a terminal nothing is asked anyway")
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		yes, _ := cmd.Flags().GetBool("yes")
+		if in := cmd.InOrStdin(); !yes && isTerminal(in) && !agreed(in, cmd.ErrOrStderr(), "delete "+what+" "+Printable(args[0])+"?") {
+			return exit(ExitError, "nothing was deleted")
+		}
+		return run(cmd, args)
+	}
 	return c
 }
 

@@ -26,7 +26,7 @@ func applyLimitCommand() *cobra.Command {
 }
 
 func deleteLimitCommand() *cobra.Command {
-	return takesYes(output(&cobra.Command{
+	return asksFirst("the limit", output(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a named limit that the current version of no workflow names", Args: cobra.ExactArgs(1),
 		RunE: client(func(s *session, args []string) error {
 			_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodDelete, path: limitPath(args[0])})

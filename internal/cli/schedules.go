@@ -44,7 +44,7 @@ func scheduleCommand() *cobra.Command {
 		scheduleVerb("resume", "Resume a schedule from its next due time", "", nil),
 		scheduleVerb("trigger", "Start a task of a schedule now", "", nil),
 		backfillCommand(),
-		takesYes(output(&cobra.Command{
+		asksFirst("the schedule", output(&cobra.Command{
 			Use: "delete NAME", Short: "Delete a schedule: its tasks go on", Args: cobra.ExactArgs(1),
 			RunE: scheduleClient(func(s scheduleCaller, args []string) error {
 				_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodDelete, path: schedulePath(args[0])})

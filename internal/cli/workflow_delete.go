@@ -13,7 +13,7 @@ import (
 )
 
 func deleteWorkflowCommand() *cobra.Command {
-	return takesYes(output(&cobra.Command{
+	return asksFirst("the workflow", output(&cobra.Command{
 		Use: "delete NAME[@VERSION]", Short: "Delete a workflow, or one of its versions", Args: cobra.ExactArgs(1),
 		Long: `Delete all versions of a workflow, or one of them. That is refused while tasks that have not ended use it, and for the current version
 while there are others: apply another one first. Nothing else becomes current by a deletion.
