@@ -337,6 +337,16 @@ type Partition struct {
 	// Live counts tasks that have not ended, Due the timers that are due and not fired.
 	Live int64
 	Due  int64
+	// TakenOver says how its owner came by it, nil if not from another node, or if the owner does not know.
+	TakenOver *TakeOver
+}
+
+// TakeOver says from whom a node took a partition over, and why.
+type TakeOver struct {
+	From  string          `json:"from"`
+	Cause string          `json:"cause" enum:"stopped,silent,fault" doc:"stopped: it gave the partition up; silent: its heartbeats ended; fault: it said that it cannot own the partition"`
+	At    events.Instant  `json:"at" format:"date-time"`
+	Gap   events.Duration `json:"gap" doc:"From the last sign of that node, or from the assignment if it lives, until this node owned the partition"`
 }
 
 // DeadLetters reads the dead-letter topics.

@@ -58,6 +58,7 @@ type PartitionDocument struct {
 	Owner         string         `json:"owner,omitempty" doc:"Absent, like all below but end_offset, while the partition is taken over or its owner does not answer"`
 	Epoch         string         `json:"epoch,omitempty"`
 	Since         events.Instant `json:"since,omitzero" format:"date-time"`
+	TakenOver     *TakeOver      `json:"taken_over,omitempty" doc:"The take-over by which the owner got it, since the owner started"`
 	AppliedOffset *int64         `json:"applied_offset,omitempty" doc:"The next offset to fold"`
 	EndOffset     *int64         `json:"end_offset,omitempty" doc:"Absent if the brokers did not answer"`
 	StateHash     string         `json:"state_hash,omitempty"`
@@ -72,6 +73,7 @@ func partitionDocument(p *Partition) PartitionDocument {
 	}
 	if p.Known {
 		d.Owner, d.Epoch, d.Since, d.StateHash = p.Owner, p.Epoch.String(), p.Since, p.StateHash.String()
+		d.TakenOver = p.TakenOver
 		d.AppliedOffset, d.Live, d.Due = &p.AppliedOffset, &p.Live, &p.Due
 	}
 	return d

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -108,11 +109,19 @@ func partitionsCommand() *cobra.Command {
 	return group("partitions", "Look at partitions", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List partitions with their owners and lag", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			return s.whole("/v1/partitions", "", row{"PARTITION", "OWNER", "EPOCH", "SINCE", "APPLIED", "END", "LIVE", "DUE", "STATE HASH"},
+			return s.whole("/v1/partitions", "", row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "LIVE", "DUE", "STATE HASH"},
 				rowOf(func(p api.PartitionDocument) row {
 					n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
-					return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
+					return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
 				}))
 		}),
 	}))
+}
+
+// takenOver says from whom a partition came, why, and for how long nobody owned it.
+func takenOver(t *api.TakeOver) string {
+	if t == nil {
+		return "-"
+	}
+	return fmt.Sprintf("from %s (%s), %s without an owner", Printable(t.From), t.Cause, t.Gap)
 }

@@ -76,6 +76,13 @@ func TestANodeThatReachesNoLeaderGivesItsPartitionsUp(t *testing.T) {
 		t.Logf("others own everything after %s", took)
 		require.Less(t, took, 20*time.Second)
 		w.watch.ended(tasks...)
+		list, err := two.ClusterView().Partitions(t.Context())
+		require.NoError(t, err)
+		over := list[partition].TakenOver
+		require.NotNil(t, over, "two says how it came by the partition")
+		require.Equal(t, "node-1", over.From)
+		require.Contains(t, []string{"fault", "stopped"}, over.Cause, "node-1 lives")
+		require.NotZero(t, over.At)
 		require.ErrorContains(t, one.Ready(), "gives its partitions to others")
 		require.NoError(t, two.Ready())
 		find()

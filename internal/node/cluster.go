@@ -74,6 +74,11 @@ func (c clusterView) describe(part *api.Partition, now events.Instant) error {
 		return err
 	}
 	part.Known, part.Owner, part.Epoch, part.Since = true, i.Owner, i.Epoch, i.Since
+	if t := c.owners.takeovers; t != nil && i.Owner == c.liveness.self {
+		if over, ok := t.latest(part.Partition); ok {
+			part.TakenOver = &over
+		}
+	}
 	part.AppliedOffset, part.StateHash, part.Live, part.Due = i.Next, i.StateHash, i.Live, int64(min(len(due)+len(waking), maxDueShown))
 	return nil
 }

@@ -25,10 +25,11 @@ type owners struct {
 	shells []*supervisor.Shell
 	// effects sends only what the owners send: if it shared a buffer with submissions, those would wait while effects cannot be
 	// sent. Like inputs, it is nil for a node that owns nothing.
-	effects *kafka.Producer
-	inputs  *inputs
-	metrics *taskMetrics
-	noTopic missingTopics
+	effects   *kafka.Producer
+	inputs    *inputs
+	metrics   *taskMetrics
+	takeovers *takeoverMetrics
+	noTopic   missingTopics
 	// leaving says that this node is giving up its partitions.
 	leaving atomic.Bool
 }
@@ -70,6 +71,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.owners.takeovers = takeovers
 	shared, recorded := scheduler.NewShared(), n.ns.catalog.Settings()
 	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {

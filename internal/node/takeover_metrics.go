@@ -2,10 +2,12 @@ package node
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -15,6 +17,9 @@ type takeoverMetrics struct {
 	takeovers *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
 	appends   prometheus.Histogram
+
+	mu   sync.Mutex // guards last
+	last map[int32]api.TakeOver
 }
 
 // The causes of a take-over.
@@ -27,6 +32,7 @@ const (
 func newTakeoverMetrics(r prometheus.Registerer, l *liveness) (*takeoverMetrics, error) {
 	m := &takeoverMetrics{
 		liveness:  l,
+		last:      map[int32]api.TakeOver{},
 		takeovers: counter("takeovers_total", "Partitions that this node took over from another node, by cause: stopped (it gave them up), silent (its heartbeats ended) or fault (it said that it cannot own them).", "cause"),
 		seconds:   histogram("takeover_seconds", "Time from the last sign of the earlier owner, or from the assignment to this node if the earlier owner lives, until this node owned the partition.", "cause"),
 		appends: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -54,8 +60,21 @@ func (m *takeoverMetrics) tookOver(partition int32) func(before string, assigned
 			last = assigned
 		}
 		m.takeovers.WithLabelValues(cause).Inc()
-		m.seconds.WithLabelValues(cause).Observe(max(0, time.Since(last).Seconds()))
+		now := time.Now()
+		gap := max(0, now.Sub(last))
+		m.seconds.WithLabelValues(cause).Observe(gap.Seconds())
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.last[partition] = api.TakeOver{From: before, Cause: cause, At: events.At(now), Gap: events.Duration(gap.Round(time.Millisecond))}
 	}
+}
+
+// latest returns the latest take-over of a partition by this node since it started.
+func (m *takeoverMetrics) latest(partition int32) (api.TakeOver, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.last[partition]
+	return t, ok
 }
 
 // lastSign says why a node does not own a partition any more, and when it was last heard. The time is zero if the node lives, or if

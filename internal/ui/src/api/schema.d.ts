@@ -1679,6 +1679,8 @@ export interface components {
             /** Format: date-time */
             since?: string;
             state_hash?: string;
+            /** @description The take-over by which the owner got it, since the owner started */
+            taken_over?: components["schemas"]["TakeOver"];
         };
         PartitionOffset: {
             /**
@@ -2196,6 +2198,18 @@ export interface components {
             /** Format: int64 */
             version?: number;
             workflow: string;
+        };
+        TakeOver: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * @description stopped: it gave the partition up; silent: its heartbeats ended; fault: it said that it cannot own the partition
+             * @enum {string}
+             */
+            cause: "stopped" | "silent" | "fault";
+            from: string;
+            /** @description From the last sign of that node, or from the assignment if it lives, until this node owned the partition */
+            gap: string;
         };
         TaskCount: {
             /** Format: int64 */
