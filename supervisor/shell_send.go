@@ -61,7 +61,11 @@ func logAlert(s *Shell, r *events.Record) {
 	if s.cfg.Alerted != nil {
 		s.cfg.Alerted(a.Kind)
 	}
-	s.cfg.Logger.Info("an alert is raised", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "schedule", a.Schedule, "reason", a.Reason)
+	log := s.cfg.Logger
+	if a.Schedule != "" {
+		log = log.With("schedule", a.Schedule)
+	}
+	log.Info("an alert is raised", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "reason", a.Reason)
 }
 
 // hear passes outcomes of effects to the owner.
