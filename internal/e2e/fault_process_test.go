@@ -65,6 +65,10 @@ func TestFrozenProcessesGoOn(t *testing.T) {
 		args: []string{"serve", "--brokers", r.addr, "--namespace", topics.Namespace, "--roles", "agent", "--agents", files, "--node", "a1", "--data", filepath.Join(r.work, "a1")}})
 	l := startLoad(t, one, "p-", 600, 15)
 	l.name = "p"
+	eventually(t, patience, "the load has begun, so that the frozen agents are at work", func() bool {
+		status, _, err := one.try("GET", taskPath("p-5"), nil)
+		return err == nil && status == 200
+	})
 	for _, f := range []struct {
 		what   string
 		who    *process
