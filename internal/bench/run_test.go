@@ -57,8 +57,15 @@ func requireP99(t *testing.T, r *Result, name string, samples *int64) {
 
 func TestTasksInAClosedLoopAreAllAccountedFor(t *testing.T) {
 	t.Parallel()
-	r, err := Tasks(t.Context(), &TasksConfig{Config: small(t), Outstanding: 20})
-	require.NoError(t, err)
+	var r *Result
+	for range 5 { // a machine that is busy with other work may end no task in the measured second
+		var err error
+		r, err = Tasks(t.Context(), &TasksConfig{Config: small(t), Outstanding: 20})
+		require.NoError(t, err)
+		if r.Tasks > 0 {
+			break
+		}
+	}
 	require.Positive(t, r.Checked)
 	require.EqualValues(t, r.Checked*int64(len(steps)), r.Calls)
 	require.LessOrEqual(t, r.Tasks, r.Checked)
