@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/access"
-	"github.com/sagalog/sagalog/internal/api"
-	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,13 +68,7 @@ func TestARefusedBodyIsNotAwaited(t *testing.T) {
 func TestANodePassesOnARequestWithAHeaderTwice(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	n := &nodes{t: t, engine: apitest.New()}
-	for _, name := range []string{"a", "b"} {
-		n.join(name, func(c *api.Config) { c.Access = g.of(t, nodeKey) })
-	}
-	for p := range int32(apitest.Partitions) {
-		n.move(p, n.members[1])
-	}
+	n := g.nodes(t)
 	r, err := http.NewRequest("GET", n.members[0].url+"/v1/tasks/none", nil)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.tokens[access.Viewer])

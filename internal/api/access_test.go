@@ -48,6 +48,19 @@ func (g *guarded) of(t *testing.T, key string) *access.Gate {
 
 func (g *guarded) on(c *api.Config) { c.Access = g.gate }
 
+// nodes are two nodes that need tokens, of which the second owns all partitions.
+func (g *guarded) nodes(t *testing.T) *nodes {
+	t.Helper()
+	n := &nodes{t: t, engine: apitest.New()}
+	for _, name := range []string{"a", "b"} {
+		n.join(name, func(c *api.Config) { c.Access = g.of(t, nodeKey) })
+	}
+	for p := range int32(apitest.Partitions) {
+		n.move(p, n.members[1])
+	}
+	return n
+}
+
 func (g *guarded) bearer(role access.Role) []string {
 	return []string{"Authorization", "Bearer " + g.tokens[role]}
 }
@@ -209,13 +222,7 @@ func TestAStreamEndsWhenItsTokenIsRevoked(t *testing.T) {
 func TestANodePassesOnWhoCalls(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	n := &nodes{t: t, engine: apitest.New()}
-	for _, name := range []string{"a", "b"} {
-		n.join(name, func(c *api.Config) { c.Access = g.of(t, nodeKey) })
-	}
-	for p := range int32(apitest.Partitions) {
-		n.move(p, n.members[1])
-	}
+	n := g.nodes(t)
 	a, b := n.members[0], n.members[1]
 	operator, viewer := g.bearer(access.Operator), g.bearer(access.Viewer)
 	require.Equal(t, 202, a.do("PUT", "/v1/tasks/x", good, g.bearer(access.Submitter)...).status)
