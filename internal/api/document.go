@@ -42,6 +42,8 @@ type TaskDocument struct {
 
 	Request *RequestOutcome `json:"request,omitempty" doc:"What became of the request that the parameter request of a list names"`
 
+	At *AtDocument `json:"at,omitempty" doc:"The last fact that is in the document, if it was asked for by the parameter at"`
+
 	// only lists the members that are written; nil means all.
 	only []string
 }

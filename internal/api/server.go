@@ -103,7 +103,10 @@ func (s *Server) parts() []part {
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
 	list := []part{
 		s.submissions,
-		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
+		&tasks{
+			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents,
+			past: past{c.History, documents, c.Partitions, s.log}, partitions: c.Partitions, life: s.life, log: s.log,
+		},
 		lists, &counts{lists, c.Counts},
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,

@@ -257,7 +257,7 @@ func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	e.Bury(events.Submissions, events.Record{Partition: 2, Offset: 9, Key: []byte("z"), Value: []byte(`{"workflow":"x"}`), Headers: []events.Header{{Key: "team", Value: []byte("red")}}}, "unknown_workflow")
 	var all strings.Builder
 	for _, args := range []string{
-		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "workflow list", "workflow show order", "agents list",
+		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "task get a --at 0@0", "workflow list", "workflow show order", "agents list",
 		"partitions list", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
 	} {
 		r := e.run(strings.Fields(args)...)
