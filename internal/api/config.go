@@ -66,6 +66,7 @@ type Config struct {
 	TLS, PeerTLS *tls.Config
 	// Counts counts tasks.
 	Counts Counts
+	Alerts Alerts
 	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.
 	Page http.Handler
 	// Demo is nil unless the example runs.
@@ -159,6 +160,7 @@ func (c *Config) validate() error {
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")
 	required(c.DeadLetters != nil, "DeadLetters")
+	required(c.Alerts != nil, "Alerts")
 	required(c.Registerer != nil, "Registerer")
 	required(c.Gatherer != nil, "Gatherer")
 	return errors.Join(errs...)

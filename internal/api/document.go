@@ -26,6 +26,7 @@ type TaskDocument struct {
 	UpdatedAt   events.Instant `json:"updated_at" format:"date-time"`
 	EndedAt     events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
+	ParkedAt    events.Instant `json:"parked_at,omitzero" format:"date-time" doc:"Since when it is parked"`
 	NotBefore   events.Instant `json:"not_before,omitzero" format:"date-time" doc:"Nothing of the task starts before this instant; absent once it has come"`
 
 	Schedule string         `json:"schedule,omitempty" doc:"The schedule that started the task"`
@@ -131,6 +132,9 @@ func (s documents) brief(t *events.Task) TaskDocument {
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
 		FailureCount: t.FailureCount, Reason: ReasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
+	}
+	if t.State == events.TaskStateError {
+		d.ParkedAt = t.ParkedAt
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))

@@ -101,13 +101,14 @@ func (s *Server) parts() []part {
 		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
+	counts := &counts{lists, c.Counts}
 	list := []part{
 		s.submissions,
 		&tasks{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents,
 			past: past{c.History, documents, c.Partitions, s.log}, partitions: c.Partitions, life: s.life, log: s.log,
 		},
-		lists, &counts{lists, c.Counts},
+		lists, counts, &alerts{counts, c.Alerts},
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

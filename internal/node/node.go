@@ -119,6 +119,7 @@ type Node struct {
 	topics    *workTopics
 	settings  *settings
 	tasks     *tasks
+	alerts    *alerts
 	jobRuns   *jobRuns
 	// api is nil for a node that serves no API.
 	api *api.Server
@@ -224,6 +225,7 @@ func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
+	n.alerts = &alerts{tasks: n.tasks, defs: n.defs, liveness: n.liveness, owners: n.owners, producer: n.producer, router: clusterView{n.readiness}}
 	if n.jobRuns, err = newJobRuns(n); err != nil {
 		return err
 	}
@@ -242,8 +244,8 @@ func (n *Node) openAPI() (err error) {
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
 		Access: n.cfg.Access, TLS: n.cfg.TLS, PeerTLS: n.cfg.PeerTLS,
-		DeadLetters: &deadLetters{n.ns},
-		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
+		DeadLetters: &deadLetters{n.ns}, Alerts: n.alerts,
+		Ready: n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
 	cfg.Hosts = slices.Clone(n.cfg.Hosts)
 	// Other nodes call this one's API by the host of Advertise.
@@ -275,6 +277,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.cfg.Roles.Owner {
 		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[events.Call]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
+		g.Go(func() error { return every(ctx, forgetEvery, func() { n.alerts.forget(ctx) }) })
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
