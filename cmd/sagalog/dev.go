@@ -148,7 +148,10 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 }
 
 // readFiles reads the files of access, --agents and --workflows before anything is created or applied, and returns the faults of all of them.
-func (d *dev) readFiles(context.Context) (err error) {
+func (d *dev) readFiles(ctx context.Context) (err error) {
+	if err := d.openTraces(ctx, "dev"); err != nil {
+		return err
+	}
 	if d.gate, err = d.cfg.gate(events.DefaultNamespace, d.log); err != nil {
 		return err
 	}
@@ -224,7 +227,7 @@ func (d *dev) openFleet(context.Context) error {
 func (d *dev) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate,
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate, Traces: d.nodeTraces(),
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
@@ -259,7 +262,7 @@ func (d *dev) openAgents(ctx context.Context) error {
 	}
 	var err error
 	d.agents, err = agent.Attach(ctx, work.Over(d.cluster), d.bindings.registry, agent.Config{
-		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Registerer: d.metrics, Log: d.log,
+		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Registerer: d.metrics, Trace: d.agentTrace(), Log: d.log,
 	})
 	return err
 }
@@ -303,6 +306,7 @@ func (d *dev) close() error {
 	if d.fleet != nil {
 		errs = append(errs, d.fleet.Close())
 	}
+	d.traces.Close()
 	d.bindings.close()
 	if d.cluster != nil {
 		d.cluster.Close()

@@ -26,6 +26,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/pause"
+	"github.com/sagalog/sagalog/internal/traces"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -33,6 +34,29 @@ import (
 type process struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
+	traces  *traces.Tracer // nil: none are exported
+}
+
+// openTraces opens the exporter of traces, if the variables name one. Spans bear the name of the node.
+func (p *process) openTraces(ctx context.Context, instance string) (err error) {
+	p.traces, err = traces.Open(ctx, traces.Config{Instance: instance, Version: version(), Registerer: p.metrics, Logger: p.log})
+	return err
+}
+
+// nodeTraces returns what makes the spans of a node, or nil.
+func (p *process) nodeTraces() node.Traces {
+	if p.traces == nil {
+		return nil
+	}
+	return p.traces
+}
+
+// agentTrace returns what makes the spans of agents, or nil.
+func (p *process) agentTrace() agent.Trace {
+	if p.traces == nil {
+		return nil
+	}
+	return p.traces.Call
 }
 
 func newProcess(quiet bool) process {
@@ -106,7 +130,7 @@ func stopped(ctx context.Context, err error) error {
 }
 
 // configure reads the files of the connection's flags.
-func (s *serving) configure(context.Context) (err error) {
+func (s *serving) configure(ctx context.Context) (err error) {
 	if s.reach, err = s.cfg.member.cluster(s.log); err != nil {
 		return err
 	}
@@ -115,6 +139,9 @@ func (s *serving) configure(context.Context) (err error) {
 	}
 	if s.tls, s.peerTLS, err = s.cfg.httpTLS.configs(s.log); err != nil {
 		return s.refuse([]doctor.Finding{accessFault(err)})
+	}
+	if err := s.openTraces(ctx, s.cfg.node); err != nil {
+		return err
 	}
 	if s.secret, err = s.cfg.callbacks.secret(); s.secret != "" {
 		s.bindings.reports = new(reports)
@@ -246,7 +273,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience,
+		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(),
 	}
 	var err error
 	if s.cfg.roles.node.API {
@@ -298,7 +325,7 @@ func (s *serving) openAgents(ctx context.Context) error {
 	}
 	var err error
 	s.agents, err = agent.Attach(ctx, work.Over(s.cluster), s.bindings.registry, agent.Config{
-		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Registerer: s.metrics, Log: s.log,
+		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Registerer: s.metrics, Trace: s.agentTrace(), Log: s.log,
 	})
 	return err
 }
@@ -372,6 +399,7 @@ func (s *serving) close() error {
 	if s.node != nil {
 		errs = append(errs, s.node.Close())
 	}
+	s.traces.Close()
 	s.bindings.close()
 	if s.metricsAt != nil {
 		_ = s.metricsAt.Close() // it is closed already if it was served
