@@ -22,6 +22,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/orders"
+	"github.com/sagalog/sagalog/internal/traces"
 	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -50,7 +51,9 @@ func devCommand() *cobra.Command {
 HTTP API, and an example (drone delivery: five real HTTP services) that you can break and watch recover.
 
 Nothing has to be installed. Everything listens on loopback. Accepted tasks survive Ctrl-C and kill -9: start it again
-with the same --data and it continues. A power cut may lose the most recent ones, unless --fsync is given.`,
+with the same --data and it continues. A power cut may lose the most recent ones, unless --fsync is given.
+
+` + traces.Variables,
 		Example: `  sagalog dev
   sagalog dev --data /tmp/try --http 127.0.0.1:0 --kafka 127.0.0.1:0
   sagalog dev --demo orders

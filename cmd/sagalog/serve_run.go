@@ -37,28 +37,6 @@ type process struct {
 	traces  *traces.Tracer // nil: none are exported
 }
 
-// openTraces opens the exporter of traces, if the variables name one. Spans bear the name of the node.
-func (p *process) openTraces(ctx context.Context, instance string) (err error) {
-	p.traces, err = traces.Open(ctx, traces.Config{Instance: instance, Version: version(), Registerer: p.metrics, Logger: p.log})
-	return err
-}
-
-// nodeTraces returns what makes the spans of a node, or nil.
-func (p *process) nodeTraces() node.Traces {
-	if p.traces == nil {
-		return nil
-	}
-	return p.traces
-}
-
-// agentTrace returns what makes the spans of agents, or nil.
-func (p *process) agentTrace() agent.Trace {
-	if p.traces == nil {
-		return nil
-	}
-	return p.traces.Call
-}
-
 func newProcess(quiet bool) process {
 	p := process{log: newLogger(quiet), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -101,9 +79,9 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	s.patience = &kafka.Patience{Within: c.startWithin, Logger: s.log}
 	s.local = &localCheck{serveConfig: &s.cfg, starting: true, now: time.Now}
 	defer func() { err = errors.Join(err, s.close()) }()
-	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
+	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.trace, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
 	if c.roles.agentOnly() {
-		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.listenMetrics, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
+		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.trace, s.listenMetrics, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -130,7 +108,7 @@ func stopped(ctx context.Context, err error) error {
 }
 
 // configure reads the files of the connection's flags.
-func (s *serving) configure(ctx context.Context) (err error) {
+func (s *serving) configure(context.Context) (err error) {
 	if s.reach, err = s.cfg.member.cluster(s.log); err != nil {
 		return err
 	}
@@ -139,9 +117,6 @@ func (s *serving) configure(ctx context.Context) (err error) {
 	}
 	if s.tls, s.peerTLS, err = s.cfg.httpTLS.configs(s.log); err != nil {
 		return s.refuse([]doctor.Finding{accessFault(err)})
-	}
-	if err := s.openTraces(ctx, s.cfg.node); err != nil {
-		return err
 	}
 	if s.secret, err = s.cfg.callbacks.secret(); s.secret != "" {
 		s.bindings.reports = new(reports)
@@ -173,8 +148,12 @@ func (s *serving) look(context.Context) error {
 	s.local.access(s.gate)
 	s.local.address()
 	s.local.clock()
+	s.local.traces()
 	return s.refuse(s.local.findings)
 }
+
+// trace opens the exporter of traces.
+func (s *serving) trace(ctx context.Context) error { return s.openTraces(ctx, s.cfg.node) }
 
 // refuse returns the findings that keep the process from working as an error, and logs the warnings.
 func (s *serving) refuse(findings []doctor.Finding) error {

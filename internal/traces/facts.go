@@ -49,6 +49,8 @@ type outcome struct {
 	err      *events.Error
 	effect   events.Effect
 	verdict  events.Action
+	// byHand says that an operator decided it: only then it is possible that no attempt ran.
+	byHand bool
 }
 
 // The outcomes of attempts.
@@ -99,20 +101,22 @@ func (o *observer) see(t *events.Task, f *events.Fact) {
 	}
 }
 
-// outcomeOf returns how an attempt ended, and false if the fact ends none: an operator decides only while none runs.
+// outcomeOf returns how an attempt ended, and false if the fact ends none.
 func outcomeOf(b events.Body) (x outcome, ok bool) {
-	by := ""
 	switch b := b.(type) {
 	case *events.StepCompleted:
-		x, by = outcome{attemptName{b.Step, events.Do, b.Attempt}, resultCompleted, b.Instance, nil, "", ""}, b.Request
+		x = completed(attemptName{b.Step, events.Do, b.Attempt}, b.Outcome, b.Operator)
 	case *events.Compensated:
-		x, by = outcome{attemptName{b.Step, events.Undo, b.Attempt}, resultCompleted, b.Instance, nil, "", ""}, b.Request
+		x = completed(attemptName{b.Step, events.Undo, b.Attempt}, b.Outcome, b.Operator)
 	case *events.StepFailed:
-		x, by = failed(b, resultFailed), b.Request
+		x = failed(b, resultFailed)
 	case *events.CompensationFailed:
-		x, by = undoFailed(b, resultFailed), b.Request
+		x = undoFailed(b, resultFailed)
 	case *events.Timeout:
-		x = outcome{attemptName{b.Step, b.Operation, b.Attempt}, resultTimedOut, "", &events.Error{Class: events.ClassTimeout}, events.EffectInDoubt, b.Verdict.Action}
+		x = outcome{
+			attemptName: attemptName{b.Step, b.Operation, b.Attempt}, result: resultTimedOut, err: &events.Error{Class: events.ClassTimeout},
+			effect: events.EffectInDoubt, verdict: b.Verdict.Action,
+		}
 	case *events.EffectFailed:
 		if b.Failed != nil {
 			x = failed(b.Failed, resultRefused)
@@ -120,15 +124,19 @@ func outcomeOf(b events.Body) (x outcome, ok bool) {
 			x = undoFailed(b.CompensationFailed, resultRefused)
 		}
 	}
-	return x, x.number > 0 && by == ""
+	return x, x.number > 0
+}
+
+func completed(a attemptName, o events.Outcome, by events.Operator) outcome {
+	return outcome{attemptName: a, result: resultCompleted, instance: o.Instance, byHand: by.Request != ""}
 }
 
 func failed(b *events.StepFailed, result string) outcome {
-	return outcome{attemptName{b.Step, events.Do, b.Attempt}, result, b.Instance, &b.Error, b.Effect, b.Verdict.Action}
+	return outcome{attemptName{b.Step, events.Do, b.Attempt}, result, b.Instance, &b.Error, b.Effect, b.Verdict.Action, b.Request != ""}
 }
 
 func undoFailed(b *events.CompensationFailed, result string) outcome {
-	return outcome{attemptName{b.Step, events.Undo, b.Attempt}, result, b.Instance, &b.Error, events.EffectInDoubt, b.Verdict.Action}
+	return outcome{attemptName{b.Step, events.Undo, b.Attempt}, result, b.Instance, &b.Error, events.EffectInDoubt, b.Verdict.Action, b.Request != ""}
 }
 
 func (o *observer) decided(f *events.Fact, b *events.Submitted) {
@@ -175,14 +183,17 @@ func (o *observer) began(f *events.Fact, a attemptName, b begun) {
 	open.run = max(open.run, b.run)
 }
 
-// begunAs returns how an attempt began that has just ended. An owner that has taken the partition over knows it from the task.
-func (o *observer) begunAs(t *events.Task, f *events.Fact, a attemptName) begun {
-	if open := o.open[f.Task]; open != nil {
-		if b, ok := open.attempts[a]; ok {
-			delete(open.attempts, a)
-			return b
-		}
+// forget returns how an attempt began, if that is remembered, and forgets it.
+func (o *observer) forget(task string, a attemptName) (b begun, ok bool) {
+	if open := o.open[task]; open != nil {
+		b, ok = open.attempts[a]
+		delete(open.attempts, a)
 	}
+	return b, ok
+}
+
+// begunAs returns how an attempt began that is not remembered: an owner that has taken the partition over knows it from the task.
+func begunAs(t *events.Task, f *events.Fact, a attemptName) begun {
 	s := t.Step(a.step)
 	if s == nil {
 		return begun{f.Time, "", events.RunOf(t.Run)}
@@ -198,10 +209,13 @@ func (o *observer) begunAs(t *events.Task, f *events.Fact, a attemptName) begun 
 }
 
 func (o *observer) ended(t *events.Task, f *events.Fact, x outcome) {
-	if t == nil {
+	b, ok := o.forget(f.Task, x.attemptName)
+	if t == nil || x.byHand && !ok {
 		return
 	}
-	b := o.begunAs(t, f, x.attemptName)
+	if !ok {
+		b = begunAs(t, f, x.attemptName)
+	}
 	p := past{
 		name: "attempt " + string(x.operation) + " " + x.step, parent: traceparent.OfTask(f.Traceparent, t.Incarnation, b.run),
 		self: traceparent.OfAttempt(f.Traceparent, traceparent.Attempt{
