@@ -10,6 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/traces"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -106,7 +107,9 @@ says what to change. ` + "`sagalog doctor`" + ` takes the same flags, runs the s
 
 A process that has only the role agent needs no data directory: it runs just the agents of --agents.
 
-Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on the machine can see flags.`,
+Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on the machine can see flags.
+
+` + traces.Variables,
 		Example: `  sagalog serve --brokers 127.0.0.1:9092
   sagalog serve --brokers k1:9092,k2:9092,k3:9092 --node n1 --data /var/lib/sagalog --http 0.0.0.0:8642 --advertise n1:8642 \
       --tokens tokens.json --node-key-file node.key

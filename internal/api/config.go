@@ -39,6 +39,9 @@ type Config struct {
 	// DefinitionBytes limits a definition; default DefaultDefinitionBytes.
 	DefinitionBytes int
 
+	// Traces makes spans of submissions; nil: none.
+	Traces Traces
+
 	Tasks       Tasks
 	Lists       Lists
 	Inputs      Inputs

@@ -98,7 +98,7 @@ func (s *Server) parts() []part {
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, now: c.Now,
-		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
+		lines: s.metrics.lines, traces: c.Traces, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
 	counts := &counts{lists, c.Counts}

@@ -72,6 +72,7 @@ var star = map[string][]string{
 	"internal/repeats":     nil, // a readable log
 	"internal/sentence":    {"events"},
 	"internal/traceparent": nil,
+	"internal/traces":      {"agent", "events", "internal/repeats", "internal/traceparent"}, // only programs import it: nothing else knows the library for traces
 }
 
 // joins are the folders that may import all our packages except commands: the programs, the simulator (which drives

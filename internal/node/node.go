@@ -61,6 +61,8 @@ type Config struct {
 	// Now is the owners' clock; tests replace it.
 	Now  func() time.Time
 	Demo api.Demo
+	// Traces makes spans; nil: none.
+	Traces Traces
 	// Access recognizes callers of the API; nil: access is off.
 	Access *access.Gate
 	// TLS is that of the API, and PeerTLS that of calls to other nodes; nil: plain HTTP.
@@ -73,6 +75,14 @@ type Config struct {
 	Logger   *slog.Logger
 	// Registry takes all metrics of the process.
 	Registry *prometheus.Registry
+}
+
+// Traces makes spans of submissions and of facts.
+type Traces interface {
+	api.Traces
+	// Facts returns a function that is called with each durable fact of a partition that this node owns, and with the current state of its
+	// task, nil if it is gone. It must retain neither, and must not block.
+	Facts(partition int32) func(*events.Task, *events.Fact)
 }
 
 // Roles are the parts of the engine that a node runs. (Agents are not among them: they need only the broker.)
@@ -246,6 +256,9 @@ func (n *Node) openAPI() (err error) {
 		Access: n.cfg.Access, TLS: n.cfg.TLS, PeerTLS: n.cfg.PeerTLS,
 		DeadLetters: &deadLetters{n.ns}, Alerts: n.alerts,
 		Ready: n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
+	}
+	if n.cfg.Traces != nil {
+		cfg.Traces = n.cfg.Traces
 	}
 	cfg.Hosts = slices.Clone(n.cfg.Hosts)
 	// Other nodes call this one's API by the host of Advertise.
