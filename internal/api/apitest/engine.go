@@ -76,6 +76,7 @@ type Engine struct {
 	// lost are the losses of the inputs, and accepted those that an operator accepted.
 	lost     []*api.Loss
 	paused   map[string]api.PausedAgent
+	feed     feed
 	accepted []events.AcceptedLoss
 	jobs     map[string]api.Job
 	// schedules are the schedules as they were applied, and scheduled as their home partitions know them.
