@@ -67,6 +67,8 @@ type Config struct {
 	Access *access.Gate
 	// TLS is that of the API; nil: it speaks plain HTTP. PeerTLS is that with which this node calls others; nil: they speak plain HTTP.
 	TLS, PeerTLS *tls.Config
+	// Changes says what changes in the store, for streams.
+	Changes Changes
 	// Counts counts tasks.
 	Counts Counts
 	Alerts Alerts
@@ -82,6 +84,8 @@ type Config struct {
 	// Connections and Streams bound the connections and the histories that are followed at once; 4,096 and 1,000 if not given. More
 	// connections wait, and more streams are answered 503.
 	Connections, Streams int
+	// LiveStreams bounds the open streams about the whole namespace; DefaultLiveStreams if not given.
+	LiveStreams int
 
 	// Registerer takes our metrics. Gatherer provides all metrics of the process for /metrics.
 	Registerer prometheus.Registerer
@@ -124,6 +128,7 @@ func (c *Config) setDefaults() {
 	c.NamespaceID = cmp.Or(c.NamespaceID, c.Namespace)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Connections, c.Streams = cmp.Or(c.Connections, 4096), cmp.Or(c.Streams, 1000)
+	c.LiveStreams = cmp.Or(c.LiveStreams, DefaultLiveStreams)
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }
 	}
@@ -146,6 +151,7 @@ func (c *Config) validate() error {
 	required(c.Partitions > 0, "Partitions")
 	required(c.Tasks != nil, "Tasks")
 	required(c.Lists != nil, "Lists")
+	required(c.Changes != nil, "Changes")
 	required(c.Inputs != nil, "Inputs")
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")

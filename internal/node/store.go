@@ -29,6 +29,7 @@ type stateStore struct {
 	topic    projector.TopicID // of events
 	registry prometheus.Registerer
 	log      *slog.Logger
+	watchers watchers
 	repairs
 }
 

@@ -79,6 +79,7 @@ type Engine struct {
 	alerts   []api.Alert
 	raised   []events.Record
 	seen     map[string]api.Acknowledgement
+	feed     feed
 	accepted []events.AcceptedLoss
 	jobs     map[string]api.Job
 	// schedules are the schedules as they were applied, and scheduled as their home partitions know them.

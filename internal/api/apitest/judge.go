@@ -212,6 +212,7 @@ func (e *Engine) fact(task string, cause events.Cause, body events.Body) {
 	r.Offset = e.ends[p]
 	e.ends[p]++
 	e.facts[task] = append(e.facts[task], api.LoggedFact{Record: r, Owner: "node-a"})
+	e.changedBy(task, p)
 }
 
 // Change changes a task by a fact, and wakes everyone who waits for a change.
