@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -47,6 +49,9 @@ func (c *Cluster) CommitPositions(ctx context.Context, group string, of Position
 // CommittedPositions returns the positions that are stored for a group.
 func (c *Cluster) CommittedPositions(ctx context.Context, group string) (Positions, error) {
 	resp, err := c.committed(ctx, group)
+	if errors.Is(err, kerr.GroupIDNotFound) { // some brokers say this if nothing was stored yet, others return nothing
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
