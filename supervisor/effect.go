@@ -229,11 +229,11 @@ func (x *outbox) alert(t *events.Task, f *events.Fact) []*effect {
 	if !raised {
 		return nil
 	}
-	return x.raise(t, f, a)
+	return raise(x, t, f, a)
 }
 
 // raise returns the effect that raises the alert a, whose other members it fills in.
-func (x *outbox) raise(t *events.Task, f *events.Fact, a Alert) []*effect {
+func raise(x *outbox, t *events.Task, f *events.Fact, a Alert) []*effect {
 	a.Task, a.Time, a.Of = f.Task, f.Time, events.FactID(f, x.cfg.Partition)
 	if t != nil {
 		a.Workflow = t.Workflow

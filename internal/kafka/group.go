@@ -369,7 +369,7 @@ func (g *Group) Close() {
 
 // CommittedOffsets returns the offsets that a group has committed.
 func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {
-	resp, err := c.committed(ctx, group)
+	resp, err := committed(ctx, c, group)
 	if err != nil {
 		return nil, err
 	}
@@ -380,7 +380,7 @@ func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, 
 	return out, nil
 }
 
-func (c *Cluster) committed(ctx context.Context, group string) (resp kadm.OffsetResponses, err error) {
+func committed(ctx context.Context, c *Cluster, group string) (resp kadm.OffsetResponses, err error) {
 	err = retry(ctx, func() (err error) {
 		if resp, err = c.admin.FetchOffsets(ctx, group); err == nil {
 			err = resp.Error()

@@ -21,14 +21,23 @@ type Stored struct {
 // Positions holds a stored position for each partition.
 type Positions map[string]map[int32]Stored
 
-// CommitPositions stores positions for a group without members. The brokers refuse it while the group has some.
-func (c *Cluster) CommitPositions(ctx context.Context, group string, of Positions) error {
-	topics, err := topicIDs(ctx, c.client, group, withPartitions(of))
+// Bookmarks are the stored positions of a group without members.
+type Bookmarks struct {
+	cluster *Cluster
+	group   string
+}
+
+// NewBookmarks returns those of a group.
+func NewBookmarks(c *Cluster, group string) *Bookmarks { return &Bookmarks{c, group} }
+
+// Commit stores positions. The brokers refuse it while the group has members.
+func (b *Bookmarks) Commit(ctx context.Context, of Positions) error {
+	topics, err := topicIDs(ctx, b.cluster.client, b.group, withPartitions(of))
 	if err != nil || len(topics) == 0 {
 		return err
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = group, -1
+	req.Group, req.Generation = b.group, -1
 	for topic, id := range topics {
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = topic, id
@@ -39,16 +48,16 @@ func (c *Cluster) CommitPositions(ctx context.Context, group string, of Position
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	resp, err := req.RequestWith(ctx, c.client)
+	resp, err := req.RequestWith(ctx, b.cluster.client)
 	if err = commitError(resp, err); err != nil {
-		return fmt.Errorf("commit positions of group %s: %w", group, fromClient(err))
+		return fmt.Errorf("commit positions of group %s: %w", b.group, fromClient(err))
 	}
 	return nil
 }
 
-// CommittedPositions returns the positions that are stored for a group.
-func (c *Cluster) CommittedPositions(ctx context.Context, group string) (Positions, error) {
-	resp, err := c.committed(ctx, group)
+// Committed returns all positions that are stored.
+func (b *Bookmarks) Committed(ctx context.Context) (Positions, error) {
+	resp, err := committed(ctx, b.cluster, b.group)
 	if errors.Is(err, kerr.GroupIDNotFound) { // some brokers say this if nothing was stored yet, others return nothing
 		return nil, nil
 	}

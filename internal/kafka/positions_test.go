@@ -11,14 +11,14 @@ import (
 // A reader that is in no group stores positions, with metadata, and finds them again. Another partition's position stays.
 func storedPositions(t *testing.T, w world) {
 	topic := w.Create(t)
-	group := w.Topics.Namespace + ".webhook"
-	got, err := w.CommittedPositions(kafkatest.Within(t), group)
+	marks := kafka.NewBookmarks(w.Cluster, w.Topics.Namespace+".webhook")
+	got, err := marks.Committed(kafkatest.Within(t))
 	require.NoError(t, err)
 	require.Empty(t, got)
-	require.NoError(t, w.CommitPositions(kafkatest.Within(t), group, kafka.Positions{topic: {0: {Next: 3, Metadata: "a b,c"}}}))
-	require.NoError(t, w.CommitPositions(kafkatest.Within(t), group, kafka.Positions{topic: {1: {Next: 1}}}))
-	got, err = w.CommittedPositions(kafkatest.Within(t), group)
+	require.NoError(t, marks.Commit(kafkatest.Within(t), kafka.Positions{topic: {0: {Next: 3, Metadata: "a b,c"}}}))
+	require.NoError(t, marks.Commit(kafkatest.Within(t), kafka.Positions{topic: {1: {Next: 1}}}))
+	got, err = marks.Committed(kafkatest.Within(t))
 	require.NoError(t, err)
 	require.Equal(t, kafka.Positions{topic: {0: {Next: 3, Metadata: "a b,c"}, 1: {Next: 1}}}, got)
-	require.NoError(t, w.CommitPositions(kafkatest.Within(t), group, nil))
+	require.NoError(t, marks.Commit(kafkatest.Within(t), nil))
 }

@@ -65,6 +65,7 @@ type webhooks struct {
 	log     *slog.Logger
 	metrics *webhookMetrics
 	reader  *kafka.Reader
+	marks   *kafka.Bookmarks
 
 	// Owned by Run.
 	streams map[place]*webhookStream
@@ -113,7 +114,7 @@ func newWebhooks(n *Node) (*webhooks, error) {
 		on = c.On
 	}
 	w := &webhooks{
-		ns: n.ns, owners: n.owners, store: n.store, sender: c.Sender, on: map[string]bool{}, start: c.FromStart, giveUp: cmp.Or(c.GiveUpAfter, webhook.GiveUpAfter), log: n.cfg.Logger.With("receiver", c.Sender.Host()),
+		ns: n.ns, owners: n.owners, store: n.store, marks: kafka.NewBookmarks(n.ns.cluster, n.ns.name+".webhook"), sender: c.Sender, on: map[string]bool{}, start: c.FromStart, giveUp: cmp.Or(c.GiveUpAfter, webhook.GiveUpAfter), log: n.cfg.Logger.With("receiver", c.Sender.Host()),
 		streams: map[place]*webhookStream{}, left: kafka.Positions{}, fetched: make(chan []kafka.Fetch), attempts: make(chan attempted, maxDeliveries),
 		positions: make(chan foundPositions, 1), commits: make(chan commitResult, 1),
 	}
@@ -160,23 +161,6 @@ func (w *webhooks) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop commits what the attempts that were under way have led to.
-func (w *webhooks) stop(ctx context.Context) {
-	for ; w.sending > 0; w.sending-- {
-		if a := <-w.attempts; a.delivered() {
-			a.stream.done(a.of)
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, webhookLast)
-	defer cancel()
-	if due := w.toCommit(); len(due) > 0 {
-		_ = w.ns.cluster.CommitPositions(ctx, w.group(), due) // otherwise some messages are delivered again
-	}
-	w.sender.Close()
-}
-
-func (w *webhooks) group() string { return w.ns.name + ".webhook" }
-
 func (w *webhooks) poll(ctx context.Context) {
 	for {
 		list, err := w.reader.Poll(ctx)
@@ -218,7 +202,7 @@ func (w *webhooks) look(ctx context.Context) {
 		w.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, webhookWithin)
 			defer cancel()
-			of, err := w.ns.cluster.CommittedPositions(ctx, w.group())
+			of, err := w.marks.Committed(ctx)
 			w.positions <- foundPositions{of, err}
 		})
 	}
@@ -252,13 +236,6 @@ func (w *webhooks) leave(s *webhookStream) {
 	}
 	delete(w.streams, s.place)
 	w.reader.Remove(s.topic, s.partition)
-}
-
-func (w *webhooks) put(of kafka.Positions, s *webhookStream) {
-	if of[s.topic] == nil {
-		of[s.topic] = map[int32]kafka.Stored{}
-	}
-	of[s.topic][s.partition] = s.position()
 }
 
 // begin follows the partitions that this node has come to own.
@@ -451,53 +428,5 @@ func (w *webhooks) settle(a attempted) {
 		wait := webhook.Pause(m.failures, a.answer, rand.Float64())
 		m.again, w.failing = time.Now().Add(wait), true
 		log.Warn("a message of the webhook was not delivered; trying again", "attempts", m.failures, "pause", wait.Round(time.Millisecond), "error", a.failure())
-	}
-}
-
-// commit stores the positions that have changed. A partition that stood still is read on if it may be.
-func (w *webhooks) commit(ctx context.Context) {
-	for _, s := range w.streams {
-		if s.added == 0 && len(s.outstanding) <= maxOutstanding/2 {
-			w.read(s)
-		}
-	}
-	w.committed = time.Now()
-	due := w.toCommit()
-	if len(due) == 0 {
-		return
-	}
-	w.committing = true
-	w.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, webhookWithin)
-		defer cancel()
-		w.commits <- commitResult{due, w.ns.cluster.CommitPositions(ctx, w.group(), due)}
-	})
-}
-
-// toCommit returns the positions that have changed.
-func (w *webhooks) toCommit() kafka.Positions {
-	due := w.left
-	w.left = kafka.Positions{}
-	for _, s := range w.streams {
-		if s.due {
-			s.due = false
-			w.put(due, s)
-		}
-	}
-	return due
-}
-
-func (w *webhooks) confirm(c commitResult) {
-	w.committing = false
-	if c.err == nil {
-		return
-	}
-	w.log.Warn("the positions of the webhook are not committed; trying again. Until then a crash would make it deliver messages again", "error", c.err)
-	for topic, partitions := range c.of {
-		for p := range partitions {
-			if s := w.streams[place{topic, p}]; s != nil {
-				s.due = true
-			}
-		}
 	}
 }

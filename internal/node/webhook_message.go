@@ -56,8 +56,8 @@ func tells(kind events.Name) bool {
 	return supervisor.RaisesAlerts(kind) || kind == events.NameTaskTerminated || kind == events.NameTaskProcessed
 }
 
-// told returns the kind and the content of the message about a fact; no kind if there is no message about it.
-func told(f *events.Fact) (d webhookData) {
+// contentOf returns the kind and the content of the message about a fact; no kind if there is no message about it.
+func contentOf(f *events.Fact) (d webhookData) {
 	switch b := f.Body.(type) {
 	case *events.TaskProcessed:
 		return webhookData{Kind: endProcessed, Task: f.Task, State: events.TaskStateProcessed}
@@ -91,7 +91,7 @@ func (w *webhooks) wanted(r *events.Record, log *authority) (bool, error) {
 		return err == nil && a.Kind == supervisor.AlertMissing && w.on[a.Kind], nil
 	}
 	f, err := log.fact(r, tells)
-	return f != nil && w.on[told(f).Kind], err
+	return f != nil && w.on[contentOf(f).Kind], err
 }
 
 // message makes the message of a record that was found wanted.
@@ -110,7 +110,7 @@ func (w *webhooks) message(ctx context.Context, r *events.Record) (webhook.Messa
 		if err != nil {
 			return webhook.Message{}, err
 		}
-		id, body.Time, body.Data = events.FactID(f, r.Partition), f.Time, told(f)
+		id, body.Time, body.Data = events.FactID(f, r.Partition), f.Time, contentOf(f)
 		w.describe(ctx, r, f, &body.Data)
 	}
 	d := &body.Data
