@@ -235,6 +235,10 @@ func (d *dev) openNode(ctx context.Context) error {
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
 	}
+	var err error
+	if cfg.Webhook, err = d.cfg.webhook(); err != nil {
+		return err
+	}
 	secret, err := callbackKeyIn(d.cfg.data)
 	if err != nil {
 		return err

@@ -77,6 +77,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	local.workflows()
 	local.data()
 	local.files()
+	local.webhook()
 	local.address()
 	local.clock()
 	local.traces()

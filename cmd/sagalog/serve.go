@@ -27,6 +27,7 @@ type serveConfig struct {
 // engineFlags are the flags that serve and dev share.
 type engineFlags struct {
 	accessFlags
+	webhookFlags
 	workflows, pprof string
 	hosts            []string
 
@@ -47,6 +48,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
 	c.accessFlags.flags(f)
+	c.webhookFlags.flags(f)
 	settingFlags(f, &c.settings)
 }
 
@@ -63,6 +65,9 @@ func (c *engineFlags) validate() error {
 		}
 	}
 	if err := c.accessFlags.validate(); err != nil {
+		return err
+	}
+	if err := c.webhookFlags.validate(); err != nil {
 		return err
 	}
 	return checkSettings(&c.settings)

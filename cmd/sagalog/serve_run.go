@@ -255,6 +255,9 @@ func (s *serving) openNode(ctx context.Context) error {
 		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(),
 	}
 	var err error
+	if cfg.Webhook, err = s.cfg.webhook(); err != nil {
+		return s.refuse([]doctor.Finding{webhookFault(err)})
+	}
 	if s.cfg.roles.node.API {
 		cfg.HTTP, cfg.Access, cfg.TLS, cfg.PeerTLS = s.cfg.http, s.gate, s.tls, s.peerTLS
 		if s.secret != "" {

@@ -69,7 +69,9 @@ type Config struct {
 	TLS, PeerTLS *tls.Config
 	// Callbacks check what services report of calls that they accepted; nil refuses all.
 	Callbacks *callback.Keys
-	Version   string
+	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
+	Webhook *Webhook
+	Version string
 	// maxLevel is the highest level that this build understands; only tests set it.
 	maxLevel int
 	Logger   *slog.Logger
@@ -131,6 +133,8 @@ type Node struct {
 	tasks     *tasks
 	alerts    *alerts
 	jobRuns   *jobRuns
+	// webhooks is nil without a webhook.
+	webhooks *webhooks
 	// api is nil for a node that serves no API.
 	api *api.Server
 }
@@ -239,6 +243,11 @@ func (n *Node) openAPI() (err error) {
 	if n.jobRuns, err = newJobRuns(n); err != nil {
 		return err
 	}
+	if n.cfg.Webhook != nil && n.cfg.Roles.Owner {
+		if n.webhooks, err = newWebhooks(n); err != nil {
+			return err
+		}
+	}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
@@ -294,6 +303,9 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
+	}
+	if n.webhooks != nil {
+		g.Go(func() error { return n.webhooks.Run(ctx) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
@@ -357,6 +369,9 @@ func (n *Node) Close() error {
 	}
 	if n.owners.inputs != nil {
 		n.owners.inputs.close()
+	}
+	if n.webhooks != nil {
+		n.webhooks.reader.Close()
 	}
 	// The owners have ended. Whatever they sent last is abandoned first; the next owner sends it again.
 	for _, p := range []*kafka.Producer{n.owners.effects, n.producer, n.heartbeat.producer} {
