@@ -88,7 +88,7 @@ func TestEveryCallHasARole(t *testing.T) {
 			require.Equal(t, op.Role != access.Anyone, len(op.Security) > 0, name)
 			require.Equal(t, method == "GET", op.Role == access.Viewer || op.Role == access.Anyone && method == "GET", name)
 			asked[op.Role]++
-			uri := strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1").Replace(path)
+			uri := strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1", "{partition}", "0").Replace(path)
 			r := w.do(method, uri, "")
 			if op.Role == access.Anyone {
 				require.NotContains(t, []int{401, 403}, r.status, name)

@@ -258,7 +258,7 @@ func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	var all strings.Builder
 	for _, args := range []string{
 		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "workflow list", "workflow show order", "agents list",
-		"partitions list", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
+		"partitions list", "partitions takeovers 0", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
 	} {
 		r := e.run(strings.Fields(args)...)
 		require.Equal(t, 0, r.code, r.err)

@@ -180,8 +180,10 @@ func (n *Node) connect(ctx context.Context) error {
 }
 
 func (n *Node) openStore(ctx context.Context) (err error) {
-	n.store, err = openStore(ctx, n.ns, &n.cfg)
-	return err
+	if n.store, err = openStore(ctx, n.ns, &n.cfg); err != nil {
+		return err
+	}
+	return n.openTakeovers()
 }
 
 // openMembership creates the parts that share the partitions with other nodes.
