@@ -62,8 +62,10 @@ type Config struct {
 	Callbacks *callback.Keys
 	// Access recognizes callers; nil: access is off, and everyone who reaches the API may do everything.
 	Access *access.Gate
-	// TLS is that of the API; nil: it speaks plain HTTP. PeerTLS is that with which this node calls others; nil: they speak plain HTTP.
-	TLS, PeerTLS *tls.Config
+	// TLS is that of the API; nil: it speaks plain HTTP.
+	TLS *tls.Config
+	// PeerTLS returns that of the next connection to another node; nil: they speak plain HTTP.
+	PeerTLS func() *tls.Config
 	// Counts counts tasks.
 	Counts Counts
 	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.

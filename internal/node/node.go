@@ -63,8 +63,9 @@ type Config struct {
 	Demo api.Demo
 	// Access recognizes callers of the API; nil: access is off.
 	Access *access.Gate
-	// TLS is that of the API, and PeerTLS that of calls to other nodes; nil: plain HTTP.
-	TLS, PeerTLS *tls.Config
+	// TLS is that of the API, and PeerTLS returns that of the next connection to another node; nil: plain HTTP.
+	TLS     *tls.Config
+	PeerTLS func() *tls.Config
 	// Callbacks check what services report of calls that they accepted; nil refuses all.
 	Callbacks *callback.Keys
 	Version   string
