@@ -219,6 +219,26 @@ func TestAStreamEndsWhenItsTokenIsRevoked(t *testing.T) {
 	}
 }
 
+// A job was allowed when it was opened, and the nodes that carry it out may not know tokens at all: it goes on under the name of its token
+// when that is revoked. Only others can stop it.
+func TestAJobGoesOnUnderTheNameOfARevokedToken(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	w := setup(t, g.on)
+	operator, admin := g.bearer(access.Operator), g.bearer(access.Admin)
+	require.Equal(t, 202, w.do("POST", "/v1/jobs", `{"id":"j","verb":"cancel","filter":{"all":true}}`, operator...).status)
+	require.NoError(t, access.Revoke(g.file, "the-operator"))
+	var err error
+	g.gate.Tokens, err = access.OpenTokens(g.file, slog.New(slog.DiscardHandler)) // at once
+	require.NoError(t, err)
+	require.Equal(t, 401, w.do("POST", "/v1/jobs/j/stop", `{}`, operator...).status)
+	job := w.do("GET", "/v1/jobs/j", "", admin...).json(t)
+	require.Equal(t, "the-operator", job["by"])
+	require.NotContains(t, job, "stopped_by")
+	require.NotContains(t, []any{"stopping", "stopped"}, job["state"])
+	require.NotContains(t, []int{401, 403}, w.do("POST", "/v1/jobs/j/stop", `{"reason":"its token is revoked"}`, admin...).status)
+}
+
 func TestANodePassesOnWhoCalls(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
