@@ -142,6 +142,7 @@ func TestTheTableOfRolesHoldsOverTLS(t *testing.T) {
 		given[jwt(i.Key, map[string]any{"groups": []string{"all-" + string(role)}})] = role
 	}
 	nobody := jwt(i.Key, map[string]any{"groups": []string{"sales"}})
+	require.Contains(t, w.do("GET", "/v1/whoami", "", "Authorization", "Bearer "+nobody).problem(t).Detail, "none of its groups has a role here", "which the page shows")
 	for name, need := range table {
 		method, path, _ := strings.Cut(name, " ")
 		path = asked.Replace(path)
