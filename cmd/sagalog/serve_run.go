@@ -55,14 +55,15 @@ type serving struct {
 	// secret is the key of callbacks, or "".
 	secret string
 	// gate recognizes callers of the API; nil: access is off. tls is that of the API, and peerTLS that of calls to other nodes.
-	gate         *access.Gate
-	tls, peerTLS *tls.Config
-	unlock       func() error
-	cluster      *kafka.Cluster
-	node         *node.Node
-	bindings     *bindings
-	local        *localCheck
-	agents       *agent.Connection
+	gate     *access.Gate
+	tls      *tls.Config
+	peerTLS  func() *tls.Config
+	unlock   func() error
+	cluster  *kafka.Cluster
+	node     *node.Node
+	bindings *bindings
+	local    *localCheck
+	agents   *agent.Connection
 	// metricsAt is the listener for /metrics in a process without an API; nil without --metrics.
 	metricsAt net.Listener
 	// patience is for all steps of the start together.

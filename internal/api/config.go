@@ -65,8 +65,10 @@ type Config struct {
 	Callbacks *callback.Keys
 	// Access recognizes callers; nil: access is off, and everyone who reaches the API may do everything.
 	Access *access.Gate
-	// TLS is that of the API; nil: it speaks plain HTTP. PeerTLS is that with which this node calls others; nil: they speak plain HTTP.
-	TLS, PeerTLS *tls.Config
+	// TLS is that of the API; nil: it speaks plain HTTP.
+	TLS *tls.Config
+	// PeerTLS returns that of the next connection to another node; nil: they speak plain HTTP.
+	PeerTLS func() *tls.Config
 	// Changes says what changes in the store, for streams.
 	Changes Changes
 	// Counts counts tasks.

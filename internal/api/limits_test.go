@@ -157,7 +157,7 @@ func pausing(verb, member string) limited {
 
 // places has a request for each limited place of the document. A limit that is added needs one.
 var places = map[string]limited{
-	"get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
+	"list-takeovers partition": inPath("GET", "/v1/partitions/%s/takeovers", ""), "get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
 	"task-history id": ofTask("GET", "/v1/tasks/%s/history"), "task-history limit": inPath("GET", "/v1/tasks/known/history?limit=%s", ""),
 	"pause-task id": ofTask("POST", "/v1/tasks/%s/pause"), "pause-task Idempotency-Key": key("pause"), "pause-task /reason": inMember("pause", "reason"),
 	"resume-task id": ofTask("POST", "/v1/tasks/%s/resume"), "resume-task Idempotency-Key": key("resume"), "resume-task /reason": inMember("resume", "reason"),

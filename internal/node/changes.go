@@ -10,7 +10,6 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
-	"github.com/sagalog/sagalog/projector"
 )
 
 // watchers are called after each commit of the store. Without any, a commit pays for one load.
@@ -63,15 +62,6 @@ func (w *watchers) tell(deltas []*events.Delta) {
 			(*f)(c)
 		}
 	}
-}
-
-// Commit is that of the projection, and tells those who watch.
-func (s *stateStore) Commit(b projector.Batch) error {
-	err := s.Store.Commit(b)
-	if err == nil {
-		s.watchers.tell(b.Deltas)
-	}
-	return err
 }
 
 // changes implements api.Changes.

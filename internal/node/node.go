@@ -65,8 +65,9 @@ type Config struct {
 	Traces Traces
 	// Access recognizes callers of the API; nil: access is off.
 	Access *access.Gate
-	// TLS is that of the API, and PeerTLS that of calls to other nodes; nil: plain HTTP.
-	TLS, PeerTLS *tls.Config
+	// TLS is that of the API, and PeerTLS returns that of the next connection to another node; nil: plain HTTP.
+	TLS     *tls.Config
+	PeerTLS func() *tls.Config
 	// Callbacks check what services report of calls that they accepted; nil refuses all.
 	Callbacks *callback.Keys
 	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
@@ -195,8 +196,10 @@ func (n *Node) connect(ctx context.Context) error {
 }
 
 func (n *Node) openStore(ctx context.Context) (err error) {
-	n.store, err = openStore(ctx, n.ns, &n.cfg)
-	return err
+	if n.store, err = openStore(ctx, n.ns, &n.cfg); err != nil {
+		return err
+	}
+	return n.openTakeovers()
 }
 
 // openMembership creates the parts that share the partitions with other nodes.

@@ -67,7 +67,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.metrics = metrics
-	takeovers, err := newTakeoverMetrics(n.cfg.Registry, n.liveness)
+	takeovers, err := newTakeoverMetrics(n.cfg.Registry, n.liveness, n.store.takeovers.tell)
 	if err != nil {
 		return err
 	}

@@ -456,6 +456,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/partitions/{partition}/takeovers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List who took a partition over, from whom, and why
+         * @description The latest 50, the latest first, as the node that answers has read them in the log. It keeps them when it restarts. Take-overs before its first start are known as far as it has folded the log from its beginning, without cause and gap. A node that takes a partition back from itself, as after a restart, is no take-over.
+         */
+        get: operations["list-takeovers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reports/{ticket}": {
         parameters: {
             query?: never;
@@ -1691,6 +1711,29 @@ export interface components {
             /** Format: int32 */
             partition: number;
         };
+        PastTakeOver: {
+            /**
+             * Format: date-time
+             * @description When the claim was made
+             */
+            at: string;
+            /**
+             * @description stopped: the earlier owner gave the partition up; silent: its heartbeats ended; fault: it said that it cannot own the partition. Absent if the node that answers did not hear the heartbeats then
+             * @enum {string}
+             */
+            cause?: "stopped" | "silent" | "fault";
+            epoch: string;
+            from: string;
+            /** @description For how long nobody owned it: from the last sign of the earlier owner. Absent if the cause is, and, unless the node that answers is the owner, if the earlier owner lived */
+            gap?: string;
+            /** @description Who took the partition over */
+            owner: string;
+            /**
+             * Format: int64
+             * @description Records of earlier owners that came about the take-over or after it, until the next one, and count for nobody. Absent if the node that answers was restarted meanwhile
+             */
+            void?: number;
+        };
         Paused: {
             by?: string;
             reason?: string;
@@ -2210,6 +2253,13 @@ export interface components {
             from: string;
             /** @description From the last sign of that node, or from the assignment if it lives, until this node owned the partition */
             gap: string;
+        };
+        TakeOversDocument: {
+            /** @description The node that answers, as whose memory this is to be read */
+            node?: string;
+            /** Format: int32 */
+            partition: number;
+            takeovers: components["schemas"]["PastTakeOver"][];
         };
         TaskCount: {
             /** Format: int64 */
@@ -3433,6 +3483,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PartitionDocument"][];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-takeovers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                partition: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TakeOversDocument"];
                 };
             };
             /** @description A problem document */
