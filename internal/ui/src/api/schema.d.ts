@@ -732,7 +732,7 @@ export interface paths {
         };
         /**
          * Read a task
-         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner.
+         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact says: agents that were missing or full, and who had the permits of limits. Before the task's first fact, and if the log no longer has its first facts, the answer is 410 with the code before-log-start.
          */
         get: operations["get-task"];
         /**
@@ -1162,6 +1162,14 @@ export interface components {
             version: number;
             warnings?: components["schemas"]["ProblemPlace"][] | null;
         };
+        AtDocument: {
+            /** Format: int64 */
+            offset: number;
+            /** Format: int32 */
+            partition: number;
+            /** Format: date-time */
+            time: string;
+        };
         BackfillBody: {
             /** @description Who asks, for the record */
             by?: string;
@@ -1563,6 +1571,8 @@ export interface components {
             more?: number;
         };
         ListedTask: {
+            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
              * @description The earliest of the running attempts
@@ -2273,6 +2283,8 @@ export interface components {
             oldest?: string;
         };
         TaskDocument: {
+            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
              * @description The earliest of the running attempts
@@ -4253,6 +4265,8 @@ export interface operations {
                 token?: string;
                 /** @description Return when the task has ended or is parked, or after this time, at most 60s */
                 wait?: string;
+                /** @description Read the task as it was then: an instant, or partition@offset of a fact. Not with token or wait */
+                at?: string;
             };
             header?: never;
             path: {
