@@ -44,11 +44,16 @@ type Alerts interface {
 
 // AlertsQuery asks for alerts.
 type AlertsQuery struct {
-	Kind   string    `query:"kind" doc:"Only alerts of this kind" example:"parked"`
+	Kind   []string  `query:"kind,explode" doc:"Only alerts of this kind; several, repeated or with commas between them, mean any of these" example:"parked"`
 	Open   bool      `query:"open" default:"true" doc:"false: the newest records of the topic of alerts instead, whether what they say still holds or not"`
 	ID     string    `query:"id" doc:"Only the open alert with this ID, if it is open"`
 	Limit  pageLimit `query:"limit" default:"100" doc:"Alerts a page"`
 	Cursor string    `query:"cursor" doc:"next of the page before"`
+}
+
+// wants says whether the query selects a kind.
+func (q *AlertsQuery) wants(kind string) bool {
+	return len(q.Kind) == 0 || slices.Contains(q.Kind, kind)
 }
 
 // AlertList is a page of alerts.
@@ -90,9 +95,16 @@ func (s *alerts) register(api huma.API) {
 }
 
 func (s *alerts) list(ctx context.Context, in *AlertsQuery) (*AlertsAnswer, error) {
-	if in.Kind != "" && !slices.Contains(AlertKinds, in.Kind) {
-		return nil, parameterProblem("kind", "is not a kind of alert; the kinds are "+strings.Join(AlertKinds, ", "))
+	var kinds []string
+	for _, list := range in.Kind {
+		kinds = append(kinds, strings.FieldsFunc(list, func(r rune) bool { return r == ',' })...)
 	}
+	for _, kind := range kinds {
+		if !slices.Contains(AlertKinds, kind) {
+			return nil, parameterProblem("kind", "is not a kind of alert; the kinds are "+strings.Join(AlertKinds, ", "))
+		}
+	}
+	in.Kind = kinds
 	if !in.Open {
 		return s.records(ctx, in)
 	}

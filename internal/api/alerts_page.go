@@ -45,7 +45,7 @@ func (s *alerts) page(ctx context.Context, in *AlertsQuery, found AlertList) (Al
 	if err != nil {
 		return found, err
 	}
-	all := slices.DeleteFunc(found.Alerts, func(a Alert) bool { return in.Kind != "" && a.Kind != in.Kind || in.ID != "" && a.ID != in.ID })
+	all := slices.DeleteFunc(found.Alerts, func(a Alert) bool { return !in.wants(a.Kind) || in.ID != "" && a.ID != in.ID })
 	out := found
 	out.Alerts = []Alert{}
 	if in.ID != "" {
@@ -59,7 +59,7 @@ func (s *alerts) page(ctx context.Context, in *AlertsQuery, found AlertList) (Al
 		return out, nil
 	}
 	if at.Part == partParked {
-		if in.Kind == "" || in.Kind == supervisor.AlertParked {
+		if in.wants(supervisor.AlertParked) {
 			if done, err := s.parked(ctx, &out, &at, limit); err != nil || !done {
 				return out, err
 			}

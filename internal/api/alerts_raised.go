@@ -39,7 +39,7 @@ func (s *alerts) records(ctx context.Context, in *AlertsQuery) (*AlertsAnswer, e
 		}
 		for i := len(list) - 1; i >= 0; i-- {
 			a, ok := raisedAlert(&list[i])
-			if !ok || in.Kind != "" && a.Kind != in.Kind {
+			if !ok || !in.wants(a.Kind) {
 				continue
 			}
 			if out.Body.Alerts = append(out.Body.Alerts, a); len(out.Body.Alerts) == int(in.Limit) {

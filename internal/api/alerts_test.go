@@ -54,6 +54,7 @@ func TestOpenAlertsArePaged(t *testing.T) {
 	}
 	require.Equal(t, append(slices.Clone(whole[5:8]), first.ID), walk("kind=parked&limit=2"))
 	require.Equal(t, []string{open[5].ID, open[4].ID, open[3].ID, open[2].ID, open[1].ID}, walk("kind=deadline_passed&limit=3"))
+	require.Equal(t, append([]string{missingBank.ID}, walk("kind=deadline_passed")...), walk("kind=deadline_passed,agent_missing&limit=2"))
 	require.Equal(t, []string{missingBank.ID}, walk("id="+url.QueryEscape(missingBank.ID)))
 	require.Empty(t, walk("kind=undone"), "it says what happened")
 	for _, wrong := range []string{"kind=parkd", "cursor=x", "id=parked", "open=maybe", "open=false&cursor=x"} {

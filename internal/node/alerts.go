@@ -44,24 +44,15 @@ type alerts struct {
 
 // Open implements api.Alerts.
 func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (list []api.Alert, partial bool, err error) {
-	list = a.missing()
-	for _, p := range partitions {
-		blocked, err := a.blockedSchedules(p)
-		if err != nil {
-			return nil, false, err
-		}
-		held, err := a.heldLimits(p)
-		if err != nil {
-			return nil, false, err
-		}
-		list = append(append(list, blocked...), held...)
+	if list, err = a.held(partitions); err != nil {
+		return nil, false, err
 	}
 	late, err := a.lateTasks(ctx, partitions)
 	if err != nil {
 		return nil, false, err
 	}
 	for _, id := range late.tasks {
-		of, err := a.ofTask(id)
+		of, err := a.ofTask(id) // it may have ended since
 		if err != nil {
 			return nil, false, err
 		}
@@ -70,10 +61,33 @@ func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (li
 	if partial = late.partial; len(list) > api.MostOpen {
 		list, partial = list[:api.MostOpen], true
 	}
+	list, err = a.with(list, partitions, ids)
+	return list, partial, err
+}
+
+// held returns the alerts that tasks do not have: of missing agents, schedules and limits.
+func (a *alerts) held(partitions []int32) (list []api.Alert, err error) {
+	list = a.missing()
+	for _, p := range partitions {
+		blocked, err := a.blockedSchedules(p)
+		if err != nil {
+			return nil, err
+		}
+		waited, err := a.heldLimits(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(append(list, blocked...), waited...)
+	}
+	return list, nil
+}
+
+// with adds those alerts of ids that tasks of the partitions have.
+func (a *alerts) with(list []api.Alert, partitions []int32, ids []string) ([]api.Alert, error) {
 	for _, id := range ids {
 		one, err := a.one(partitions, id)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		for _, x := range one {
 			if !slices.ContainsFunc(list, func(y api.Alert) bool { return x.ID == y.ID }) {
@@ -81,7 +95,7 @@ func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (li
 			}
 		}
 	}
-	return list, partial, nil
+	return list, nil
 }
 
 // one returns the alert with that ID if it is that of a task in one of the partitions, and open.
@@ -117,7 +131,7 @@ func (a *alerts) blockedSchedules(partition int32) (list []api.Alert, err error)
 		if err != nil {
 			return nil, err
 		}
-		if s == nil || s.InRow < events.ScheduleBlockedAfter || len(s.Running) == 0 {
+		if s == nil || s.Paused != nil || s.InRow < events.ScheduleBlockedAfter || len(s.Running) == 0 {
 			continue
 		}
 		x := api.Alert{
@@ -220,7 +234,10 @@ func (a *alerts) forget(ctx context.Context) {
 		a.over = nil
 		return
 	}
-	open, _, err := a.Open(ctx, mine, ids)
+	open, err := a.held(mine)
+	if err == nil {
+		open, err = a.with(open, mine, ids)
+	}
 	if err != nil {
 		a.ns.log.Warn("it is not known which acknowledged alerts are over; looking again", "error", err)
 		return
