@@ -9,29 +9,49 @@ import { AxeBuilder } from "@axe-core/playwright";
 const program = process.env["SAGALOG"] ?? "";
 const run = promisify(execFile);
 
-/** An engine of `sagalog dev` on a new directory. */
+/** An engine of `sagalog dev` on a new directory, or a further node on its broker. */
 export class Engine {
   private process: ChildProcess | undefined;
   url = "";
+  kafka = "";
   constructor(
     readonly dir: string,
     private readonly flags: readonly string[],
+    private readonly data = "data",
   ) {}
 
   async start(addr = "127.0.0.1:0"): Promise<void> {
-    this.process = spawn(program, ["dev", "--data", join(this.dir, "data"), "--http", addr, "--kafka", "127.0.0.1:0", ...this.flags], { cwd: this.dir, stdio: "ignore" });
-    const started = this.process;
-    process.once("exit", () => started.kill("SIGKILL")); // also if the tests are ended
+    const command = this.flags.includes("--brokers") ? ["serve"] : ["dev", "--kafka", "127.0.0.1:0"];
+    this.spawn([...command, "--data", this.data, "--http", addr, ...this.flags]);
     await expect(async () => {
-      const { http } = JSON.parse(readFileSync(join(this.dir, "data", "endpoints.json"), "utf8")) as { http: string };
+      const { http, kafka } = JSON.parse(readFileSync(join(this.dir, this.data, "endpoints.json"), "utf8")) as { http: string; kafka?: string };
       expect((await fetch(`${http}/readyz`)).status).toBe(200);
       this.url = http;
+      this.kafka = kafka ?? "";
     }).toPass({ timeout: 300_000 });
+  }
+
+  /** Another node on the same broker, which is not started yet. */
+  node(name: string): Engine {
+    return new Engine(this.dir, ["--brokers", this.kafka, "--node", name], name);
+  }
+
+  /** A process that runs the agents of a directory, and nothing else. */
+  agents(dir: string): Engine {
+    const e = new Engine(this.dir, []);
+    e.spawn(["serve", "--roles", "agent", "--brokers", this.kafka, "--agents", dir, "--node", "agents"]);
+    return e;
+  }
+
+  private spawn(args: readonly string[]): void {
+    const started = spawn(program, args, { cwd: this.dir, stdio: ["ignore", "ignore", process.env["PAGE_LOG"] ? "inherit" : "ignore"] });
+    this.process = started;
+    process.once("exit", () => started.kill("SIGKILL")); // also if the tests are ended
   }
 
   async end(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
     const p = this.process;
-    if (!p || p.exitCode !== null) return;
+    if (!p || p.exitCode !== null || p.signalCode !== null) return;
     const over = new Promise((done) => p.once("exit", done));
     p.kill(signal);
     await over;

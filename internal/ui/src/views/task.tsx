@@ -4,6 +4,7 @@ import { get, type HistoryEvent, segment, type Step, type Task as Document, type
 import { useKeys } from "../keys";
 import { useLive } from "../live";
 import { Dag } from "../parts/dag";
+import { Deadline } from "../parts/deadline";
 import { Fault } from "../parts/fault";
 import { Copy, Json } from "../parts/json";
 import { Timeline } from "../parts/timeline";
@@ -43,6 +44,7 @@ export function Task({ id }: { id: string }): JSX.Element {
     h: { does: "history", run: show("history") },
     t: { does: "steps and timeline", run: show("steps") },
     i: { does: "input and output", run: show("data") },
+    w: { does: "raw", run: show("raw") },
     Escape: { does: "back to the list", run: () => go(to(["tasks"])) },
   });
   if (!t) {
@@ -76,6 +78,7 @@ export function Task({ id }: { id: string }): JSX.Element {
           ))}
         </div>
       )}
+      {t.deadline && !ended(t) && <Deadline from={t.submitted_at} by={t.deadline} />}
       <dl class="facts">
         <dt>submitted</dt>
         <dd>
@@ -85,14 +88,6 @@ export function Task({ id }: { id: string }): JSX.Element {
         <dd>
           <Took from={t.submitted_at} to={t.ended_at} />
         </dd>
-        {t.deadline && !ended(t) && (
-          <>
-            <dt>deadline</dt>
-            <dd>
-              <When at={t.deadline} />
-            </dd>
-          </>
-        )}
         {t.failure_count > 0 && (
           <>
             <dt>failures</dt>
@@ -115,7 +110,7 @@ export function Task({ id }: { id: string }): JSX.Element {
         ))}
       </dl>
       <nav class="tabs" aria-label="parts of the task">
-        {(["steps", "history", "data"] as const).map((name) => (
+        {(["steps", "history", "data", "raw"] as const).map((name) => (
           <button key={name} type="button" aria-pressed={tab === name} onClick={show(name)}>
             {name === "data" ? "input and output" : name}
           </button>
@@ -123,6 +118,8 @@ export function Task({ id }: { id: string }): JSX.Element {
       </nav>
       {tab === "history" ? (
         <History events={kept} step={chosen} cut={facts.data?.cut ?? false} id={id} />
+      ) : tab === "raw" ? (
+        <Json of={t} label="the task as the API shows it" />
       ) : tab === "data" ? (
         <div class="two">
           <section>

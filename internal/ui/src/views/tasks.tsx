@@ -4,6 +4,7 @@ import { lacking, needs } from "../access";
 import { type CallError, get, type ListedTask } from "../api/client";
 import { useKeys } from "../keys";
 import { useLive } from "../live";
+import { csv, download } from "../parts/csv";
 import { type Held, merge, none, pageOf, rest } from "../parts/list";
 import { type Column, type Handle, Rows } from "../parts/rows";
 import { sentence, State, Took, When } from "../parts/words";
@@ -204,7 +205,7 @@ export function Tasks(): JSX.Element {
         selected={selected}
         select={toggle}
         more={list.more}
-        empty={list.head === undefined || list.head.tasks.length > 0 || list.more ? "Reading …" : Object.keys(asked).length > 0 ? <>No task matches. <button type="button" class="link" onClick={() => go(to(["tasks"]))}>Show all tasks</button></> : <First />}
+        empty={list.head === undefined || list.head.tasks.length > 0 || list.more ? "Reading …" : Object.keys(asked).length > 0 ? <Nothing asked={asked} /> : <First />}
       />
       <footer class="count">
         <span>
@@ -216,12 +217,71 @@ export function Tasks(): JSX.Element {
             act on all that match …
           </button>
         )}
+        {rows.length > 0 && (
+          <button type="button" class="link" title="the tasks that have been read, as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
+            CSV
+          </button>
+        )}
         {job && <JobDialog asked={asked} close={() => setJob(false)} />}
         {selected.size > 0 && <Bulk ids={[...selected]} clear={() => setSelected(new Set())} />}
       </footer>
     </section>
   );
 }
+
+/** Says that no task matches, and which filter keeps the most out. */
+function Nothing({ asked }: { asked: Asked }): JSX.Element {
+  const names = Object.keys(asked);
+  const live = useLive<{ without: string; count: number }>(
+    `excluded ${JSON.stringify(asked)}`,
+    async (signal) => {
+      const counts = await Promise.all(
+        names.map(async (without) => {
+          const { [without]: _, ...others } = asked;
+          const c = await get<{ counts: { count: number }[] }>("v1/counts", { query: { ...others, by: "state" }, signal });
+          return { without, count: c.counts.reduce((n, o) => n + o.count, 0) };
+        }),
+      );
+      return counts.reduce((a, b) => (b.count > a.count ? b : a), { without: "", count: 0 });
+    },
+    5,
+  );
+  const most = live.data;
+  return (
+    <>
+      <p>No task matches.</p>
+      {most && most.count > 0 && (
+        <p>
+          <button type="button" class="link" onClick={() => refine({ [most.without]: "" })}>
+            Without {most.without}:{asked[most.without]?.join(",")} there {most.count === 1 ? "is 1 task" : `are ${most.count.toLocaleString()} tasks`}
+          </button>
+        </p>
+      )}
+      <button type="button" class="link" onClick={() => go(to(["tasks"]))}>
+        Show all tasks
+      </button>
+    </>
+  );
+}
+
+/** The tasks that are shown, for a spreadsheet. */
+const asCSV = (rows: readonly ListedTask[]): string =>
+  csv(
+    ["id", "workflow", "version", "state", "reason", "waiting_for", "failure_count", "labels", "submitted_at", "updated_at", "ended_at"],
+    rows.map((t) => [
+      t.id,
+      t.workflow,
+      String(t.version),
+      t.state,
+      t.reason ?? "",
+      (t.waiting_for ?? []).map((w) => `${w.step ?? ""} ${w.kind} ${w.for ?? ""}`.trim()).join("; "),
+      String(t.failure_count),
+      Object.entries(t.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(" "),
+      t.submitted_at ?? "",
+      t.updated_at ?? "",
+      t.ended_at ?? "",
+    ]),
+  );
 
 function First(): JSX.Element {
   return (
