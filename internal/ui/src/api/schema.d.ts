@@ -282,7 +282,7 @@ export interface paths {
         put?: never;
         /**
          * Make a request for all tasks that match
-         * @description The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. With dry_run nothing is opened, and the answer says how many tasks match.
+         * @description The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. With dry_run nothing is opened, and the answer says how many tasks match. The caller's right is looked at now: a job whose caller loses it, as by a revoked token, goes on under the recorded name until somebody stops it.
          */
         post: operations["open-job"];
         delete?: never;
@@ -733,6 +733,26 @@ export interface paths {
          * @description The level says which version of the format owners may write, and which keys definitions may use. It never falls: a node that understands less owns no partition afterwards. 409 names a live node that understands less than the requested level.
          */
         post: operations["upgrade-namespace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow what changes
+         * @description Server-sent events. The first is open. Then task: a changed task as a row of a list, once a second at most; tasks that are forgotten are left out. counts: the counts by state of all tasks, as of GET /v1/counts. partitions: those whose owner changed. agents and alerts: something about agents, or what alerts are about, changed. more: too many tasks changed to name them (200 a second for a stream, 500 for a node): list again. reset: changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. The id of an event resumes the stream at any node, by Last-Event-ID or cursor: the offsets of the partitions of events, with dots between them. A change may come again after that. The stream survives take-overs, and ends without an event when its node stops. A node that has too many open streams answers 503 with Retry-After.
+         */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1366,7 +1386,7 @@ export interface components {
             partial?: boolean;
             /**
              * Format: int64
-             * @description How many tasks were counted
+             * @description The sum of the counts: a task in several groups counts in each
              */
             total: number;
         };
@@ -2958,7 +2978,7 @@ export interface operations {
                 error_code?: string;
                 /** @description As for a list of tasks */
                 older_than?: string;
-                /** @description What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for */
+                /** @description What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that, or the class of an error without a code), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for */
                 by?: string;
             };
             header?: never;
@@ -4398,6 +4418,57 @@ export interface operations {
             };
         };
     };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description tasks, counts, partitions, agents, alerts, with commas between them; all without it */
+                topics?: string[] | null;
+                /** @description As for a list of tasks. A task that leaves the state is a change, too */
+                state?: string[] | null;
+                /** @description As for a list of tasks */
+                workflow?: string;
+                /** @description As for a list of tasks */
+                label?: string[] | null;
+                /** @description As for a list of tasks */
+                since?: string;
+                /** @description As for a list of tasks */
+                until?: string;
+                /** @description As for a list of tasks */
+                schedule?: string;
+                /** @description Continue after this event */
+                cursor?: string;
+            };
+            header?: {
+                /** @description text/event-stream */
+                Accept?: string;
+                /** @description Continue after this event; it counts before cursor */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-tasks": {
         parameters: {
             query?: {
@@ -4415,7 +4486,7 @@ export interface operations {
                 schedule?: string;
                 /** @description The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next */
                 failed_step?: string;
-                /** @description The code of such an error, or its class: with failed_step of that step, otherwise of any */
+                /** @description The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any */
                 error_code?: string;
                 /** @description Has not changed since this instant, or for this long */
                 older_than?: string;

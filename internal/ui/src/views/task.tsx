@@ -4,6 +4,7 @@ import { get, type HistoryEvent, segment, type Step, type Task as Document, type
 import { useKeys } from "../keys";
 import { useLive } from "../live";
 import { Dag } from "../parts/dag";
+import { Deadline } from "../parts/deadline";
 import { Fault } from "../parts/fault";
 import { Copy, Json } from "../parts/json";
 import { type Past, readOnly, Scrubber, seek, usePast } from "../parts/scrubber";
@@ -49,6 +50,7 @@ export function Task({ id }: { id: string }): JSX.Element {
     h: { does: "history", run: show("history") },
     t: { does: "steps and timeline", run: show("steps") },
     i: { does: "input and output", run: show("data") },
+    w: { does: "raw", run: show("raw") },
     Escape: { does: "back to the list", run: () => go(to(["tasks"])) },
   });
   if (!t) {
@@ -84,6 +86,7 @@ export function Task({ id }: { id: string }): JSX.Element {
           ))}
         </div>
       )}
+      {t.deadline && !ended(t) && <Deadline from={t.submitted_at} by={t.deadline} />}
       <dl class="facts">
         <dt>submitted</dt>
         <dd>
@@ -93,14 +96,6 @@ export function Task({ id }: { id: string }): JSX.Element {
         <dd>
           <Took from={t.submitted_at} to={t.ended_at ?? t.at?.time} />
         </dd>
-        {t.deadline && !ended(t) && (
-          <>
-            <dt>deadline</dt>
-            <dd>
-              <When at={t.deadline} />
-            </dd>
-          </>
-        )}
         {t.failure_count > 0 && (
           <>
             <dt>failures</dt>
@@ -123,7 +118,7 @@ export function Task({ id }: { id: string }): JSX.Element {
         ))}
       </dl>
       <nav class="tabs" aria-label="parts of the task">
-        {(["steps", "history", "data"] as const).map((name) => (
+        {(["steps", "history", "data", "raw"] as const).map((name) => (
           <button key={name} type="button" aria-pressed={tab === name} onClick={show(name)}>
             {name === "data" ? "input and output" : name}
           </button>
@@ -131,6 +126,8 @@ export function Task({ id }: { id: string }): JSX.Element {
       </nav>
       {tab === "history" ? (
         <History events={kept} step={chosen} cut={facts.data?.cut ?? false} id={id} past={past} />
+      ) : tab === "raw" ? (
+        <Json of={t} label="the task as the API shows it" />
       ) : tab === "data" ? (
         <div class="two">
           <section>
