@@ -161,7 +161,7 @@ func TestAVerbIsAskedOfTheTasksThatStandWithAnError(t *testing.T) {
 		})
 	}
 	for flags, want := range map[string]string{
-		"--failed-step reserve": "b a", "--failed-step reserve --error-code http_503": "a", "--error-code permanent": "b a", "--error-code timeout": "",
+		"--failed-step reserve": "b a", "--failed-step reserve --error-code http_503": "a", "--error-code permanent": "", "--error-code timeout": "",
 		"--schedule daily-a": "a", "--schedule other": "", "--failed-step ship": "", "--older-than 1h": "", "--older-than 0s --state parked": "c b a", "--older-than 2099-01-01T00:00:00Z": "d c b a",
 	} {
 		r := e.run(append([]string{"task", "list"}, strings.Fields(flags)...)...)

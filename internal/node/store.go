@@ -70,6 +70,9 @@ func (s *stateStore) Commit(b projector.Batch) error {
 		return nil
 	}
 	for _, d := range b.Deltas {
+		if !s.takeovers.mayClaim(d) {
+			continue
+		}
 		owner, epoch, since, err := s.Partition(d.Partition).Claim()
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,6 +104,18 @@ func (l *takeoverLog) begin(partition int32, owner string, epoch events.Epoch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of[partition] = t
+}
+
+// mayClaim says that a delta may hold a claim. To decode each state of a partition would cost more than all else here.
+func (l *takeoverLog) mayClaim(d *events.Delta) bool {
+	i := slices.IndexFunc(d.Parts, func(r events.PartRow) bool { return r.Kind == events.KindPartition })
+	if i < 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.of[d.Partition]
+	return t == nil || !bytes.Contains(d.Parts[i].Encoding, []byte(`"epoch":"`+t.epoch.String()+`"`))
 }
 
 // folded notes a claim, if the last one is not that of the state before.
