@@ -96,7 +96,8 @@ type Page struct {
 // History reads the accepted facts of a task from the log.
 type History interface {
 	// History returns the task's facts at offsets >= from of its home partition of events, in order, at most limit.
-	// It returns an empty list, and no error, for an unknown task. Void records are left out.
+	// It returns an empty list, and no error, for an unknown task. Void records are left out, and so are facts that were trimmed from
+	// the log.
 	History(ctx context.Context, task string, from int64, limit int) ([]LoggedFact, error)
 }
 

@@ -247,3 +247,18 @@ func TestALongPastIsReadInPages(t *testing.T) {
 	require.Equal(t, strings.TrimSpace(w.do("GET", "/v1/tasks/x", "").json(t)["updated_at"].(string)), doc["updated_at"])
 	require.EqualValues(t, c.present, doc["at"].(map[string]any)["offset"])
 }
+
+// The node that owns the task answers, whichever is asked.
+func TestThePastIsReadThroughAnyNode(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	for _, id := range []string{"x", "a/b"} {
+		n.members[0].submit(id)
+		for _, reader := range n.members {
+			r := reader.do("GET", fmt.Sprintf("%s?at=%d@100", path(id), events.Home(id, apitest.Partitions)), "")
+			require.Equal(t, 200, r.status, r.body)
+			require.Equal(t, "pending", r.json(t)["state"])
+			require.NotEmpty(t, r.json(t)["at"])
+		}
+	}
+}

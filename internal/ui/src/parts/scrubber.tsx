@@ -112,18 +112,22 @@ export function usePast(id: string, events: readonly HistoryEvent[]): Past {
 }
 
 let due: ReturnType<typeof setTimeout> | undefined;
+let written = 0;
 
-/** Moves to a fact, or to now. The address bar follows at its own pace: a browser takes only so many changes of it in a second. */
+/** Moves to a fact, or to now. While that goes on, the address bar follows at its own pace: a browser takes only so many changes of it in a second. */
 export function seek(past: Past, index: number): void {
   const fact = past.facts[Math.max(0, index)];
   const query = new URLSearchParams(place.value.query);
   query.delete("at");
   if (fact && index < past.facts.length) query.set("at", nameOf(fact));
   place.value = { path: place.value.path, query };
-  due ??= setTimeout(() => {
+  const write = (): void => {
     due = undefined;
+    written = Date.now();
     history.replaceState(null, "", to(place.value.path, place.value.query));
-  }, moves);
+  };
+  if (due === undefined && Date.now() - written > moves) write();
+  else due ??= setTimeout(write, moves);
 }
 
 /** Whether a fact changes the state of a step. */
@@ -176,7 +180,12 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   if (past.trimmed) {
     return (
       <p class="notice">
-        Facts before {exact(past.trimmed.time)} were trimmed: from here on there is the history, but the task is known only as it is now.
+        Facts before {exact(past.trimmed.time)} were trimmed: from here on there is the history, but the task is known only as it is now.{" "}
+        {past.on && (
+          <button type="button" class="main" onClick={now}>
+            now
+          </button>
+        )}
       </p>
     );
   }
