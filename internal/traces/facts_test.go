@@ -191,3 +191,11 @@ func BenchmarkAFactOfATaskThatIsNotSampled(b *testing.B) {
 		o.see(nil, f)
 	}
 }
+
+func TestAFactThatIsNotSampledCostsNoAllocation(t *testing.T) {
+	o := &observer{open: map[string]*openTask{}}
+	for _, trace := range []string{"", taskTrace[:53] + "00"} {
+		f := &events.Fact{Task: "t", Traceparent: trace, Body: &events.StepStarted{Step: "a", Attempt: 1}}
+		require.Zero(t, testing.AllocsPerRun(100, func() { o.see(nil, f) }))
+	}
+}
