@@ -66,6 +66,8 @@ type Config struct {
 	TLS, PeerTLS *tls.Config
 	// Changes says what changes in the store, for streams.
 	Changes Changes
+	// Stats knows what happened lately.
+	Stats Stats
 	// Counts counts tasks.
 	Counts Counts
 	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.
@@ -148,6 +150,7 @@ func (c *Config) validate() error {
 	required(c.Tasks != nil, "Tasks")
 	required(c.Lists != nil, "Lists")
 	required(c.Changes != nil, "Changes")
+	required(c.Stats != nil, "Stats")
 	required(c.Inputs != nil, "Inputs")
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")

@@ -104,7 +104,7 @@ func (s *Server) parts() []part {
 	list := []part{
 		s.submissions,
 		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
-		lists, &counts{lists, c.Counts}, s.live(lists),
+		lists, &counts{lists, c.Counts}, s.live(lists), &stats{c.Stats, s.proxy, lists, c.Now},
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

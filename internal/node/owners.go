@@ -29,6 +29,7 @@ type owners struct {
 	inputs    *inputs
 	metrics   *taskMetrics
 	takeovers *takeoverMetrics
+	stats     *stats
 	noTopic   missingTopics
 	// leaving says that this node is giving up its partitions.
 	leaving atomic.Bool
@@ -82,6 +83,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
 			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Deleted: n.ns.catalog.Deleted, Durable: func(t *events.Task, f *events.Fact) {
 				metrics.count(t, f)
+				n.owners.stats.count(t, f)
 				warnOfCorrection(n.cfg.Logger, p, f)
 			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
