@@ -45,6 +45,7 @@ func statsCommand() *cobra.Command {
 		}),
 	})
 	f := c.Flags()
+	apiFlags(f)
 	f.String("workflow", "", "only this workflow")
 	f.String("step", "", "the attempts of this step instead of tasks; * for each step")
 	f.String("since", "1h", "from this instant on, or for this long")

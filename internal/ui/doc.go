@@ -20,7 +20,7 @@
 //	keys.ts      keys
 //	api/         calls, and the types that are generated from the OpenAPI document
 //	parts/       what several screens use
-//	views/       one file a screen
+//	views/       one file a screen, and charts
 //
 // # Invariants
 //

@@ -679,6 +679,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What happened lately, by the minute
+         * @description Each node counts what it decided, in memory: what a node that stopped had counted is missing. For what must be kept, use the metrics. An answer has 400 times and 5,000 rows at most.
+         */
+        get: operations["stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow what changes
+         * @description Server-sent events. The first is open. Then task: a changed task as a row of a list, once a second at most; tasks that are forgotten are left out. counts: the counts by state of all tasks, as of GET /v1/counts. partitions: those whose owner changed. agents and alerts: something about agents, or what alerts are about, changed. more: too many tasks changed to name them (200 a second for a stream, 500 for a node): list again. reset: changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. The id of an event resumes the stream at any node, by Last-Event-ID or cursor: the offsets of the partitions of events, with dots between them. A change may come again after that. The stream survives take-overs, and ends without an event when its node stops. A node that has too many open streams answers 503 with Retry-After.
+         */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks": {
         parameters: {
             query?: never;
@@ -2118,6 +2158,76 @@ export interface components {
             reason?: string;
             /** @description The name for which a step waits; at most 1024 bytes of UTF-8; at most 255 bytes of UTF-8 */
             signal: string;
+        };
+        StatRow: {
+            /**
+             * Format: date-time
+             * @description The beginning of the time that is counted
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Tasks processed, or attempts completed
+             */
+            completed: number;
+            /** @description Only between nodes */
+            durations?: number[];
+            /**
+             * Format: int64
+             * @description Tasks terminated, or attempts failed
+             */
+            failed: number;
+            /**
+             * Format: double
+             * @description How long tasks took from acceptance to end, or attempts of the step, at the median: an estimate, within a quarter. Absent if none ended
+             */
+            p50_s?: number;
+            /** Format: double */
+            p95_s?: number;
+            /** Format: double */
+            p99_s?: number;
+            /**
+             * Format: int64
+             * @description Tasks parked
+             */
+            parked: number;
+            /**
+             * Format: double
+             * @description How long tasks waited for their first attempt, or attempts for a place
+             */
+            queue_p95_s?: number;
+            /**
+             * Format: int64
+             * @description Tasks accepted, or attempts started
+             */
+            started: number;
+            /** @description Absent in rows about tasks */
+            step?: string;
+            /**
+             * Format: int64
+             * @description Tasks whose deadline passed, or attempts that timed out
+             */
+            timed_out: number;
+            /**
+             * Format: int64
+             * @description Tasks undone, or undos completed
+             */
+            undone: number;
+            /** @description _other stands for those beyond the first 200 workflows and steps of a node */
+            workflow: string;
+        };
+        StatsDocument: {
+            /** @description What each row counts */
+            every: string;
+            /** @description There are more rows, or another node did not answer */
+            partial?: boolean;
+            /** @description By time, workflow and step; a time in which nothing happened has none */
+            rows: components["schemas"]["StatRow"][];
+            /**
+             * Format: date-time
+             * @description Since when all nodes that answered know: a restart forgets what was before, and each node remembers six hours
+             */
+            since: string;
         };
         StepDocument: {
             agent?: string;
@@ -4029,6 +4139,97 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SettingsDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stats: {
+        parameters: {
+            query?: {
+                /** @description The name of a workflow; all without it */
+                workflow?: string;
+                /** @description The name of a step: its attempts, instead of the tasks; * means each step */
+                step?: string;
+                /** @description From this instant on, or for this long */
+                since?: string;
+                /** @description Before this instant, or until this long ago; now without it */
+                until?: string;
+                /** @description What each row counts: whole minutes */
+                every?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatsDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description tasks, counts, partitions, agents, alerts, with commas between them; all without it */
+                topics?: string[] | null;
+                /** @description As for a list of tasks. A task that leaves the state is a change, too */
+                state?: string[] | null;
+                /** @description As for a list of tasks */
+                workflow?: string;
+                /** @description As for a list of tasks */
+                label?: string[] | null;
+                /** @description As for a list of tasks */
+                since?: string;
+                /** @description As for a list of tasks */
+                until?: string;
+                /** @description As for a list of tasks */
+                schedule?: string;
+                /** @description Continue after this event */
+                cursor?: string;
+            };
+            header?: {
+                /** @description text/event-stream */
+                Accept?: string;
+                /** @description Continue after this event; it counts before cursor */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
                 };
             };
             /** @description A problem document */
