@@ -71,6 +71,8 @@ type Config struct {
 	PeerTLS func() *tls.Config
 	// Changes says what changes in the store, for streams.
 	Changes Changes
+	// Stats knows what happened lately.
+	Stats Stats
 	// Counts counts tasks.
 	Counts Counts
 	Alerts Alerts
@@ -154,6 +156,7 @@ func (c *Config) validate() error {
 	required(c.Tasks != nil, "Tasks")
 	required(c.Lists != nil, "Lists")
 	required(c.Changes != nil, "Changes")
+	required(c.Stats != nil, "Stats")
 	required(c.Inputs != nil, "Inputs")
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")

@@ -24,3 +24,6 @@ func (r ListRoom) Enter(request *http.Request, q Query) error {
 func Bounded(l net.Listener, connections int) net.Listener {
 	return &boundedListener{Listener: l, room: make(chan struct{}, connections)}
 }
+
+// Quantile is the estimate of a quantile in seconds.
+func Quantile(d *StatDurations, q float64) *float64 { return d.quantile(q) }

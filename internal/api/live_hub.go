@@ -374,6 +374,7 @@ func (h *hub) row(ctx context.Context, at liveCursor, l look, id string) (*LiveT
 		return nil, nil
 	}
 	d := h.documents.brief(t)
+	d.only = briefMembers
 	if !t.State.Ended() {
 		if d.WaitingFor, err = h.documents.waiting(ctx, t, l); err != nil {
 			return nil, err

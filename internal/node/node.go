@@ -146,6 +146,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.setDefaults()
 	n := &Node{cfg: cfg, ns: newNamespace(&cfg), owners: &owners{}}
 	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now(), now: cfg.Now}
+	n.owners.stats = newStats(n.liveness, time.Now())
 	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger, now: cfg.Now}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -259,7 +260,7 @@ func (n *Node) openAPI() (err error) {
 		return err
 	}
 	cfg := api.Config{
-		Page: page, Changes: &changes{n.store}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
+		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Counts: &counts{n.tasks, newWaitingMetrics(n)},
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},

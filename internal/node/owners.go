@@ -29,6 +29,7 @@ type owners struct {
 	inputs    *inputs
 	metrics   *taskMetrics
 	takeovers *takeoverMetrics
+	stats     *stats
 	noTopic   missingTopics
 	// leaving says that this node is giving up its partitions.
 	leaving atomic.Bool
@@ -89,6 +90,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 				if trace != nil {
 					trace(t, f)
 				}
+				n.owners.stats.count(t, f)
 				warnOfCorrection(n.cfg.Logger, p, f)
 			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },

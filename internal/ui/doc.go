@@ -15,11 +15,12 @@
 //	main.tsx     the frame: header, search, screens, help
 //	access.tsx   the token, for this tab only, and what its role may do
 //	router.ts    the address
-//	live.ts      reading again and again, and how old what is shown is
+//	live.ts      when to read again, and how old what is shown is
+//	stream.ts    the one stream of the tab, which says when something changed
 //	keys.ts      keys
 //	api/         calls, and the types that are generated from the OpenAPI document
 //	parts/       what several screens use
-//	views/       one file a screen
+//	views/       one file a screen, and charts
 //
 // # Invariants
 //

@@ -94,3 +94,12 @@ func (e *Engine) Concerned(_ context.Context, partition int32, from, to int64) (
 	}
 	return ids, nil
 }
+
+// Submit makes a pending task of the workflow order.
+func (e *Engine) Submit(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.tick()
+	e.tasks[id] = &events.Task{ID: id, Run: 1, Workflow: "order", Version: 1, State: events.TaskStatePending, SubmittedAt: now, UpdatedAt: now, Facts: 1}
+	e.fact(id, "", &events.Submitted{Workflow: "order", Version: 1})
+}

@@ -30,7 +30,7 @@ func (e *Engine) Share(name string) *Share { return &Share{Engine: e, name: name
 func (s *Share) Config() api.Config {
 	c := s.Engine.Config()
 	c.Node = s.name
-	c.Tasks, c.Lists, c.Inputs, c.History, c.Rejections, c.Cluster = s, s, s, s, s, s
+	c.Tasks, c.Lists, c.Inputs, c.History, c.Rejections, c.Cluster, c.Stats = s, s, s, s, s, s, s
 	return c
 }
 

@@ -739,6 +739,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What happened lately, by the minute
+         * @description Each node counts what it decided, in memory: what a node that stopped had counted is missing. For what must be kept, use the metrics. An answer has 400 times and 5,000 rows at most.
+         */
+        get: operations["stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/stream": {
         parameters: {
             query?: never;
@@ -2348,6 +2368,76 @@ export interface components {
             reason?: string;
             /** @description The name for which a step waits; at most 1024 bytes of UTF-8; at most 255 bytes of UTF-8 */
             signal: string;
+        };
+        StatRow: {
+            /**
+             * Format: date-time
+             * @description The beginning of the time that is counted
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Tasks processed, or attempts completed
+             */
+            completed: number;
+            /** @description Only between nodes */
+            durations?: number[];
+            /**
+             * Format: int64
+             * @description Tasks terminated, or attempts failed
+             */
+            failed: number;
+            /**
+             * Format: double
+             * @description How long tasks took from acceptance to end, or attempts of the step, at the median: an estimate, within a quarter. Absent if none ended
+             */
+            p50_s?: number;
+            /** Format: double */
+            p95_s?: number;
+            /** Format: double */
+            p99_s?: number;
+            /**
+             * Format: int64
+             * @description Tasks parked
+             */
+            parked: number;
+            /**
+             * Format: double
+             * @description How long tasks waited for their first attempt, or attempts for a place
+             */
+            queue_p95_s?: number;
+            /**
+             * Format: int64
+             * @description Tasks accepted, or attempts started
+             */
+            started: number;
+            /** @description Absent in rows about tasks */
+            step?: string;
+            /**
+             * Format: int64
+             * @description Tasks whose deadline passed, or attempts that timed out
+             */
+            timed_out: number;
+            /**
+             * Format: int64
+             * @description Tasks undone, or undos completed
+             */
+            undone: number;
+            /** @description _other stands for those beyond the first 200 workflows and steps of a node */
+            workflow: string;
+        };
+        StatsDocument: {
+            /** @description What each row counts */
+            every: string;
+            /** @description There are more rows, or another node did not answer */
+            partial?: boolean;
+            /** @description By time, workflow and step; a time in which nothing happened has none */
+            rows: components["schemas"]["StatRow"][];
+            /**
+             * Format: date-time
+             * @description Since when all nodes that answered know: a restart forgets what was before, and each node remembers six hours
+             */
+            since: string;
         };
         StepDocument: {
             agent?: string;
@@ -4405,6 +4495,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SettingsDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stats: {
+        parameters: {
+            query?: {
+                /** @description The name of a workflow; all without it */
+                workflow?: string;
+                /** @description The name of a step: its attempts, instead of the tasks; * means each step */
+                step?: string;
+                /** @description From this instant on, or for this long */
+                since?: string;
+                /** @description Before this instant, or until this long ago; now without it */
+                until?: string;
+                /** @description What each row counts: whole minutes */
+                every?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatsDocument"];
                 };
             };
             /** @description A problem document */

@@ -9,6 +9,7 @@ import { Fault } from "../parts/fault";
 import { JobDialog } from "../parts/jobs";
 import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
+import { Charts } from "./charts";
 
 type Counts = components["schemas"]["CountsDocument"];
 type Agents = components["schemas"]["AgentsAnswerBody"];
@@ -112,6 +113,7 @@ export function Overview(): JSX.Element {
           <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="No step is waiting." />
         </section>
       </div>
+      <Charts />
     </section>
   );
 }
