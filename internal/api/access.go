@@ -27,7 +27,7 @@ var calls = map[access.Role][]string{
 		"GET " + jobsPath, "GET " + jobsPath + "/{id}", "GET " + jobsPath + "/{id}/results",
 		"GET " + schedulesPath, "GET " + schedulePath, "GET " + schedulePath + "/fires",
 		"GET " + limitsPath, "GET " + limitPath, "GET " + limitWaitingPath,
-		"GET " + settingsPath, "GET " + lossesPath,
+		"GET " + settingsPath, "GET " + lossesPath, "GET " + alertsPath, "GET " + livePath,
 	},
 	access.Submitter: {
 		"POST /v1/tasks", "PUT /v1/tasks/{id}", "POST /v1/tasks/{id}/signal", "POST " + previewPath,
@@ -40,7 +40,7 @@ var calls = map[access.Role][]string{
 		"POST /v1/agents/{name}/pause", "POST /v1/agents/{name}/resume", "POST " + limitPath + "/pause", "POST " + limitPath + "/resume",
 		"POST " + schedulePath + "/pause", "POST " + schedulePath + "/resume", "POST " + schedulePath + "/trigger",
 		"POST " + schedulePath + "/backfill",
-		"PUT " + demoPath, "DELETE " + demoPath,
+		"PUT " + demoPath, "DELETE " + demoPath, "POST " + acknowledgePath,
 	},
 	access.Admin: {
 		"PUT /v1/workflows/{name}", "DELETE /v1/workflows/{name}", "DELETE /v1/workflows/{name}/versions/{version}",

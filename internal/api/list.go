@@ -35,7 +35,7 @@ const (
 
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
-	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "not_before",
+	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "parked_at", "not_before",
 	"locked_by", "failure_count", "reason", "paused", "schedule", memberWaiting,
 }
 

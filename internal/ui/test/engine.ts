@@ -3,35 +3,55 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, test as base } from "@playwright/test";
+import { expect, type Page, test as base } from "@playwright/test";
 import { AxeBuilder } from "@axe-core/playwright";
 
 const program = process.env["SAGALOG"] ?? "";
 const run = promisify(execFile);
 
-/** An engine of `sagalog dev` on a new directory. */
+/** An engine of `sagalog dev` on a new directory, or a further node on its broker. */
 export class Engine {
   private process: ChildProcess | undefined;
   url = "";
+  kafka = "";
   constructor(
-    private readonly dir: string,
+    readonly dir: string,
     private readonly flags: readonly string[],
+    private readonly data = "data",
   ) {}
 
   async start(addr = "127.0.0.1:0"): Promise<void> {
-    this.process = spawn(program, ["dev", "--data", join(this.dir, "data"), "--http", addr, "--kafka", "127.0.0.1:0", ...this.flags], { cwd: this.dir, stdio: "ignore" });
-    const started = this.process;
-    process.once("exit", () => started.kill("SIGKILL")); // also if the tests are ended
+    const command = this.flags.includes("--brokers") ? ["serve"] : ["dev", "--kafka", "127.0.0.1:0"];
+    this.spawn([...command, "--data", this.data, "--http", addr, ...this.flags]);
     await expect(async () => {
-      const { http } = JSON.parse(readFileSync(join(this.dir, "data", "endpoints.json"), "utf8")) as { http: string };
+      const { http, kafka } = JSON.parse(readFileSync(join(this.dir, this.data, "endpoints.json"), "utf8")) as { http: string; kafka?: string };
       expect((await fetch(`${http}/readyz`)).status).toBe(200);
       this.url = http;
+      this.kafka = kafka ?? "";
     }).toPass({ timeout: 300_000 });
+  }
+
+  /** Another node on the same broker, which is not started yet. */
+  node(name: string): Engine {
+    return new Engine(this.dir, ["--brokers", this.kafka, "--node", name], name);
+  }
+
+  /** A process that runs the agents of a directory, and nothing else. */
+  agents(dir: string): Engine {
+    const e = new Engine(this.dir, []);
+    e.spawn(["serve", "--roles", "agent", "--brokers", this.kafka, "--agents", dir, "--node", "agents"]);
+    return e;
+  }
+
+  private spawn(args: readonly string[]): void {
+    const started = spawn(program, args, { cwd: this.dir, stdio: ["ignore", "ignore", process.env["PAGE_LOG"] ? "inherit" : "ignore"] });
+    this.process = started;
+    process.once("exit", () => started.kill("SIGKILL")); // also if the tests are ended
   }
 
   async end(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
     const p = this.process;
-    if (!p || p.exitCode !== null) return;
+    if (!p || p.exitCode !== null || p.signalCode !== null) return;
     const over = new Promise((done) => p.once("exit", done));
     p.kill(signal);
     await over;
@@ -43,36 +63,50 @@ export class Engine {
   }
 }
 
-/** A test with an engine whose example runs, which fails if the page says anything to the console or asks another origin. */
-export const test = base.extend<{ engine: Engine }, { running: Engine }>({
-  running: [
-    async ({}, use) => {
-      const dir = mkdtempSync(join(tmpdir(), "sagalog-page-"));
-      const engine = new Engine(dir, []);
-      try {
-        await engine.start();
-        await use(engine);
-      } finally {
-        await engine.end();
-        rmSync(dir, { recursive: true });
-      }
+/**
+ * A test with an engine, which all tests of the file share. It fails if the page says anything to the console or asks another origin.
+ * What a test expects the page to say, such as failed calls of a dead node, it names in expected.
+ */
+export const testWith = (...flags: readonly string[]) =>
+  base.extend<{ engine: Engine; expected: RegExp[] }, { running: Engine }>({
+    running: [
+      async ({}, use) => {
+        const dir = mkdtempSync(join(tmpdir(), "sagalog-page-"));
+        const engine = new Engine(dir, flags);
+        try {
+          await engine.start();
+          await use(engine);
+        } finally {
+          await engine.end();
+          rmSync(dir, { recursive: true });
+        }
+      },
+      { scope: "worker", timeout: 600_000 },
+    ],
+    expected: [async ({}, use) => use([]), {}],
+    engine: async ({ running, page, expected }, use) => {
+      const said = listen(page, () => running.url);
+      await use(running);
+      expect(said.filter((s) => !expected.some((e) => e.test(s)))).toEqual([]);
     },
-    { scope: "worker" },
-  ],
-  engine: async ({ running, page }, use) => {
-    const said: string[] = [];
-    page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
-    page.on("pageerror", (e) => said.push(`error: ${e.message}`));
-    page.on("request", (r) => {
-      if (!r.url().startsWith(running.url)) said.push(`request: ${r.url()}`);
-    });
-    await use(running);
-    expect(said).toEqual([]);
-  },
-});
+  });
+
+/** A test with an engine whose example runs. */
+export const test = testWith();
+
+/** Keeps what the page says to the console, and each request beyond its origin. */
+export function listen(page: Page, origin: () => string): string[] {
+  const said: string[] = [];
+  page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
+  page.on("pageerror", (e) => said.push(`error: ${e.message}`));
+  page.on("request", (r) => {
+    if (!r.url().startsWith(origin()) && !r.url().startsWith("blob:")) said.push(`request: ${r.url()}`);
+  });
+  return said;
+}
 
 /** Fails if axe finds anything that keeps people out. */
-export async function accessible(page: import("@playwright/test").Page): Promise<void> {
+export async function accessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]).analyze();
   expect(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" | ")}`)).toEqual([]);
 }

@@ -115,6 +115,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List alerts
+         * @description Open alerts follow from the state of the tasks and not from the topic of alerts, so none is missing after that topic was lost. Open are: parked tasks; tasks that live though their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, beyond their remind_after (soft_limit_passed); operations that steps have been waiting for 30 s and no live instance offers (agent_missing); schedules whose due times are passed over (schedule_blocked); and limits of concurrency for which tasks have been waiting behind a parked task for 15 minutes, as far as the node knows that task (concurrency_blocked). The other kinds say what happened, so they are never open. No index leads to the tasks past their deadline or a soft limit: every few seconds a node looks at its newest 50,000 live tasks, at 5,000 of them whole, and shows 1,000; beyond that the answer is partial. A record of a lost topic is not shown by open=false.
+         */
+        get: operations["list-alerts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/{id}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Acknowledge an open alert
+         * @description Says that somebody cares for it. The alert stays open until its cause is gone, and lists show it behind the others. The acknowledgement is durable when it is answered; other nodes follow within moments, and it is forgotten some time after the alert is over. A namespace remembers 1,000: one more makes it forget the oldest. An alert that is not open is answered 409.
+         */
+        post: operations["acknowledge-alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/counts": {
         parameters: {
             query?: never;
@@ -242,7 +282,7 @@ export interface paths {
         put?: never;
         /**
          * Make a request for all tasks that match
-         * @description The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. With dry_run nothing is opened, and the answer says how many tasks match.
+         * @description The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. With dry_run nothing is opened, and the answer says how many tasks match. The caller's right is looked at now: a job whose caller loses it, as by a revoked token, goes on under the recorded name until somebody stops it.
          */
         post: operations["open-job"];
         delete?: never;
@@ -699,6 +739,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow what changes
+         * @description Server-sent events. The first is open. Then task: a changed task as a row of a list, once a second at most; tasks that are forgotten are left out. counts: the counts by state of all tasks, as of GET /v1/counts. partitions: those whose owner changed. agents and alerts: something about agents, or what alerts are about, changed. more: too many tasks changed to name them (200 a second for a stream, 500 for a node): list again. reset: changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. The id of an event resumes the stream at any node, by Last-Event-ID or cursor: the offsets of the partitions of events, with dots between them. A change may come again after that. The stream survives take-overs, and ends without an event when its node stops. A node that has too many open streams answers 503 with Retry-After.
+         */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks": {
         parameters: {
             query?: never;
@@ -732,7 +792,7 @@ export interface paths {
         };
         /**
          * Read a task
-         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner.
+         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact says: agents that were missing or full, and who had the permits of limits. Before the task's first fact, and if the log no longer has its first facts, the answer is 410 with the code before-log-start.
          */
         get: operations["get-task"];
         /**
@@ -1107,6 +1167,59 @@ export interface components {
             /** Format: int64 */
             to: number;
         };
+        AcknowledgeBody: {
+            /** @description Who has seen it, for the record; at most 255 bytes of UTF-8 */
+            by?: string;
+            /** @description What is done about it, for those who see the alert; at most 1024 bytes of UTF-8 */
+            note?: string;
+            /** @description The same as note; at most 1024 bytes of UTF-8 */
+            reason?: string;
+        };
+        AcknowledgedAlert: {
+            /** @description Who has seen it */
+            acknowledged?: components["schemas"]["Acknowledgement"];
+            agent?: string;
+            /** @description False: somebody had acknowledged it before, and that stands */
+            changed: boolean;
+            /** @description The command that shows what it is about */
+            command?: string;
+            /**
+             * @description It stays the same while the alert is open
+             * @example parked:order-9@mihfw0o1
+             */
+            id: string;
+            kind: string;
+            limit?: string;
+            /** @description Of agent_missing: what no live instance offers */
+            operation?: string;
+            reason?: string;
+            /**
+             * Format: int64
+             * @description Of a record: how often the alert was repeated
+             */
+            reminder?: number;
+            schedule?: string;
+            /**
+             * Format: date-time
+             * @description Of an open alert: since when it is so
+             */
+            since?: string;
+            step?: string;
+            /** @description Of concurrency_blocked: the parked task that others wait for */
+            task?: string;
+            /**
+             * Format: date-time
+             * @description Of a record: when the alert was raised
+             */
+            time?: string;
+            workflow?: string;
+        };
+        Acknowledgement: {
+            /** Format: date-time */
+            at: string;
+            by?: string;
+            note?: string;
+        };
         AgentDocument: {
             agent: string;
             /** Format: int64 */
@@ -1152,6 +1265,65 @@ export interface components {
             /** @description The agents at which nothing starts, because an operator paused them */
             paused?: components["schemas"]["PausedAgent"][] | null;
         };
+        Alert: {
+            /** @description Who has seen it */
+            acknowledged?: components["schemas"]["Acknowledgement"];
+            agent?: string;
+            /** @description The command that shows what it is about */
+            command?: string;
+            /**
+             * @description It stays the same while the alert is open
+             * @example parked:order-9@mihfw0o1
+             */
+            id: string;
+            kind: string;
+            limit?: string;
+            /** @description Of agent_missing: what no live instance offers */
+            operation?: string;
+            reason?: string;
+            /**
+             * Format: int64
+             * @description Of a record: how often the alert was repeated
+             */
+            reminder?: number;
+            schedule?: string;
+            /**
+             * Format: date-time
+             * @description Of an open alert: since when it is so
+             */
+            since?: string;
+            step?: string;
+            /** @description Of concurrency_blocked: the parked task that others wait for */
+            task?: string;
+            /**
+             * Format: date-time
+             * @description Of a record: when the alert was raised
+             */
+            time?: string;
+            workflow?: string;
+        };
+        AlertCount: {
+            /**
+             * Format: int64
+             * @description How many of these somebody has acknowledged
+             */
+            acknowledged: number;
+            /** Format: int64 */
+            count: number;
+            kind: string;
+        };
+        AlertList: {
+            /** @description Open ones: the oldest first, then those of parked tasks as in a list of tasks, then those that somebody has acknowledged. Records: the newest first */
+            alerts: components["schemas"]["Alert"][];
+            /** @description How many alerts are open on all pages, by kind, whatever the query selects */
+            counts?: components["schemas"]["AlertCount"][] | null;
+            /** @description The partitions whose alerts this page lacks */
+            missing?: components["schemas"]["MissingPartition"][] | null;
+            /** @description The cursor of the next page; absent on the last. A page may be short, or empty, and still have one */
+            next?: string;
+            /** @description There may be more alerts than were looked for: the counts of other kinds than parked are minimums */
+            partial?: boolean;
+        };
         AppliedDocument: {
             /** @description False if that content was current already */
             changed: boolean;
@@ -1161,6 +1333,14 @@ export interface components {
             /** Format: int64 */
             version: number;
             warnings?: components["schemas"]["ProblemPlace"][] | null;
+        };
+        AtDocument: {
+            /** Format: int64 */
+            offset: number;
+            /** Format: int32 */
+            partition: number;
+            /** Format: date-time */
+            time: string;
         };
         BackfillBody: {
             /** @description Who asks, for the record */
@@ -1206,7 +1386,7 @@ export interface components {
             partial?: boolean;
             /**
              * Format: int64
-             * @description How many tasks were counted
+             * @description The sum of the counts: a task in several groups counts in each
              */
             total: number;
         };
@@ -1563,6 +1743,8 @@ export interface components {
             more?: number;
         };
         ListedTask: {
+            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
              * @description The earliest of the running attempts
@@ -1589,6 +1771,11 @@ export interface components {
              */
             not_before?: string;
             output?: unknown;
+            /**
+             * Format: date-time
+             * @description Since when it is parked
+             */
+            parked_at?: string;
             /** @description Who paused the task, since when, and why */
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
@@ -2273,6 +2460,8 @@ export interface components {
             oldest?: string;
         };
         TaskDocument: {
+            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
              * @description The earliest of the running attempts
@@ -2299,6 +2488,11 @@ export interface components {
              */
             not_before?: string;
             output?: unknown;
+            /**
+             * Format: date-time
+             * @description Since when it is parked
+             */
+            parked_at?: string;
             /** @description Who paused the task, since when, and why */
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
@@ -2662,6 +2856,107 @@ export interface operations {
             };
         };
     };
+    "list-alerts": {
+        parameters: {
+            query?: {
+                /** @description Only alerts of this kind; several, repeated or with commas between them, mean any of these */
+                kind?: string[] | null;
+                /** @description false: the newest records of the topic of alerts instead, whether what they say still holds or not */
+                open?: boolean;
+                /** @description Only the open alert with this ID, if it is open */
+                id?: string;
+                /** @description Alerts a page */
+                limit?: number;
+                /** @description next of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "acknowledge-alert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of an open alert */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description At most 16384 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "by": "anna",
+                 *       "note": "the bank looks into it"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AcknowledgeBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcknowledgedAlert"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "count-tasks": {
         parameters: {
             query?: {
@@ -2683,7 +2978,7 @@ export interface operations {
                 error_code?: string;
                 /** @description As for a list of tasks */
                 older_than?: string;
-                /** @description What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for */
+                /** @description What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that, or the class of an error without a code), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for */
                 by?: string;
             };
             header?: never;
@@ -4123,6 +4418,57 @@ export interface operations {
             };
         };
     };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description tasks, counts, partitions, agents, alerts, with commas between them; all without it */
+                topics?: string[] | null;
+                /** @description As for a list of tasks. A task that leaves the state is a change, too */
+                state?: string[] | null;
+                /** @description As for a list of tasks */
+                workflow?: string;
+                /** @description As for a list of tasks */
+                label?: string[] | null;
+                /** @description As for a list of tasks */
+                since?: string;
+                /** @description As for a list of tasks */
+                until?: string;
+                /** @description As for a list of tasks */
+                schedule?: string;
+                /** @description Continue after this event */
+                cursor?: string;
+            };
+            header?: {
+                /** @description text/event-stream */
+                Accept?: string;
+                /** @description Continue after this event; it counts before cursor */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-tasks": {
         parameters: {
             query?: {
@@ -4140,7 +4486,7 @@ export interface operations {
                 schedule?: string;
                 /** @description The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next */
                 failed_step?: string;
-                /** @description The code of such an error, or its class: with failed_step of that step, otherwise of any */
+                /** @description The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any */
                 error_code?: string;
                 /** @description Has not changed since this instant, or for this long */
                 older_than?: string;
@@ -4253,6 +4599,8 @@ export interface operations {
                 token?: string;
                 /** @description Return when the task has ended or is parked, or after this time, at most 60s */
                 wait?: string;
+                /** @description Read the task as it was then: an instant, or partition@offset of a fact. Not with token or wait */
+                at?: string;
             };
             header?: never;
             path: {

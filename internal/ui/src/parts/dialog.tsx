@@ -7,6 +7,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   useEffect(() => {
     const before = document.activeElement;
     e.current?.showModal();
+    e.current?.querySelector<HTMLElement>("form :is(input, select, textarea)")?.focus();
     return () => {
       if (before instanceof HTMLElement) before.focus();
     };

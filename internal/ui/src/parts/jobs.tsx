@@ -5,8 +5,8 @@ import type { components } from "../api/schema";
 import { to } from "../router";
 import { Dialog } from "./dialog";
 import { Fault } from "./fault";
-import { Copy } from "./json";
-import { quote, type Verb, verbs } from "./verbs";
+import { curl, quote, Terminal } from "./terminal";
+import { type Verb, verbs } from "./verbs";
 import { word } from "./words";
 
 type Matched = components["schemas"]["JobCount"];
@@ -38,11 +38,12 @@ export function JobDialog({ asked, close }: { asked: Record<string, readonly str
   const [job, setJob] = useState("");
   const [busy, setBusy] = useState(false);
   const id = useRef(newID());
+  const bodyOf = (dry: boolean) => ({ verb, filter, ...(reason ? { reason } : {}), ...(dry ? { dry_run: true } : { id: id.current, rate, limit: matched?.matched ?? 0 }) });
   const ask = async <T,>(dry: boolean): Promise<T | undefined> => {
     setFault(undefined);
     setBusy(true);
     try {
-      return await call<T>("POST", "v1/jobs", { body: { verb, filter, ...(reason ? { reason } : {}), ...(dry ? { dry_run: true } : { id: id.current, rate, limit: matched?.matched ?? 0 }) } });
+      return await call<T>("POST", "v1/jobs", { body: bodyOf(dry) });
     } catch (e) {
       setFault(e instanceof CallError ? e : new CallError(0, { detail: String(e) }));
       return undefined;
@@ -113,11 +114,7 @@ export function JobDialog({ asked, close }: { asked: Record<string, readonly str
             </button>
           </div>
         )}
-        <details>
-          <summary>the same from a terminal</summary>
-          <pre tabIndex={0}>{cli}</pre>
-          <Copy text={cli} what="the command" />
-        </details>
+        <Terminal cli={cli} curl={curl("POST", "v1/jobs", { body: bodyOf(false) })} />
       </form>
     </Dialog>
   );

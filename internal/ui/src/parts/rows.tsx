@@ -11,6 +11,13 @@ export interface Column<T> {
   cell: (row: T) => ComponentChildren;
 }
 
+/** What the owner of a table may ask of it. */
+export interface Handle {
+  /** Whether rows may come in above the others: the table is at its top, and nobody is at one of its rows. */
+  idle: () => boolean;
+  toTop: () => void;
+}
+
 interface Props<T> {
   label: string;
   columns: readonly Column<T>[];
@@ -19,13 +26,29 @@ interface Props<T> {
   open?: (row: T) => void;
   selected?: ReadonlySet<string>;
   select?: (row: T) => void;
-  /** Called when the last rows come into sight. */
+  /** Called while the last rows are near, also while it is at work already. */
   more?: (() => void) | undefined;
+  /** How many rows there are with those that are not read yet, if that is known. */
+  total?: number | undefined;
+  /** Learns which rows are in sight. */
+  look?: (first: number, last: number) => void;
+  handle?: { current: Handle | null };
   empty: ComponentChildren;
 }
 
+interface Drawn<T> {
+  row: T;
+  columns: readonly Column<T>[];
+  state: string;
+  node: JSX.Element;
+}
+
 const height = 36;
+/** Rows beyond those in sight that are in the document, and by how many rows the table scrolls before it draws again. */
 const spare = 12;
+const stride = 6;
+/** So many rows before the last one, the next ones are read. */
+const ahead = 60;
 
 /**
  * A table of any number of rows, of which only those in sight are in the document. Keys: j and k or the arrows move, Enter opens, x
@@ -33,12 +56,16 @@ const spare = 12;
  */
 export function Rows<T>(p: Props<T>): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState({ top: 0, height: 900 });
+  const [view, setView] = useState({ first: 0, last: 30 });
   const [at, setAt] = useState<string | null>(null);
   useLayoutEffect(() => {
     const e = box.current;
     if (!e) return;
-    const look = () => setView({ top: e.scrollTop, height: e.clientHeight });
+    const look = () => {
+      const first = Math.floor(e.scrollTop / height / stride) * stride;
+      const last = Math.ceil((e.scrollTop + e.clientHeight) / height / stride) * stride;
+      setView((v) => (v.first === first && v.last === last ? v : { first, last }));
+    };
     const watch = new ResizeObserver(look);
     watch.observe(e);
     e.addEventListener("scroll", look, { passive: true });
@@ -49,12 +76,22 @@ export function Rows<T>(p: Props<T>): JSX.Element {
     };
   }, []);
   const index = at === null ? -1 : p.rows.findIndex((r) => p.id(r) === at);
-  const from = Math.max(0, Math.floor(view.top / height) - spare);
-  const to = Math.min(p.rows.length, Math.ceil((view.top + view.height) / height) + spare);
-  const near = p.more !== undefined && to >= p.rows.length;
+  const from = Math.max(0, Math.min(view.first, p.rows.length) - spare);
+  const to = Math.min(p.rows.length, view.last + spare);
+  useLayoutEffect(() => p.look?.(view.first, view.last), [view]);
+  if (p.handle) {
+    p.handle.current = {
+      idle: () => at === null && box.current?.scrollTop === 0 && !box.current.matches(":hover, :focus-within"),
+      toTop: () => {
+        setAt(null);
+        if (box.current) box.current.scrollTop = 0;
+      },
+    };
+  }
+  const near = p.more !== undefined && view.last + ahead >= p.rows.length;
   useLayoutEffect(() => {
     if (near) p.more?.();
-  }, [near, p.rows.length]);
+  });
   const move = (by: number) => {
     const i = Math.min(p.rows.length - 1, Math.max(0, index < 0 ? (by > 0 ? 0 : p.rows.length - 1) : index + by));
     const row = p.rows[i];
@@ -74,9 +111,49 @@ export function Rows<T>(p: Props<T>): JSX.Element {
     ...(p.open ? { Enter: { does: "open the row", run: () => current !== undefined && p.open?.(current) } } : {}),
     ...(p.select ? { x: { does: "select the row", run: () => current !== undefined && p.select?.(current) } } : {}),
   });
+  const latest = useRef(p); // a row may have been drawn long ago
+  latest.current = p;
+  const drawn = useRef(new Map<string, Drawn<T>>());
+  const before = drawn.current;
+  drawn.current = new Map();
+  /** Draws a row, or takes it as it was drawn before: while the table scrolls, only the rows that come into sight cost anything. */
+  const draw = (row: T, index: number): JSX.Element => {
+    const id = p.id(row);
+    const state = `${index} ${id === at} ${p.selected?.has(id)}`;
+    let d = before.get(id);
+    if (d?.row !== row || d.columns !== p.columns || d.state !== state) d = { row, columns: p.columns, state, node: one(row, index) };
+    drawn.current.set(id, d);
+    return d.node;
+  };
+  const one = (row: T, index: number): JSX.Element => {
+    const id = p.id(row);
+    return (
+      <div
+        key={id}
+        role="row"
+        aria-rowindex={index + 2}
+        aria-selected={p.selected?.has(id)}
+        class={`row${id === at ? " at" : ""}${p.selected?.has(id) ? " selected" : ""}`}
+        style={{ ...grid, transform: `translateY(${index * height}px)` }}
+        onClick={() => setAt(id)}
+        onDblClick={() => latest.current.open?.(row)}
+      >
+        {p.select && (
+          <span role="cell">
+            <input type="checkbox" aria-label={`select ${id}`} checked={p.selected?.has(id) ?? false} onChange={() => latest.current.select?.(row)} />
+          </span>
+        )}
+        {p.columns.map((c) => (
+          <span role="cell" class={c.minor ? "minor" : ""} key={c.name}>
+            {c.cell(row)}
+          </span>
+        ))}
+      </div>
+    );
+  };
   const grid = { gridTemplateColumns: (p.select ? "2rem " : "") + p.columns.map((c) => c.size).join(" ") };
   return (
-    <div class="rows" role="table" aria-label={p.label} aria-rowcount={p.rows.length + 1}>
+    <div class="rows" role="table" aria-label={p.label} aria-rowcount={p.total !== undefined ? p.total + 1 : p.more ? -1 : p.rows.length + 1}>
       <div class="row head" role="row" aria-rowindex={1} style={grid}>
         {p.select && <span role="columnheader" aria-label="selected" />}
         {p.columns.map((c) => (
@@ -94,32 +171,7 @@ export function Rows<T>(p: Props<T>): JSX.Element {
           </div>
         )}
         <div role="presentation" style={{ height: `${p.rows.length * height}px`, position: "relative" }}>
-          {p.rows.slice(from, to).map((row, i) => {
-            const id = p.id(row);
-            return (
-              <div
-                key={id}
-                role="row"
-                aria-rowindex={from + i + 2}
-                aria-selected={p.selected?.has(id)}
-                class={`row${id === at ? " at" : ""}${p.selected?.has(id) ? " selected" : ""}`}
-                style={{ ...grid, transform: `translateY(${(from + i) * height}px)` }}
-                onClick={() => setAt(id)}
-                onDblClick={() => p.open?.(row)}
-              >
-                {p.select && (
-                  <span role="cell">
-                    <input type="checkbox" aria-label={`select ${id}`} checked={p.selected?.has(id) ?? false} onChange={() => p.select?.(row)} />
-                  </span>
-                )}
-                {p.columns.map((c) => (
-                  <span role="cell" class={c.minor ? "minor" : ""} key={c.name}>
-                    {c.cell(row)}
-                  </span>
-                ))}
-              </div>
-            );
-          })}
+          {p.rows.slice(from, to).map((row, i) => draw(row, from + i))}
         </div>
       </div>
     </div>

@@ -1,11 +1,11 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { lacking, token } from "../access";
-import { address, call, CallError, segment, type Step, type Task, newID } from "../api/client";
+import { lacking } from "../access";
+import { call, CallError, segment, type Step, type Task, newID } from "../api/client";
 import { useKeys } from "../keys";
 import { Dialog } from "./dialog";
 import { Fault } from "./fault";
-import { Copy } from "./json";
+import { curl, quote, Terminal } from "./terminal";
 
 export type Verb = "cancel" | "pause" | "resume" | "retry" | "skip" | "complete" | "fail" | "rerun" | "terminate" | "signal";
 
@@ -29,7 +29,7 @@ export const verbs: Record<Verb, { key: string; does: string; fields: readonly F
   skip: { key: "s", does: "Go on without the step, as if it had returned this output.", fields: [step, { name: "output", says: "Output (JSON)", kind: "json" }] },
   complete: { key: "d", does: "Record that the step was done by hand.", fields: [step, operation, { name: "output", says: "Output (JSON)", kind: "json" }] },
   fail: { key: "f", does: "Record that the attempt has failed, without waiting for its time limit.", fields: [step, operation, { name: "message", says: "What went wrong", kind: "text" }, { name: "effect", says: "What the attempt may have changed", kind: ["", "none", "done_unknown", "in_doubt"] }] },
-  signal: { key: "g", does: "Send a signal that a step waits for, or will wait for.", fields: [{ name: "signal", says: "Name of the signal", kind: "text", must: true }, { name: "payload", says: "Payload (JSON)", kind: "json" }] },
+  signal: { key: "S", does: "Send a signal that a step waits for, or will wait for.", fields: [{ name: "signal", says: "Name of the signal", kind: "text", must: true }, { name: "payload", says: "Payload (JSON)", kind: "json" }] },
   rerun: { key: "R", does: "Undo what the chosen steps did, then run them again. Services see new calls with new keys.", fields: [{ name: "from", says: "From this step on; empty: the whole task", kind: "step" }, { name: "input", says: "Another input (JSON)", kind: "json" }], grave: true },
   terminate: { key: "T", does: "End the task now. Nothing is undone.", fields: [], grave: true },
 };
@@ -81,9 +81,6 @@ function bodyOf(verb: Verb, v: Values): { body: Record<string, unknown> } | { wr
   return { body };
 }
 
-/** Quotes a word for a shell, if it needs that. */
-export const quote = (s: string): string => (/^[\w./:@=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
-
 /** The lines that do the same from a terminal. */
 export function lines(verb: Verb, id: string, v: Values): { cli: string; curl: string } {
   const flags: string[] = [];
@@ -93,10 +90,10 @@ export function lines(verb: Verb, id: string, v: Values): { cli: string; curl: s
   }
   if (v.reason) flags.push(`--reason ${quote(v.reason)}`);
   const made = bodyOf(verb, v);
-  const body = "body" in made ? JSON.stringify(made.body) : "{}";
+  const body = "body" in made ? made.body : {};
   return {
     cli: ["sagalog task", verb, quote(id), verb === "signal" ? quote(v.signal ?? "NAME") : "", ...flags, "--api", location.origin].filter(Boolean).join(" "),
-    curl: `curl -sS -X POST ${quote(address(`v1/tasks/${segment(id)}/${verb}`, { wait: "5s" }))}${token.value === "" ? "" : ` -H "Authorization: Bearer $SAGALOG_TOKEN"`} -H 'Content-Type: application/json' -d ${quote(body)}`,
+    curl: curl("POST", `v1/tasks/${segment(id)}/${verb}`, { query: { wait: "5s" }, body }),
   };
 }
 
@@ -194,31 +191,27 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
             {busy ? "…" : said.length > 0 || fault ? `${verb} again` : verb}
           </button>
         </div>
-        <details>
-          <summary>the same from a terminal</summary>
-          <pre tabIndex={0}>{l.cli}</pre>
-          <Copy text={l.cli} what="the command" />
-          <pre tabIndex={0}>{l.curl}</pre>
-          <Copy text={l.curl} what="the curl line" />
-        </details>
+        <Terminal cli={l.cli} curl={l.curl} />
       </form>
     </Dialog>
   );
 }
 
-/** The verbs for one task, each with the reason if it cannot be granted now. */
-export function TaskVerbs({ task, chosen, done }: { task: Task; chosen: string | undefined; done: () => void }): JSX.Element {
+/** The verbs for one task, each with the reason if it cannot be granted now. A reason in barred holds for all of them. */
+export function TaskVerbs({ task, chosen, done, barred: no }: { task: Task; chosen: string | undefined; done: () => void; barred: string | null }): JSX.Element {
   const [open, set] = useState<Verb | null>(null);
   const all = Object.keys(verbs) as Verb[];
-  useKeys(Object.fromEntries(all.map((v) => [verbs[v].key, { does: `${v} the task`, run: () => refusal(v, task) === null && set(v) }])), open === null);
+  const why = (v: Verb): string | null => no ?? refusal(v, task);
+  useKeys(Object.fromEntries(all.map((v) => [verbs[v].key, { does: `${v} the task`, run: () => why(v) === null && set(v) }])), open === null);
   const preset: Values = {};
-  const s = task.steps.find((o) => o.id === chosen);
-  if (chosen) preset.step = chosen;
+  const stuck = task.steps.filter((o) => ["failed", "timed_out", "undo_failed"].includes(o.state));
+  const s = task.steps.find((o) => o.id === chosen) ?? (stuck.length === 1 ? stuck[0] : undefined);
+  if (s && (chosen || open === "retry")) preset.step = s.id;
   if (open === "retry" && s?.input !== undefined) preset.with = JSON.stringify(s.with ?? s.input, null, 2);
   return (
     <div class="verbs" role="toolbar" aria-label="verbs">
       {all.map((v) => {
-        const no = refusal(v, task);
+        const no = why(v);
         return (
           <button key={v} type="button" aria-disabled={no !== null} title={no ?? `${verbs[v].does} Key: ${verbs[v].key}`} onClick={() => no === null && set(v)} class={verbs[v].grave ? "grave" : ""}>
             {v}

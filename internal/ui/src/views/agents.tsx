@@ -1,11 +1,11 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import { lacking, needs } from "../access";
-import { type Agent, call, CallError, get, segment } from "../api/client";
+import { type Agent, get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
+import { useAct } from "../parts/act";
 import { Fault } from "../parts/fault";
 import { type Column, Rows } from "../parts/rows";
+import { quote } from "../parts/terminal";
 import { When } from "../parts/words";
 
 type Answer = components["schemas"]["AgentsAnswerBody"];
@@ -33,16 +33,7 @@ function groups(a: Answer): Group[] {
 
 export function Agents(): JSX.Element {
   const live = useLive<Answer>("agents", (signal) => get("v1/agents", { signal }));
-  const [fault, setFault] = useState<CallError>();
-  const turn = async (g: Group) => {
-    setFault(undefined);
-    try {
-      await call("POST", `v1/agents/${segment(g.name)}/${g.paused ? "resume" : "pause"}`, { body: g.paused ? {} : { reason: "paused on the page" } });
-      live.again();
-    } catch (e) {
-      setFault(e instanceof CallError ? e : new CallError(0, { detail: String(e) }));
-    }
-  };
+  const act = useAct(live.again);
   const columns: readonly Column<Group>[] = [
     { name: "Agent", size: "minmax(8rem, 1.5fr)", cell: (g) => g.name },
     {
@@ -63,11 +54,11 @@ export function Agents(): JSX.Element {
     {
       name: "",
       size: "6rem",
-      cell: (g) => (
-        <button type="button" {...needs("operator")} onClick={() => lacking("operator") === null && void turn(g)} aria-label={`${g.paused ? "resume" : "pause"} ${g.name}`}>
-          {g.paused ? "resume" : "pause"}
-        </button>
-      ),
+      cell: (g) => {
+        const verb = g.paused ? "resume" : "pause";
+        const does = g.paused ? "New attempts start again." : "No new attempt starts for this agent until it is resumed. Running ones go on, and tasks wait.";
+        return act.button({ verb, to: `agent ${g.name}`, does, reason: true, path: () => `v1/agents/${segment(g.name)}/${verb}`, cli: () => `agents ${verb} ${quote(g.name)}` });
+      },
     },
   ];
   return (
@@ -75,7 +66,8 @@ export function Agents(): JSX.Element {
       <header class="title">
         <h1>Agents</h1>
       </header>
-      <Fault of={fault ?? live.error} />
+      <Fault of={live.error} />
+      {act.dialog}
       <Rows label="agents" columns={columns} rows={live.data ? groups(live.data) : []} id={(g) => g.name} empty={live.data ? "No agent has announced itself. Start one: sagalog serve --roles agent --brokers HOST:PORT --agents DIR" : "Reading …"} />
     </section>
   );

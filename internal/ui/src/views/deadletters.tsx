@@ -1,5 +1,4 @@
 import type { JSX } from "preact";
-import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
@@ -7,6 +6,7 @@ import { useAct } from "../parts/act";
 import { Fault } from "../parts/fault";
 import { Json } from "../parts/json";
 import { type Column, Rows } from "../parts/rows";
+import { quote } from "../parts/terminal";
 import { When } from "../parts/words";
 import { go, to } from "../router";
 
@@ -48,12 +48,16 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
     <section class="screen task">
       <header class="title">
         <h1>{d?.key ?? id}</h1>
-        <button type="button" {...needs("operator")} onClick={() => act.run(`v1/dead-letters/${segment(id)}/redrive`)}>
-          redrive
-        </button>
-        {act.said}
+        {act.button({
+          verb: "redrive",
+          to: "the dead letter",
+          does: "Send the record again, as it is. What was wrong with it should have been put right: otherwise it comes back.",
+          path: () => `v1/dead-letters/${segment(id)}/redrive`,
+          cli: () => `dlq redrive ${quote(id)}`,
+        })}
       </header>
-      <Fault of={act.fault ?? live.error} />
+      <Fault of={live.error} />
+      {act.dialog}
       {d && (
         <>
           <div class="why bad">

@@ -1,11 +1,11 @@
 import type { JSX } from "preact";
-import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { useAct } from "../parts/act";
 import { Fault } from "../parts/fault";
 import { type Column, Rows } from "../parts/rows";
+import { quote } from "../parts/terminal";
 import { When } from "../parts/words";
 
 type Job = components["schemas"]["JobDocument"];
@@ -40,20 +40,24 @@ export function Jobs(): JSX.Element {
       name: "",
       size: "5rem",
       cell: (j) =>
-        j.state === "running" ? (
-          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/jobs/${segment(j.id)}/stop`)} aria-label={`stop ${j.id}`}>
-            stop
-          </button>
-        ) : null,
+        act.button({
+          verb: "stop",
+          to: `job ${j.id}`,
+          does: "No further request is made. Those that were made stand.",
+          reason: true,
+          not: j.state === "running" ? undefined : "The job has ended.",
+          path: () => `v1/jobs/${segment(j.id)}/stop`,
+          cli: () => `job stop ${quote(j.id)}`,
+        }),
     },
   ];
   return (
     <section class="screen">
       <header class="title">
         <h1>Jobs</h1>
-        {act.said}
       </header>
-      <Fault of={act.fault ?? live.error} />
+      <Fault of={live.error} />
+      {act.dialog}
       <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "There are no jobs yet. Start one from the list of tasks, or: sagalog task retry --state parked" : "Reading …"} />
     </section>
   );

@@ -1,16 +1,42 @@
 import type { JSX } from "preact";
-import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
-import { useAct } from "../parts/act";
+import { type Act, useAct } from "../parts/act";
 import { Fault } from "../parts/fault";
 import { type Column, Rows } from "../parts/rows";
+import { quote } from "../parts/terminal";
 import { State, When } from "../parts/words";
 import { go, to } from "../router";
 
 type Limit = components["schemas"]["LimitDocument"];
 type Link = components["schemas"]["LimitLink"];
+
+/** Pauses or resumes a limit. */
+function turn(l: Limit): Act {
+  const verb = l.paused ? "resume" : "pause";
+  const does = l.paused ? "Permits are given again." : "No permit is given until it is resumed. Holders go on, and others wait.";
+  return { verb, to: `limit ${l.limit}`, does, reason: true, waits: true, path: () => `v1/limits/${segment(l.limit)}/${verb}`, cli: () => `limit ${verb} ${quote(l.limit)}` };
+}
+
+/** Changes a named limit, or applies a new one. */
+function setting(l?: Limit): Act {
+  return {
+    verb: "set",
+    to: l ? `limit ${l.limit}` : "a limit",
+    text: l ? "set" : "set a limit …",
+    does: "It holds at once, for running tasks too. Steps name it: limit: NAME.",
+    method: "PUT",
+    role: "admin",
+    fields: [
+      ...(l ? [] : [{ name: "limit", says: "Name", names: true, must: true }]),
+      { name: "max", says: "Attempts at a time, from 1 to 100000; empty: only the rate limits them", number: true, was: l?.max ? String(l.max) : "" },
+      { name: "rate", says: "Starts in a time, such as 50/s or 30/m; empty: only the max limits them", was: l?.rate ?? "" },
+    ],
+    path: (name) => `v1/limits/${segment(l?.limit ?? name)}`,
+    cli: (name) => `limit set ${quote(l?.limit ?? name)}`,
+  };
+}
 
 export function Limits(): JSX.Element {
   const live = useLive<{ limits: Limit[]; more?: number }>("limits", (signal) => get("v1/limits", { query: { all: true }, signal }));
@@ -25,11 +51,12 @@ export function Limits(): JSX.Element {
     { name: "State", size: "7rem", cell: (l) => (l.paused ? <span class="state wait">paused</span> : "open") },
     {
       name: "",
-      size: "6rem",
+      size: "9rem",
       cell: (l) => (
-        <button type="button" {...needs("operator")} onClick={() => act.run(`v1/limits/${segment(l.limit)}/${l.paused ? "resume" : "pause"}`)} aria-label={`${l.paused ? "resume" : "pause"} ${l.limit}`}>
-          {l.paused ? "resume" : "pause"}
-        </button>
+        <span class="verbs">
+          {act.button(turn(l))}
+          {l.named && act.button(setting(l))}
+        </span>
       ),
     },
   ];
@@ -37,9 +64,10 @@ export function Limits(): JSX.Element {
     <section class="screen">
       <header class="title">
         <h1>Limits</h1>
-        {act.said}
+        {act.button(setting())}
       </header>
-      <Fault of={act.fault ?? live.error} />
+      <Fault of={live.error} />
+      {act.dialog}
       <Rows
         label="limits"
         columns={columns}
@@ -73,14 +101,13 @@ export function LimitScreen({ name }: { name: string }): JSX.Element {
             <span class="faint">
               {l.held} of {l.max || "any number"} in use{l.rate ? `, ${l.rate}` : ""}, {l.waiting} waiting
             </span>
-            <button type="button" {...needs("operator")} onClick={() => act.run(`v1/limits/${segment(name)}/${l.paused ? "resume" : "pause"}`)}>
-              {l.paused ? "resume" : "pause"}
-            </button>
+            {act.button(turn(l))}
+            {l.named && act.button(setting(l))}
           </>
         )}
-        {act.said}
       </header>
-      <Fault of={act.fault ?? live.error} />
+      <Fault of={live.error} />
+      {act.dialog}
       {l?.paused && <div class="why">Paused{l.paused.by ? ` by ${l.paused.by}` : ""}{l.paused.reason ? `: ${l.paused.reason}` : ""}.</div>}
       <h2>Holders</h2>
       <Rows label="holders" columns={links} rows={l?.holders ?? []} id={(x) => `${x.task} ${x.step ?? ""} ${x.undo ?? ""}`} open={(x) => go(to(["tasks", x.task]))} empty={l ? "No permit is in use." : "Reading …"} />

@@ -1,15 +1,26 @@
 import type { JSX } from "preact";
-import { needs } from "../access";
 import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
-import { useAct } from "../parts/act";
+import { type Act, useAct } from "../parts/act";
 import { Fault } from "../parts/fault";
 import { type Column, Rows } from "../parts/rows";
+import { quote } from "../parts/terminal";
 import { When, word } from "../parts/words";
 import { go, to } from "../router";
 
 type Schedule = components["schemas"]["ScheduleDocument"];
+
+const about = (s: Schedule, verb: string, does: string): Act => ({
+  verb,
+  to: `schedule ${s.schedule}`,
+  text: verb,
+  does,
+  reason: true,
+  waits: true,
+  path: () => `v1/schedules/${segment(s.schedule)}/${verb}`,
+  cli: () => `schedule ${verb} ${quote(s.schedule)}`,
+});
 
 export function Schedules(): JSX.Element {
   const live = useLive<{ schedules: Schedule[] }>("schedules", (signal) => get("v1/schedules", { signal }), 5);
@@ -26,15 +37,18 @@ export function Schedules(): JSX.Element {
     { name: "Failed", size: "5rem", minor: true, cell: (s) => (s.failed ? <span class="state bad">{s.failed}</span> : 0) },
     {
       name: "",
-      size: "11rem",
+      size: "15rem",
       cell: (s) => (
         <span class="verbs">
-          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/trigger`)} aria-label={`trigger ${s.schedule}`}>
-            trigger
-          </button>
-          <button type="button" {...needs("operator")} onClick={() => act.run(`v1/schedules/${segment(s.schedule)}/${s.paused ? "resume" : "pause"}`)} aria-label={`${s.paused ? "resume" : "pause"} ${s.schedule}`}>
-            {s.paused ? "resume" : "pause"}
-          </button>
+          {act.button(about(s, "trigger", "Start its task now, as if it were due."))}
+          {act.button(s.paused ? about(s, "resume", "It goes on with the next due time. Backfill makes up for those in between.") : about(s, "pause", "No due time leads to a task until it is resumed. Its running tasks go on."))}
+          {act.button({
+            ...about(s, "backfill", "Start the tasks of past due times, up to 100. Those that have started before stay as they are."),
+            fields: [
+              { name: "since", says: "First due time, such as 2026-11-20T00:00:00Z", must: true },
+              { name: "until", says: "Last due time", must: true, was: `${new Date().toISOString().slice(0, 19)}Z` },
+            ],
+          })}
         </span>
       ),
     },
@@ -43,9 +57,9 @@ export function Schedules(): JSX.Element {
     <section class="screen">
       <header class="title">
         <h1>Schedules</h1>
-        {act.said}
       </header>
-      <Fault of={act.fault ?? live.error} />
+      <Fault of={live.error} />
+      {act.dialog}
       <Rows
         label="schedules"
         columns={columns}

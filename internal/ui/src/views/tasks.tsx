@@ -1,9 +1,12 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { lacking, needs } from "../access";
 import { type CallError, get, type ListedTask } from "../api/client";
+import { useKeys } from "../keys";
 import { useLive } from "../live";
-import { type Column, Rows } from "../parts/rows";
+import { csv, download } from "../parts/csv";
+import { type Held, merge, none, pageOf, rest } from "../parts/list";
+import { type Column, type Handle, Rows } from "../parts/rows";
 import { sentence, State, Took, When } from "../parts/words";
 import { go, place, refine, to } from "../router";
 import { JobDialog } from "../parts/jobs";
@@ -22,15 +25,20 @@ const tabs: readonly (readonly [name: string, states: readonly string[]])[] = [
 /** The parameters of the list that the address bar holds, under their names in the API. */
 export const filters = ["state", "workflow", "label", "since", "until", "schedule", "failed_step", "error_code", "older_than"] as const;
 
-interface Page {
+interface Answer {
   tasks: ListedTask[];
   next?: string;
   missing?: { partition: number; reason: string }[];
 }
+type Asked = Record<string, readonly string[]>;
 
 const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_at,ended_at,failure_count,reason,paused,run,waiting_for";
-const size = 200;
+/** Rows of a page, and the rows that the page keeps at most. */
+const size = 250;
 const most = 10_000;
+const idOf = (t: ListedTask): string => t.id;
+/** Whether a task stands above another one: the newest is first. */
+const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") > (b.submitted_at ?? "");
 
 const columns: readonly Column<ListedTask>[] = [
   { name: "Task", size: "minmax(9rem, 2fr)", cell: (t) => <a href={to(["tasks", t.id])}>{t.id}</a> },
@@ -45,7 +53,7 @@ const columns: readonly Column<ListedTask>[] = [
 
 /** Why a task is where it is, in a few words: the reason of its state, or what its first waiting step waits for. */
 function Why({ of: t }: { of: ListedTask }): JSX.Element {
-  const waits = (t.waiting_for ?? []).map(sentence);
+  const waits = (t.waiting_for ?? []).map((w) => sentence(w));
   const words = t.reason ?? waits[0] ?? "";
   return (
     <span title={[t.reason, ...waits].filter(Boolean).join("\n")}>
@@ -55,38 +63,90 @@ function Why({ of: t }: { of: ListedTask }): JSX.Element {
   );
 }
 
+interface List {
+  rows: readonly ListedTask[];
+  /** The last reading of the first page. */
+  head: Answer | undefined;
+  error: CallError | undefined;
+  waiting: number;
+  gap: boolean;
+  /** Lets the rows that wait come in. */
+  show: () => void;
+  more: (() => void) | undefined;
+  full: boolean;
+  look: (first: number, last: number) => void;
+}
+
+/** The tasks that match: the first page and the one in sight are read again at the pace, further pages once they come near. */
+function useList(asked: Asked, idle: () => boolean): List {
+  const key = JSON.stringify(asked);
+  const [state, set] = useState<{ key: string; held: Held<ListedTask>; error?: CallError }>({ key, held: none });
+  const held = state.key === key ? state.held : none;
+  const [middle, setMiddle] = useState(0);
+  const read = (cursor: string | undefined, signal?: AbortSignal) => get<Answer>("v1/tasks", { query: { ...asked, fields, limit: size, cursor }, ...(signal ? { signal } : {}) });
+  const put = (a: Answer, after: string | null, insert: boolean) =>
+    set((s) => {
+      const before: Held<ListedTask> = s.key === key ? s.held : none;
+      return { key, held: merge(before, { rows: a.tasks, next: a.next }, { after, insert, id: idOf, above }) };
+    });
+  const head = useLive<Answer>(`tasks ${key}`, (signal) => read(undefined, signal));
+  useEffect(() => {
+    if (head.data) put(head.data, null, held.rows.length === 0 || idle());
+  }, [head.data]);
+  const here = pageOf(held, middle, idOf);
+  const seen = useLive<{ answer: Answer; after: string }>(here && `tasks ${key} after ${here.after}`, async (signal) => ({ answer: await read(here?.cursor, signal), after: here?.after ?? "" }), 2);
+  useEffect(() => {
+    if (seen.data) put(seen.data.answer, seen.data.after, false);
+  }, [seen.data]);
+  const below = rest(held, idOf);
+  const reading = useRef("");
+  const next = () => {
+    if (!below || reading.current === `${key} ${below.cursor}`) return;
+    reading.current = `${key} ${below.cursor}`;
+    read(below.cursor).then(
+      (a) => put(a, below.after, false),
+      (error: CallError) => {
+        reading.current = "";
+        set((s) => (s.key === key ? { ...s, error } : s));
+      },
+    );
+  };
+  const failed = state.key === key ? state.error : undefined; // until the first page was read once more
+  return {
+    rows: held.rows,
+    head: head.data,
+    error: head.error ?? failed,
+    waiting: held.waiting,
+    gap: held.gap,
+    show: () => head.data && put(head.data, null, true),
+    more: below && held.rows.length < most && !failed ? next : undefined,
+    full: below !== undefined && held.rows.length >= most,
+    look: (first, last) => setMiddle(Math.floor((first + last) / 2)),
+  };
+}
+
 export function Tasks(): JSX.Element {
   const query = place.value.query;
-  const asked: Record<string, readonly string[]> = {};
+  const asked: Asked = {};
   for (const f of filters) if (query.has(f)) asked[f] = query.getAll(f);
   const key = JSON.stringify(asked);
-  const live = useLive<Page>(`tasks ${key}`, (signal) => get("v1/tasks", { query: { ...asked, fields, limit: size }, signal }));
-  const [older, setOlder] = useState<{ key: string; tasks: ListedTask[]; next: string | undefined; error?: CallError }>({ key, tasks: [], next: undefined });
+  const handle = useRef<Handle | null>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const list = useList(asked, () => selected.size === 0 && (handle.current?.idle() ?? true));
+  const { rows } = list;
   const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
   const { state: _, ...others } = asked;
   const counts = useLive<{ counts: { key: string; count: number }[]; partial?: boolean }>(`counts ${JSON.stringify(others)}`, (signal) => get("v1/counts", { query: { ...others, by: "state" }, signal }), 2);
-  const count = (of: readonly string[]): string => {
-    if (!counts.data) return "";
-    const n = counts.data.counts.filter((c) => of.length === 0 || of.includes(c.key)).reduce((sum, c) => sum + c.count, 0);
-    return ` ${n.toLocaleString()}${counts.data.partial ? "+" : ""}`;
-  };
+  const sum = (of: readonly string[]): number => (counts.data?.counts ?? []).filter((c) => of.length === 0 || of.includes(c.key)).reduce((n, c) => n + c.count, 0);
+  const count = (of: readonly string[]): string => (counts.data ? ` ${sum(of).toLocaleString()}${counts.data.partial ? "+" : ""}` : "");
+  const total = counts.data && !counts.data.partial ? Math.max(rows.length, sum((asked["state"] ?? []).flatMap((s) => s.split(",")))) : undefined;
 
-  const fresh = live.data?.tasks ?? [];
-  const extra = older.key === key ? older.tasks : [];
-  const seen = new Set(fresh.map((t) => t.id));
-  const rows = [...fresh, ...extra.filter((t) => !seen.has(t.id))];
-  const next = extra.length > 0 ? older.next : live.data?.next;
-  const more =
-    next && rows.length < most
-      ? () => {
-          get<Page>("v1/tasks", { query: { ...asked, fields, limit: size, cursor: next } }).then(
-            (p) => setOlder((o) => ({ key, tasks: [...(o.key === key ? o.tasks : []), ...p.tasks], next: p.next })),
-            (error: CallError) => setOlder((o) => ({ ...o, error })),
-          );
-        }
-      : undefined;
+  const show = () => {
+    list.show();
+    handle.current?.toTop();
+  };
+  useKeys({ n: { does: "show new rows", run: show } });
   const states = (asked["state"] ?? []).join(",");
   const active = Object.entries(asked).filter(([f]) => f !== "state");
   const toggle = (t: ListedTask) =>
@@ -119,29 +179,47 @@ export function Tasks(): JSX.Element {
           )}
         </p>
       )}
-      <Fault of={live.error ?? (older.key === key ? older.error : undefined)} />
-      {(live.data?.missing?.length ?? 0) > 0 && (
+      <Fault of={list.error} />
+      {(list.head?.missing?.length ?? 0) > 0 && (
         <p class="notice" role="status">
-          Partitions {live.data?.missing?.map((m) => m.partition).join(", ")} cannot be read now ({live.data?.missing?.[0]?.reason}). Their tasks are not lost, but they are missing from this list.
+          Partitions {list.head?.missing?.map((m) => m.partition).join(", ")} cannot be read now ({list.head?.missing?.[0]?.reason}). Their tasks are not lost, but they are missing from this list.
         </p>
       )}
+      <div class="over" role="status">
+        {list.waiting > 0 && (
+          <button type="button" class="main" title="Show them. Key: n" onClick={show}>
+            {list.waiting.toLocaleString()}
+            {list.gap ? "+" : ""} new
+          </button>
+        )}
+      </div>
       <Rows
         label="tasks"
         columns={columns}
         rows={rows}
-        id={(t) => t.id}
+        total={list.more ? total : undefined}
+        look={list.look}
+        handle={handle}
+        id={idOf}
         open={(t) => go(to(["tasks", t.id]))}
         selected={selected}
         select={toggle}
-        more={more}
-        empty={live.data === undefined ? "Reading …" : Object.keys(asked).length > 0 ? <>No task matches. <button type="button" class="link" onClick={() => go(to(["tasks"]))}>Show all tasks</button></> : <First />}
+        more={list.more}
+        empty={list.head === undefined || list.head.tasks.length > 0 || list.more ? "Reading …" : Object.keys(asked).length > 0 ? <Nothing asked={asked} /> : <First />}
       />
       <footer class="count">
-        {rows.length}
-        {next ? " shown, more below" : rows.length === 1 ? " task" : " tasks"}
+        <span>
+          {rows.length.toLocaleString()}
+          {list.more ? " shown, more below" : list.full ? " shown, the most that this page holds: filter to see others" : rows.length === 1 ? " task" : " tasks"}
+        </span>
         {selected.size === 0 && rows.length > 0 && (
           <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
             act on all that match …
+          </button>
+        )}
+        {rows.length > 0 && (
+          <button type="button" class="link" title="the tasks that have been read, as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
+            CSV
           </button>
         )}
         {job && <JobDialog asked={asked} close={() => setJob(false)} />}
@@ -150,6 +228,60 @@ export function Tasks(): JSX.Element {
     </section>
   );
 }
+
+/** Says that no task matches, and which filter keeps the most out. */
+function Nothing({ asked }: { asked: Asked }): JSX.Element {
+  const names = Object.keys(asked);
+  const live = useLive<{ without: string; count: number }>(
+    `excluded ${JSON.stringify(asked)}`,
+    async (signal) => {
+      const counts = await Promise.all(
+        names.map(async (without) => {
+          const { [without]: _, ...others } = asked;
+          const c = await get<{ counts: { count: number }[] }>("v1/counts", { query: { ...others, by: "state" }, signal });
+          return { without, count: c.counts.reduce((n, o) => n + o.count, 0) };
+        }),
+      );
+      return counts.reduce((a, b) => (b.count > a.count ? b : a), { without: "", count: 0 });
+    },
+    5,
+  );
+  const most = live.data;
+  return (
+    <>
+      <p>No task matches.</p>
+      {most && most.count > 0 && (
+        <p>
+          <button type="button" class="link" onClick={() => refine({ [most.without]: "" })}>
+            Without {most.without}:{asked[most.without]?.join(",")} there {most.count === 1 ? "is 1 task" : `are ${most.count.toLocaleString()} tasks`}
+          </button>
+        </p>
+      )}
+      <button type="button" class="link" onClick={() => go(to(["tasks"]))}>
+        Show all tasks
+      </button>
+    </>
+  );
+}
+
+/** The tasks that are shown, for a spreadsheet. */
+const asCSV = (rows: readonly ListedTask[]): string =>
+  csv(
+    ["id", "workflow", "version", "state", "reason", "waiting_for", "failure_count", "labels", "submitted_at", "updated_at", "ended_at"],
+    rows.map((t) => [
+      t.id,
+      t.workflow,
+      String(t.version),
+      t.state,
+      t.reason ?? "",
+      (t.waiting_for ?? []).map((w) => `${w.step ?? ""} ${w.kind} ${w.for ?? ""}`.trim()).join("; "),
+      String(t.failure_count),
+      Object.entries(t.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(" "),
+      t.submitted_at ?? "",
+      t.updated_at ?? "",
+      t.ended_at ?? "",
+    ]),
+  );
 
 function First(): JSX.Element {
   return (
