@@ -139,6 +139,7 @@ func (s *Store) apply(w *writer, changes []change) error {
 		}
 		c.p.loads.end()
 		c.p.rejections = c.rejections
+		c.p.committed.Store(time.Now().UnixNano())
 		c.p.view.Store(v)
 		c.p.broadcast()
 	}

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -39,8 +40,8 @@ func (m *metrics) all() []prometheus.Collector {
 
 // gauges reads the store at the time of a scrape.
 type gauges struct {
-	store                                          *Store
-	live, due, next, state, free, memtables, level *prometheus.Desc
+	store                                               *Store
+	live, due, next, age, state, free, memtables, level *prometheus.Desc
 }
 
 func newGauges(s *Store) *gauges {
@@ -52,6 +53,7 @@ func newGauges(s *Store) *gauges {
 		live:      desc("projector_live_tasks", "Tasks that have not ended, also of partitions that other nodes own.", "partition"),
 		due:       desc("projector_due_tasks", "Tasks that wait for an instant, also of partitions that other nodes own.", "partition"),
 		next:      desc("projector_next_offset", "Offset of the first record that is not folded.", "partition"),
+		age:       desc("checkpoint_age_seconds", "How long ago the state of a partition was last written to the store of this node. Absent until this process has written it. It grows while there is nothing to write: see sagalog_projection_lag_records.", "partition"),
 		state:     desc("state_bytes", "Size of the state store on the disk of this node."),
 		free:      desc("disk_free_bytes", "Free space of the disk that holds the state store of this node. Absent while the system does not say."),
 		memtables: desc("projector_memtable_bytes", "Memory of the memtables."),
@@ -61,7 +63,7 @@ func newGauges(s *Store) *gauges {
 
 // Describe sends the descriptions of the gauges.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.live, g.due, g.next, g.state, g.free, g.memtables, g.level} {
+	for _, d := range []*prometheus.Desc{g.live, g.due, g.next, g.age, g.state, g.free, g.memtables, g.level} {
 		out <- d
 	}
 }
@@ -77,6 +79,9 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		send(g.live, m.live(), label)
 		send(g.due, m.Due, label)
 		send(g.next, m.Next, label)
+		if at := p.committed.Load(); at != 0 {
+			out <- prometheus.MustNewConstMetric(g.age, prometheus.GaugeValue, max(0, time.Since(time.Unix(0, at)).Seconds()), label)
+		}
 	}
 	if usage, err := g.store.fs.GetDiskUsage(g.store.dir); err == nil {
 		send(g.free, int64(usage.AvailBytes))

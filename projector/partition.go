@@ -22,6 +22,8 @@ type Partition struct {
 	commit sync.Mutex
 	// rejections is guarded by commit.
 	rejections rejectionRows
+	// committed is when this process last wrote the partition, in nanoseconds since 1970; zero if it has not.
+	committed atomic.Int64
 	// view is what the last commit left; never nil.
 	view atomic.Pointer[view]
 	// changed is closed and removed by each commit; nil while nobody waits.

@@ -263,10 +263,12 @@ func TestMetricsOfAStore(t *testing.T) {
 	} {
 		require.InDelta(t, want, got[name], 0, name)
 	}
+	require.Contains(t, got, "sagalog_checkpoint_age_seconds")
 	require.NoError(t, s.Close())
 	require.Empty(t, gather(t, r), "a closed store removes its metrics")
 	s, err = projector.Open(directory, o)
 	require.NoError(t, err, "so that it can be opened again")
+	require.NotContains(t, gather(t, r), "sagalog_checkpoint_age_seconds", "this process has not written the partition")
 	other := projector.Options{Namespace: namespace, FS: vfs.NewMem(), Registerer: r}
 	_, err = projector.Open(directory, other)
 	require.ErrorContains(t, err, "register metrics")

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -184,7 +186,12 @@ func (s scheduleCaller) ask(verb, name string, members map[string]string) error 
 	switch {
 	case status == http.StatusAccepted:
 		return exit(ExitStillRunning, "the request was not judged within %s; `sagalog schedule get %s` shows the schedule", within, name)
-	case len(r.Refused) > 0:
+	case slices.ContainsFunc(r.Fired, func(f api.ScheduleFire) bool { return f.State == events.EndRejected }):
+		return exit(ExitConflict, "the task is rejected; correct the schedule, and apply it")
+	case slices.ContainsFunc(r.Fired, func(f api.ScheduleFire) bool { return f.State == "" }):
+		s.note("submitted: the engine accepts or rejects the task next; `sagalog schedule next %s` shows which, and why", Printable(name))
+	}
+	if len(r.Refused) > 0 {
 		return exit(ExitConflict, "%s refused", Counted(len(r.Refused), "due time"))
 	}
 	return nil
@@ -196,7 +203,7 @@ func showScheduleReceipt(w io.Writer, r *api.ScheduleReceipt, verb string) error
 	}
 	var rows []row
 	for _, f := range r.Fired {
-		rows = append(rows, row{"fired", instant(f.Due), f.Task})
+		rows = append(rows, row{cmp.Or(f.State, "submitted"), instant(f.Due), strings.TrimSpace(f.Task + "  " + f.Reason)})
 	}
 	for _, due := range r.Queued {
 		rows = append(rows, row{"queued", instant(due), events.ScheduleTask(r.Schedule, due)})

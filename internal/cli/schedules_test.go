@@ -27,6 +27,20 @@ func TestSchedulesOnTheCommandLine(t *testing.T) {
 	require.Regexp(t, `STATE +paused\nPAUSED +\S* ?ada why`, r.out)
 	require.Contains(t, e.run("schedule", "next", "hourly").out, "hourly/1970-01-01T00:00:01Z  processed")
 
+	// A trigger sends a submission. What becomes of it is not known when it answers, unless it is known already.
+	e.ChangeSchedule("hourly", func(x *events.Schedule) {
+		x.Fires = append(x.Fires, events.ScheduleFire{Due: 2000, Task: "hourly/b", At: 6, Request: "q1"},
+			events.ScheduleFire{Due: 3000, Task: "hourly/c", At: 7, Request: "q2", State: events.EndRejected, Reason: "the input has no zone"})
+	})
+	r = e.run("schedule", "trigger", "hourly", "--request-id", "q1")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `submitted +1970-01-01T00:00:02.000Z +hourly/b`, r.out)
+	require.NotContains(t, r.out, "fired")
+	require.Contains(t, r.err, "accepts or rejects the task next; `sagalog schedule next hourly`")
+	r = e.run("schedule", "trigger", "hourly", "--request-id", "q2")
+	require.Equal(t, 4, r.code)
+	require.Regexp(t, `rejected +1970-01-01T00:00:03.000Z +hourly/c +the input has no zone`, r.out)
+
 	r = e.run("schedule", "backfill", "hourly", "--since", "90m", "--until", "2h")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, "until: is before since", "both are this long ago")

@@ -233,6 +233,7 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: d.ns.catalog.Ordinal(src.Workflow, src.Hash)}
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)
+		a.Warnings = append(a.Warnings, d.misfits(whole, a.Version)...)
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false

@@ -229,7 +229,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 		return err
 	}
 	for _, c := range []prometheus.Collector{
-		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n),
+		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n),
 		newOwnerMetrics(n.owners, n.stalls, n.liveness, n.ns.tooOld),
 	} {
 		if err := n.cfg.Registry.Register(c); err != nil {

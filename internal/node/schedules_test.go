@@ -161,3 +161,40 @@ func TestAScheduleIsCheckedAgainstItsWorkflow(t *testing.T) {
 		}
 	})
 }
+
+// An apply says which schedules give an input that the new version refuses: otherwise that shows at their next due times.
+func TestAnApplyWarnsOfSchedulesThatItsVersionRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		w.apply(n, report)
+		for name, more := range map[string]string{"daily": "", "pinned": "version: 1\n", "wide": "", "other": ""} {
+			input := "{day: \"{{ schedule.due_date }}\"}"
+			if name == "wide" {
+				input = "{day: \"{{ schedule.previous_due }}\", zone: utc}"
+			}
+			w.schedule(n, name, "schedule: "+name+"\ncron: 0 2 * * *\nworkflow: report\n"+more+"input: "+input+"\n")
+			if name == "other" {
+				deleted, err := n.Schedules().DeleteSchedule(t.Context(), name)
+				require.NoError(t, err)
+				require.True(t, deleted)
+			}
+		}
+		wider := api.Draft{Name: "report", Source: []byte(strings.Replace(report, "[day]", "[day, zone]", 1))}
+		for _, apply := range []func() (api.Applied, []api.Fault, error){
+			func() (api.Applied, []api.Fault, error) { return n.Definitions().Check(t.Context(), wider) },
+			func() (api.Applied, []api.Fault, error) { return n.Definitions().Apply(t.Context(), wider) },
+		} {
+			a, faults, err := apply()
+			require.NoError(t, err)
+			require.Empty(t, faults)
+			require.Len(t, a.Warnings, 1, "%+v", a.Warnings)
+			require.Contains(t, a.Warnings[0].Message, `the tasks of schedule "daily" will be rejected`)
+			require.Contains(t, a.Warnings[0].Message, "zone")
+		}
+		back, _, err := n.Definitions().Apply(t.Context(), api.Draft{Name: "report", Source: []byte(report)})
+		require.NoError(t, err)
+		require.Empty(t, back.Warnings)
+		require.NoError(t, n.stop())
+	})
+}

@@ -97,8 +97,11 @@ func (e *Engine) one(in events.Input, p int32, r *events.Record) {
 	id, cause := string(r.Key), events.CauseInput(in, p, r.Offset)
 	t := e.tasks[id]
 	if in == events.Reports {
-		if kind := r.Header(events.HeaderType); kind == events.TypeLimitPause || kind == events.TypeLimitResume {
+		switch kind := r.Header(events.HeaderType); kind {
+		case events.TypeLimitPause, events.TypeLimitResume:
 			e.pauseLimit(id, kind)
+			return
+		case events.TypeScheduleTrigger: // is granted; ChangeSchedule says what it led to
 			return
 		}
 		e.request(id, cause, r, t)

@@ -2292,7 +2292,7 @@ export interface components {
         ScheduleReceipt: {
             /** @description The due times that had led to a task before. To do one again, submit its input with another ID */
             already?: components["schemas"]["ScheduleFire"][] | null;
-            /** @description The tasks that it started */
+            /** @description The tasks that were submitted for it. Whether such a task is accepted is judged next, like any submission: without a state it has been accepted or is not judged yet, and the calls for the task and for the fires of the schedule say what became of it */
             fired?: components["schemas"]["ScheduleFire"][] | null;
             /** @description The due time whose task starts when the running one has ended */
             queued?: string[] | null;
