@@ -67,8 +67,9 @@ type webhooks struct {
 	reader  *kafka.Reader
 	marks   *kafka.Bookmarks
 
-	// Owned by Run.
+	// Owned by Run. order has the streams in the order in which they take turns.
 	streams map[place]*webhookStream
+	order   []*webhookStream
 	// first is where the search for a message to send begins, so that each partition has its turn.
 	first int
 	// sending counts the attempts under way. asking and committing say that a request is under way.
@@ -235,6 +236,7 @@ func (w *webhooks) leave(s *webhookStream) {
 		w.put(w.left, s)
 	}
 	delete(w.streams, s.place)
+	w.order = slices.DeleteFunc(w.order, func(x *webhookStream) bool { return x == s })
 	w.reader.Remove(s.topic, s.partition)
 }
 
@@ -257,7 +259,7 @@ func (w *webhooks) begin(found foundPositions) {
 				continue
 			}
 			delete(w.left[at.topic], at.partition)
-			w.streams[at] = s
+			w.streams[at], w.order = s, append(w.order, s)
 			w.read(s)
 		}
 	}
@@ -351,19 +353,12 @@ func (w *webhooks) interrupted(s *webhookStream, cause error) {
 
 // send starts attempts, while there is room for more.
 func (w *webhooks) send(ctx context.Context) {
-	if w.sending >= maxDeliveries || len(w.streams) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	list := make([]*webhookStream, 0, len(w.streams))
-	for _, s := range w.streams {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b *webhookStream) int {
-		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
-	})
 	now := time.Now()
-	for idle := 0; w.sending < maxDeliveries && idle < len(list); w.first++ {
-		s := list[w.first%len(list)]
+	for idle := 0; w.sending < maxDeliveries && idle < len(w.order); w.first++ {
+		s := w.order[w.first%len(w.order)]
 		m := s.ready(now)
 		if idle++; m == nil {
 			continue
