@@ -24,6 +24,8 @@ const (
 	webhookLook = 250 * time.Millisecond
 	// webhookCommit is how often positions are committed: what was delivered after the last commit is delivered again after a crash.
 	webhookCommit = time.Second
+	// webhookRenew is how often a position is committed that has not changed: brokers forget one after some days (offsets.retention.minutes).
+	webhookRenew = 6 * time.Hour
 	// webhookWithin bounds a request to the brokers, so that a dead one does not stop those that follow.
 	webhookWithin = 10 * time.Second
 	// webhookLast bounds the last commit of a node that stops.
@@ -75,7 +77,7 @@ type webhooks struct {
 	// sending counts the attempts under way. asking and committing say that a request is under way.
 	sending            int
 	asking, committing bool
-	committed          time.Time
+	committed, renewed time.Time
 	// left are the last positions of partitions that moved away.
 	left kafka.Positions
 	// failing says that the latest attempt failed.
@@ -92,6 +94,8 @@ type webhooks struct {
 type attempted struct {
 	stream *webhookStream
 	of     *outstanding
+	// id is the message's, "" if it was not made.
+	id     string
 	answer webhook.Answer
 	err    error
 	// gone says that the message can never be sent.
@@ -386,6 +390,7 @@ func (w *webhooks) attempt(ctx context.Context, s *webhookStream, m *outstanding
 		out.err, out.gone = err, true
 		return out
 	}
+	out.id = message.ID
 	out.answer, out.err = w.sender.Send(ctx, message)
 	return out
 }
@@ -404,7 +409,7 @@ func (w *webhooks) settle(a attempted) {
 	w.sending--
 	a.of.sending = false
 	s, m := a.stream, a.of
-	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", m.offset)
+	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", m.offset, "id", a.id)
 	switch {
 	case a.delivered():
 		w.metrics.delivered.Inc()

@@ -84,3 +84,15 @@ func TestTheWebhookAcceptsWhatTheFoldAccepts(t *testing.T) {
 		}
 	})
 }
+
+// A position that does not change is committed again, because brokers forget old ones.
+func TestPositionsOfTheWebhookAreRenewed(t *testing.T) {
+	t.Parallel()
+	at := place{"sagalog.events", 3}
+	w := &webhooks{left: kafka.Positions{}, streams: map[place]*webhookStream{at: {place: at, next: 7}}}
+	now := time.Unix(1e9, 0)
+	require.Equal(t, int64(7), w.toCommit(now)[at.topic][at.partition].Next)
+	require.Empty(t, w.toCommit(now.Add(webhookRenew-1)))
+	require.Equal(t, int64(7), w.toCommit(now.Add(webhookRenew))[at.topic][at.partition].Next)
+	require.Empty(t, w.toCommit(now.Add(webhookRenew+1)))
+}

@@ -335,7 +335,9 @@ func TestARefusedMessageHoldsBackNoOther(t *testing.T) {
 		r.mu.Unlock()
 		require.EqualValues(t, 20, metric(t, registry, "sagalog_webhook_deliveries_total", "given_up"))
 		require.EqualValues(t, 0, metric(t, registry, "sagalog_webhook_outstanding", ""))
-		require.Len(t, w.logs.find("given up and will never be delivered"), 20)
+		given := w.logs.find("given up and will never be delivered")
+		require.Len(t, given, 20)
+		require.Contains(t, given[0], "status 410")
 		require.NoError(t, one.stop())
 	})
 }
