@@ -24,6 +24,8 @@ const (
 	webhookLook = 250 * time.Millisecond
 	// webhookCommit is how often positions are committed: what was delivered after the last commit is delivered again after a crash.
 	webhookCommit = time.Second
+	// webhookRenew is how often a position is committed that has not changed: brokers forget one after some days (offsets.retention.minutes).
+	webhookRenew = 6 * time.Hour
 	// webhookWithin bounds a request to the brokers, so that a dead one does not stop those that follow.
 	webhookWithin = 10 * time.Second
 	// webhookLast bounds the last commit of a node that stops.
@@ -67,14 +69,15 @@ type webhooks struct {
 	reader  *kafka.Reader
 	marks   *kafka.Bookmarks
 
-	// Owned by Run.
+	// Owned by Run. order has the streams in the order in which they take turns.
 	streams map[place]*webhookStream
+	order   []*webhookStream
 	// first is where the search for a message to send begins, so that each partition has its turn.
 	first int
 	// sending counts the attempts under way. asking and committing say that a request is under way.
 	sending            int
 	asking, committing bool
-	committed          time.Time
+	committed, renewed time.Time
 	// left are the last positions of partitions that moved away.
 	left kafka.Positions
 	// failing says that the latest attempt failed.
@@ -91,6 +94,8 @@ type webhooks struct {
 type attempted struct {
 	stream *webhookStream
 	of     *outstanding
+	// id is the message's, "" if it was not made.
+	id     string
 	answer webhook.Answer
 	err    error
 	// gone says that the message can never be sent.
@@ -235,6 +240,7 @@ func (w *webhooks) leave(s *webhookStream) {
 		w.put(w.left, s)
 	}
 	delete(w.streams, s.place)
+	w.order = slices.DeleteFunc(w.order, func(x *webhookStream) bool { return x == s })
 	w.reader.Remove(s.topic, s.partition)
 }
 
@@ -257,7 +263,7 @@ func (w *webhooks) begin(found foundPositions) {
 				continue
 			}
 			delete(w.left[at.topic], at.partition)
-			w.streams[at] = s
+			w.streams[at], w.order = s, append(w.order, s)
 			w.read(s)
 		}
 	}
@@ -351,19 +357,12 @@ func (w *webhooks) interrupted(s *webhookStream, cause error) {
 
 // send starts attempts, while there is room for more.
 func (w *webhooks) send(ctx context.Context) {
-	if w.sending >= maxDeliveries || len(w.streams) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	list := make([]*webhookStream, 0, len(w.streams))
-	for _, s := range w.streams {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b *webhookStream) int {
-		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
-	})
 	now := time.Now()
-	for idle := 0; w.sending < maxDeliveries && idle < len(list); w.first++ {
-		s := list[w.first%len(list)]
+	for idle := 0; w.sending < maxDeliveries && idle < len(w.order); w.first++ {
+		s := w.order[w.first%len(w.order)]
 		m := s.ready(now)
 		if idle++; m == nil {
 			continue
@@ -391,6 +390,7 @@ func (w *webhooks) attempt(ctx context.Context, s *webhookStream, m *outstanding
 		out.err, out.gone = err, true
 		return out
 	}
+	out.id = message.ID
 	out.answer, out.err = w.sender.Send(ctx, message)
 	return out
 }
@@ -409,7 +409,7 @@ func (w *webhooks) settle(a attempted) {
 	w.sending--
 	a.of.sending = false
 	s, m := a.stream, a.of
-	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", m.offset)
+	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", m.offset, "id", a.id)
 	switch {
 	case a.delivered():
 		w.metrics.delivered.Inc()

@@ -15,7 +15,7 @@ func (w *webhooks) commit(ctx context.Context) {
 		}
 	}
 	w.committed = time.Now()
-	due := w.toCommit()
+	due := w.toCommit(time.Now())
 	if len(due) == 0 {
 		return
 	}
@@ -27,12 +27,16 @@ func (w *webhooks) commit(ctx context.Context) {
 	})
 }
 
-// toCommit returns the positions that have changed.
-func (w *webhooks) toCommit() kafka.Positions {
+// toCommit returns the positions that have changed, and now and then all.
+func (w *webhooks) toCommit(now time.Time) kafka.Positions {
+	all := now.Sub(w.renewed) >= webhookRenew
+	if all {
+		w.renewed = now
+	}
 	due := w.left
 	w.left = kafka.Positions{}
 	for _, s := range w.streams {
-		if s.due {
+		if s.due || all {
 			s.due = false
 			w.put(due, s)
 		}
@@ -71,7 +75,7 @@ func (w *webhooks) stop(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, webhookLast)
 	defer cancel()
-	if due := w.toCommit(); len(due) > 0 {
+	if due := w.toCommit(time.Now()); len(due) > 0 {
 		_ = w.marks.Commit(ctx, due) // otherwise some messages are delivered again
 	}
 	w.sender.Close()

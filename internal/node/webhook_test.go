@@ -335,7 +335,89 @@ func TestARefusedMessageHoldsBackNoOther(t *testing.T) {
 		r.mu.Unlock()
 		require.EqualValues(t, 20, metric(t, registry, "sagalog_webhook_deliveries_total", "given_up"))
 		require.EqualValues(t, 0, metric(t, registry, "sagalog_webhook_outstanding", ""))
-		require.Len(t, w.logs.find("given up and will never be delivered"), 20)
+		given := w.logs.find("given up and will never be delivered")
+		require.Len(t, given, 20)
+		require.Contains(t, given[0], "status 410")
+		require.NoError(t, one.stop())
+	})
+}
+
+// The first node that has a webhook begins at the end of the log. From then on nothing is left out, also if nothing was delivered before a crash.
+func TestTheWebhookBeginsAtTheEndOfTheLog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		w.kinds = []string{"stock"}
+		r := receive(t)
+		dir := t.TempDir()
+		atEnd := func(c *node.Config) { c.Webhook.FromStart = false }
+		before := w.node(dir)
+		w.apply(before, mixed)
+		w.hire(failing)
+		w.urge(0, ids("bad-old", 5)...)
+		w.watch.await("the old ones are parked", func() bool { return w.parked() == 5 })
+		require.NoError(t, before.stop())
+		one := w.node(dir, r.hooked("parked"), atEnd)
+		<-time.After(5 * time.Second)
+		r.set(func() { r.down = true })
+		w.urge(0, ids("bad-new", 5)...)
+		w.watch.await("the new ones are parked", func() bool { return w.parked() == 10 })
+		one.kill()
+		r.set(func() { r.down = false })
+		two := w.node(dir, r.hooked("parked"), atEnd)
+		r.await(5, time.Minute)
+		<-time.After(time.Minute)
+		facts := w.said("parked")
+		maps.DeleteFunc(facts, func(_ string, s seen) bool { return strings.HasPrefix(s.fact.Task, "bad-old") })
+		require.Len(t, facts, 5)
+		r.agrees(facts)
+		require.NoError(t, two.stop())
+	})
+}
+
+// parked counts the facts of tasks that are parked. It is called with the observer's mu held.
+func (w *world) parked() (n int) {
+	for _, s := range w.watch.facts {
+		if _, ok := s.fact.Body.(*events.TaskParked); ok && s.fate == events.FateAccepted {
+			n++
+		}
+	}
+	return n
+}
+
+// A missing agent is said too, although no fact says it, and has one ID. While more messages of a partition wait than are kept, the log is not read on, and
+// the metrics say so; afterwards all of it is delivered.
+func TestABacklogOfMessagesIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		w.kinds = []string{"stock"}
+		r := receive(t)
+		r.status = func(string, string) int { return http.StatusServiceUnavailable }
+		var registry *prometheus.Registry
+		one := w.node(t.TempDir(), r.hooked("parked", "processed", "agent_missing"), func(c *node.Config) { registry = c.Registry })
+		w.apply(one, mixed)
+		w.apply(one, "workflow: lonely\nsteps:\n  only: {agent: nobody}\n")
+		w.hire(failing)
+		w.produce(w.topics.Submissions(), -1, events.Record{Key: []byte("lonely"), Value: []byte(`{"workflow":"lonely"}`)})
+		tasks := ids("good", 600)
+		w.urge(0, tasks...)
+		w.watch.ended(tasks...)
+		<-time.After(time.Minute)
+		require.EqualValues(t, 256+1, metric(t, registry, "sagalog_webhook_outstanding", ""))
+		require.Greater(t, metric(t, registry, "sagalog_webhook_lag_records", ""), 300.0)
+		require.Greater(t, metric(t, registry, "sagalog_webhook_oldest_seconds", ""), 59.0)
+		r.set(func() { r.status = nil })
+		r.await(601, 10*time.Minute)
+		missing := 0
+		for id, m := range r.taken {
+			if m.Type == "sagalog.agent.missing" {
+				missing++
+				require.Equal(t, "nobody", m.Data["agent"])
+				require.Regexp(t, `^agent_missing/[0-9a-f]{32}$`, id)
+				delete(r.taken, id)
+			}
+		}
+		require.Equal(t, 1, missing)
+		r.agrees(w.said("processed"))
 		require.NoError(t, one.stop())
 	})
 }
