@@ -15,6 +15,8 @@
 //	tasks, lists  read one task, wait for it, list many
 //	histories     the facts of a task, as pages or as a stream
 //	past          a task as it was, folded from its facts
+//	liveStreams   what changes in the whole namespace, as a stream: one hub for all streams of a node
+//	stats         what happened lately, by the minute
 //	workflows     read and apply definitions
 //	status        agents, partitions, health
 //	demo          the example's services
@@ -29,7 +31,8 @@
 //
 //   - reads of it are answered 503 with Retry-After and the code taking-over, and so are lists that would lack its tasks;
 //   - requests that wait in any case (?wait=, token=, a stream that is being opened) continue at the next owner;
-//   - an open stream ends cleanly, and Last-Event-ID resumes it;
+//   - an open stream about a task ends cleanly, and Last-Event-ID resumes it; one about the namespace (GET /v1/stream) goes on at the next
+//     owner, after the offset that was sent last;
 //   - a cancel or retry waits a few seconds for the next owner, and is then produced without a look at the task;
 //   - GET /v1/partitions shows the partition without owner and epoch.
 //
@@ -41,6 +44,9 @@
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: bulkBytes bounds how much of it
 //     is in memory, and queueDisk how many of its answers wait on disk.
 //   - A list never lacks a partition without naming it, and a walk by its cursors ends only when each partition was read to its end.
+//   - A stream about the namespace never leaves out a change in silence: what it cannot name, it counts (more) or admits to lack (reset). It has no
+//     queue: it reads the frames that all streams share (hub), so a slow client holds up nobody, and owners do nothing for it while
+//     none is open.
 //   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
 //   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).
 //   - Nobody without a ticket that a key of this namespace has signed makes the API read a report, or write one. Neither an answer nor the

@@ -30,7 +30,7 @@ var liveTopics = []string{topicTasks, topicCounts, topicPartitions, topicAgents,
 const (
 	// streamTasks bounds the rows that a stream gets in a second; beyond it, it gets their number.
 	streamTasks = 200
-	// DefaultLiveStreams bounds the open streams of clients. Each takes about 30 KB.
+	// DefaultLiveStreams bounds the open streams of clients. Each takes about 40 KB, and 20 µs of CPU for a message.
 	DefaultLiveStreams = 2000
 	// resumesAtOnce bounds the streams that read the log at the same time, and resumeWait how long another one waits before it gets a reset:
 	// when a node dies, all its streams come back at once.
