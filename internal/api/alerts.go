@@ -88,7 +88,7 @@ func (s *alerts) register(api huma.API) {
 			"live though their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, beyond their remind_after (soft_limit_passed); " +
 			"operations that steps have been waiting for 30 s and no live instance offers (agent_missing); schedules whose due times are passed over (schedule_blocked); and limits of concurrency " +
 			"for which tasks have been waiting behind a parked task for 15 minutes, as far as the node knows that task (concurrency_blocked). The other kinds say what happened, so they are never open. " +
-			"No index leads to the tasks past their deadline or a soft limit: every few seconds a node looks at its newest 50,000 live tasks, at 5,000 of them whole, " +
+			"No index leads to the tasks past their deadline or a soft limit: every five seconds, or less often if it takes long, a node looks at its newest 50,000 live tasks, at 5,000 of them whole, " +
 			"and shows 1,000; beyond that the answer is partial. A record of a lost topic is not shown by open=false.",
 	}), s.list)
 	s.registerAcknowledge(api)

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// lateFor is how long what was found out about late tasks holds: looking at tens of thousands of tasks takes about half a second of a core,
-	// and each open page asks every few seconds.
-	lateFor = 5 * time.Second
+	// lateFor is how long what was found out about late tasks holds, at least, and lateShare how many times as long as it took to find it out: each
+	// open page asks every two seconds, and a look at 40,000 tasks takes about a second.
+	lateFor   = 5 * time.Second
+	lateShare = 20
 	// mostHolders is how many holders of a limit are looked at for a parked one.
 	mostHolders = 100
 	// forgetEvery is how often a node looks whether acknowledged alerts of its partitions are over.

@@ -14,9 +14,9 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// lateTasks are the live tasks of some partitions that are past their deadline or a soft limit, as of an instant.
+// lateTasks are the live tasks of some partitions that are past their deadline or a soft limit. It holds until an instant.
 type lateTasks struct {
-	at         time.Time
+	until      time.Time
 	partitions []int32
 	tasks      []string
 	partial    bool
@@ -25,17 +25,29 @@ type lateTasks struct {
 // goesOn are the states in which a task may be late. A parked one waits for an operator, whatever its times.
 var goesOn = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing}
 
-// lateTasks returns the late tasks of partitions. No index leads to them, so it looks at the newest live tasks, and what it found holds for lateFor.
+// lateTasks returns the late tasks of partitions, as they were found out a moment ago.
 func (a *alerts) lateTasks(ctx context.Context, partitions []int32) (lateTasks, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if len(partitions) == 0 {
 		return lateTasks{}, nil
 	}
-	if time.Since(a.late.at) < lateFor && slices.Equal(a.late.partitions, partitions) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	begun := time.Now()
+	if begun.Before(a.late.until) && slices.Equal(a.late.partitions, partitions) {
 		return a.late, nil
 	}
-	found := lateTasks{at: time.Now(), partitions: slices.Clone(partitions)}
+	found, err := a.findLate(ctx, partitions)
+	if err == nil {
+		now := time.Now()
+		found.until = now.Add(max(lateFor, lateShare*now.Sub(begun)))
+		a.late = found
+	}
+	return found, err
+}
+
+// findLate looks at the newest live tasks of partitions, since no index leads to the late ones.
+func (a *alerts) findLate(ctx context.Context, partitions []int32) (lateTasks, error) {
+	found, now := lateTasks{partitions: slices.Clone(partitions)}, events.At(time.Now())
 	limits := map[string]*softLimits{} // by definition
 	f := projector.Filter{States: goesOn, Partitions: partitions, Limit: projector.MaxList, Brief: true}
 	for seen, read := 0, 0; ctx.Err() == nil; {
@@ -44,11 +56,11 @@ func (a *alerts) lateTasks(ctx context.Context, partitions []int32) (lateTasks, 
 			return found, err
 		}
 		for _, t := range page {
-			late := t.DeadlinePassed
 			if _, known := limits[t.Definition]; !known {
 				limits[t.Definition] = a.softLimitsOf(t)
 			}
-			if l := limits[t.Definition]; !late && l != nil && events.At(found.at).Sub(t.SubmittedAt) >= l.least {
+			late := t.DeadlinePassed
+			if l := limits[t.Definition]; !late && l != nil && now.Sub(t.SubmittedAt) >= l.least {
 				read++
 				of, err := a.ofTask(t.ID)
 				if err != nil {
@@ -61,12 +73,10 @@ func (a *alerts) lateTasks(ctx context.Context, partitions []int32) (lateTasks, 
 			}
 		}
 		if f.Cursor = next; next == "" {
-			a.late = found
 			return found, nil
 		}
 		if seen += max(len(page), 1); seen >= api.MostCounted || read >= api.MostRead || len(found.tasks) >= api.MostOpen {
 			found.partial = true
-			a.late = found
 			return found, nil
 		}
 	}
