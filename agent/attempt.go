@@ -40,7 +40,7 @@ type Attempt struct {
 	// Undoes is set for an undo: the IdempotencyKey of the do that it reverses. Pass it on, so that the remote service can refuse
 	// the do if it arrives after the undo.
 	Undoes string
-	// Traceparent is the W3C trace context of the request; never empty.
+	// Traceparent is the W3C trace context to pass on; never empty.
 	Traceparent string
 }
 
@@ -91,6 +91,6 @@ func attemptOf(q *request) Attempt {
 		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.shared && w.Operation == events.Undo, Again: q.shared || q.doubt.Load(),
 		CompleteBy: by,
 		Heartbeat:  w.Heartbeat.Std(), LastProgress: w.Progress,
-		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.traceparent,
+		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.passedOn(),
 	}
 }

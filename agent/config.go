@@ -36,6 +36,8 @@ type Config struct {
 	CommitTimeout time.Duration
 	// HeartbeatEvery is the interval between heartbeats. Default 1 s.
 	HeartbeatEvery time.Duration
+	// Trace makes the spans of calls. Default: none, and each call carries the trace context of its task.
+	Trace Trace
 	// Registerer takes the metrics. Default: none.
 	Registerer prometheus.Registerer
 	// Log takes the messages for an operator. Default: discarded.

@@ -56,7 +56,7 @@ func newConsumer(a *agent, c *Config, m *metrics) *consumer {
 		committer: newCommitter(source, tracker, c.CommitTimeout, log),
 		reports:   newReporter(a.name, c),
 		exec: &executor{
-			agent: a, retry: retry, policy: retry.policy(), gate: g, limit: newLimiter(a), outputLimit: c.OutputLimit, log: log,
+			agent: a, retry: retry, policy: retry.policy(), gate: g, limit: newLimiter(a), outputLimit: c.OutputLimit, trace: c.Trace, log: log,
 		},
 	}
 }

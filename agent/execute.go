@@ -32,6 +32,7 @@ type executor struct {
 	gate        *gate
 	limit       *limiter
 	outputLimit int
+	trace       Trace // may be nil
 	log         *slog.Logger
 }
 
@@ -150,7 +151,8 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 		tryCtx, cancel = context.WithDeadline(ctx, a.until)
 		defer cancel()
 	}
-	out, err := x.invoke(tryCtx, a)
+	callCtx, end := x.traced(tryCtx, q)
+	out, err := x.invoke(callCtx, a)
 	x.limit.record(a.work.Operation, began, err)
 	if err == nil && len(out) > x.outputLimit {
 		err = &Failure{
@@ -159,10 +161,12 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 		}
 	}
 	if err == nil {
+		end(nil)
 		x.gate.record(served)
 		return try{output: out, doubt: q != nil && q.doubt.Load()}
 	}
 	f := failureOf(err)
+	end(f)
 	if q != nil && f.Effect == events.EffectInDoubt {
 		q.doubt.Store(true)
 	}

@@ -12,6 +12,8 @@ import (
 type request struct {
 	work        events.Work
 	traceparent string
+	// call is the trace context of the latest call, if that has a span.
+	call atomic.Pointer[string]
 	// by is the complete-by time of the request, by this machine's clock. Nothing starts after it.
 	by time.Time
 	// places are the partition and offset of the request. There are several if it was sent more than once. Guarded by the

@@ -64,7 +64,7 @@ func TestAnAttemptIsReportedHomeWithItsTicket(t *testing.T) {
 		require.Equal(t, w.IdempotencyKey, seen.IdempotencyKey)
 		require.Equal(t, []any{w.Task, 1, "test", 1, "step", "package", events.Do, 2},
 			[]any{seen.Task, seen.Run, seen.Workflow, seen.Version, seen.Step, seen.Agent, seen.Operation, seen.Attempt})
-		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`, seen.Traceparent)
+		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-00$`, seen.Traceparent)
 	})
 }
 

@@ -16,13 +16,13 @@ func TestAMatchIsAboutStepsThatStandWithAnError(t *testing.T) {
 	}}
 	for _, m := range []events.TaskMatch{
 		{}, {Schedule: "daily", FailedStep: "charge"}, {FailedStep: "charge"}, {FailedStep: "reserve"}, {ErrorCode: "http_503"}, {ErrorCode: "timeout"}, {FailedStep: "charge", ErrorCode: "timeout"},
-		{ChangedBy: 1000}, {FailedStep: "reserve", ErrorCode: "retryable", ChangedBy: 2000},
+		{ChangedBy: 1000}, {FailedStep: "reserve", ErrorCode: "http_503", ChangedBy: 2000},
 	} {
 		require.True(t, m.Fits(task), "%+v", m)
 	}
 	for _, m := range []events.TaskMatch{
 		{Schedule: "weekly"}, {FailedStep: "ship"}, {FailedStep: "other"}, {ErrorCode: "http_500"}, {FailedStep: "charge", ErrorCode: "http_503"}, {ChangedBy: 999},
-		{FailedStep: "charge", ChangedBy: 999},
+		{FailedStep: "charge", ChangedBy: 999}, {ErrorCode: "retryable"}, // the code is its name
 	} {
 		require.False(t, m.Fits(task), "%+v", m)
 	}

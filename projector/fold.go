@@ -69,6 +69,8 @@ type Folder struct {
 	last    events.Record
 	pending int
 	bytes   int
+	// claimed says that the partition has another owner since the last Flush.
+	claimed bool
 }
 
 // NewFolder returns a Folder. It ignores Read.
@@ -85,8 +87,8 @@ func (f *Folder) State() *events.State { return f.f.State }
 // Pending returns the number of records since the last Flush.
 func (f *Folder) Pending() int { return f.pending }
 
-// Full reports whether it is time to Flush.
-func (f *Folder) Full() bool { return f.pending >= f.f.Every || f.bytes >= FoldBytes }
+// Full reports whether it is time to Flush. A new owner makes it time, so that who looks at commits sees all of them.
+func (f *Folder) Full() bool { return f.claimed || f.pending >= f.f.Every || f.bytes >= FoldBytes }
 
 // Take folds a record. After an error the Folder is unusable.
 func (f *Folder) Take(r *events.Record) error {
@@ -98,9 +100,11 @@ func (f *Folder) Take(r *events.Record) error {
 		if err != nil {
 			return fmt.Errorf("decode a fact: %w", err)
 		}
+		owner := state.Partition.Owner
 		if _, err := state.Apply(fact, r.Offset); err != nil {
 			return err
 		}
+		f.claimed = f.claimed || state.Partition.Owner != owner
 	}
 	f.last = *r
 	f.pending++
@@ -117,7 +121,7 @@ func (f *Folder) Flush() error {
 	if err != nil {
 		return err
 	}
-	f.pending, f.bytes = 0, 0
+	f.pending, f.bytes, f.claimed = 0, 0, false
 	if f.f.Commit == nil {
 		return nil
 	}

@@ -38,6 +38,12 @@ func (p *Partition) Info() (Info, error) {
 	}, nil
 }
 
+// Claim returns who owns the partition, in which epoch, and since when, from memory.
+func (p *Partition) Claim() (owner string, epoch events.Epoch, since events.Instant, err error) {
+	e, err := p.view.Load().entity()
+	return e.Owner, e.Epoch, e.Since, err
+}
+
 // Next returns the offset of the first record that is not folded.
 func (p *Partition) Next() int64 { return p.view.Load().meta.Next }
 

@@ -75,6 +75,8 @@ type catalogState struct {
 	losses   map[lossOf]LossRecord
 	// paused are the agents that are paused now.
 	paused map[string]PauseRecord
+	// acknowledged are the alerts that somebody has seen.
+	acknowledged map[string]AcknowledgedRecord
 	// schedules are the schedules and those that were deleted, and scheduled counts the former.
 	schedules map[string]ScheduleRecord
 	scheduled int
@@ -128,6 +130,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applySettings(rec.Offset, e, data)
 	case events.TypeAgentPause:
 		err = c.applyAgentPause(rec.Offset, e, data)
+	case events.TypeAlertAcknowledgement:
+		err = c.applyAcknowledgement(rec.Offset, e, data)
 	case events.TypeSchedule:
 		err = c.applySchedule(rec, e, data)
 	case events.TypeLimit:

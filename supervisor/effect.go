@@ -220,14 +220,20 @@ func (x *outbox) failedEffects(t *events.Task, f *events.Fact, b *events.EffectF
 	if b.Kind == events.EffectForward {
 		list = x.inputEffect(f, events.EffectDeadLetter, b.Input)
 	}
-	if b.Kind != events.EffectAlert && b.Kind != events.EffectReply { // a refused alert does not raise another alert, nor do a day's replies one each
-		list = append(list, x.alert(t, f, Alert{Kind: AlertEffect, Reason: b.Kind + ": " + b.Error})...)
-	}
-	return list
+	return append(list, x.alert(t, f)...)
 }
 
-// alert returns the effect of a fact that raises the alert a, whose other members it fills in.
-func (x *outbox) alert(t *events.Task, f *events.Fact, a Alert) []*effect {
+// alert returns the effect of a fact that raises an alert.
+func (x *outbox) alert(t *events.Task, f *events.Fact) []*effect {
+	a, raised := AlertOf(f)
+	if !raised {
+		return nil
+	}
+	return raise(x, t, f, a)
+}
+
+// raise returns the effect that raises the alert a, whose other members it fills in.
+func raise(x *outbox, t *events.Task, f *events.Fact, a Alert) []*effect {
 	a.Task, a.Time, a.Of = f.Task, f.Time, events.FactID(f, x.cfg.Partition)
 	if t != nil {
 		a.Workflow = t.Workflow

@@ -148,35 +148,20 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return x.inputEffect(f, events.EffectForward, f.Cause)
 	case *events.EffectFailed:
 		return x.failedEffects(t, f, b)
-	case *events.TaskParked:
-		return x.alert(t, f, Alert{Kind: AlertParked, Step: b.Step, Reason: b.Reason})
-	case *events.TaskReminded:
-		return x.alert(t, f, Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since})
+	case *events.TaskParked, *events.TaskReminded, *events.PermitBlocked, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.SoftLimitPassed,
+		*events.DeadlinePassed, *events.StepFailed:
+		return x.alert(t, f)
 	case *events.TaskUndone:
-		list := append(x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason}), x.schedules.endOf(f)...)
+		list := append(x.alert(t, f), x.schedules.endOf(f)...)
 		return append(list, permitEffects(x, f)...)
 	case *events.TaskProcessed, *events.TaskTerminated:
 		return append(x.schedules.endOf(f), permitEffects(x, f)...)
-	case *events.PermitBlocked:
-		return x.alert(t, f, blockedAlert(b))
 	case *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
 		return permitEffects(x, f)
 	case *events.ScheduleFired:
 		return x.schedules.start(f, b.Task, b.Submission)
 	case *events.ScheduleCancelRequested:
 		return x.schedules.cancel(f, b)
-	case *events.SchedulePassed:
-		return x.schedules.passed(f, b)
-	case *events.ScheduleTaskEnded:
-		return x.schedules.ended(f, b)
-	case *events.SoftLimitPassed:
-		return x.alert(t, f, Alert{Kind: AlertSoftLimit, Step: b.Step, Since: b.Since, Reason: "not over " + events.Duration(b.SoftAt.Sub(b.Since)).String() + " after it began (remind_after of its workflow)"})
-	case *events.DeadlinePassed:
-		return x.alert(t, f, Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action})
-	case *events.StepFailed:
-		if b.Error.Class == events.ClassPermanent {
-			return x.alert(t, f, Alert{Kind: AlertPermanent, Step: b.Step, Reason: b.Error.Message})
-		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -200,13 +199,4 @@ func permitEffects(x *outbox, f *events.Fact) []*effect {
 	}
 	r.Partition = events.Home(m.To(kind), x.cfg.Partitions)
 	return []*effect{{kind: events.EffectPermit, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
-}
-
-// blockedAlert says that others wait for the permit of a parked task.
-func blockedAlert(b *events.PermitBlocked) Alert {
-	name := strings.TrimPrefix(b.Limit, events.ConcurrencyPrefix)
-	return Alert{
-		Kind: AlertBlocked, Limit: name, Since: b.Since,
-		Reason: fmt.Sprintf("tasks that wait for the permit of this parked task: %d; retry, cancel or terminate it", b.Waiting),
-	}
 }

@@ -17,7 +17,7 @@ func (x *outbox) alertRefused(y *effect, refused error) {
 	}
 	y.alerted = true
 	f := y.of.fact
-	for _, a := range x.alert(x.taskOf(f), f, Alert{Kind: AlertEffect, Reason: "dead letter, will be retried: " + refused.Error()}) {
+	for _, a := range raise(x, x.taskOf(f), f, Alert{Kind: AlertEffect, Reason: "dead letter, will be retried: " + refused.Error()}) {
 		x.say(Send{Generation: x.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
 	}
 }

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/sagalog/sagalog/events"
@@ -44,31 +43,6 @@ func (s *schedules) cancel(f *events.Fact, b *events.ScheduleCancelRequested) []
 	}
 	r.Partition = events.Home(b.Task, s.cfg.Partitions)
 	return []*effect{{kind: events.EffectCancel, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
-}
-
-// passed is the effect of a SchedulePassed: an alert if somebody should look.
-func (s *schedules) passed(f *events.Fact, b *events.SchedulePassed) []*effect {
-	a := Alert{Schedule: b.Schedule}
-	switch {
-	case b.Why == events.PassedMissed:
-		a.Kind, a.Reason = AlertScheduleMissed, fmt.Sprintf("%d due times from %s on are older than catch_up", b.Count, b.Due)
-	case b.Why == events.PassedFailed:
-		a.Kind, a.Reason = AlertScheduleFailed, fmt.Sprintf("the task that is due %s cannot be submitted: %s", b.Due, b.Reason)
-	case b.Why == events.PassedOverlap && b.InRow == events.ScheduleBlockedAfter:
-		a.Kind, a.Reason = AlertScheduleBlocked, fmt.Sprintf("%d due times in a row were passed over, because a task has not ended", b.InRow)
-	default:
-		return nil
-	}
-	return s.outbox.alert(nil, f, a)
-}
-
-// ended is the effect of a ScheduleTaskEnded: an alert if the task never began.
-func (s *schedules) ended(f *events.Fact, b *events.ScheduleTaskEnded) []*effect {
-	if b.State != events.EndRejected {
-		return nil
-	}
-	why := fmt.Sprintf("the submission of task %s was rejected: %s", b.Task, b.Reason)
-	return s.outbox.alert(nil, f, Alert{Kind: AlertScheduleFailed, Schedule: b.Schedule, Reason: why})
 }
 
 // unstarted ends the task of a schedule whose submission the broker refused, if the schedule still waits for it. A later schedule of its name

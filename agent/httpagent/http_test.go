@@ -136,7 +136,7 @@ func TestARequestCarriesWhatIdentifiesTheAttempt(t *testing.T) {
 	} {
 		require.Equal(t, want, got.Header.Get(name), name)
 	}
-	require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`, got.Header.Get("Traceparent"))
+	require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-00$`, got.Header.Get("Traceparent"))
 	require.NotEmpty(t, got.Header.Get("Accept"))
 }
 

@@ -2,11 +2,9 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 
 	"github.com/sagalog/sagalog/internal/access"
 	"github.com/spf13/pflag"
@@ -26,7 +24,7 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 		"Without it and --oidc-issuer access is off, and the API listens on loopback only")
 	f.StringVar(&a.nodeKey, "node-key", "", "the secret by which nodes sign requests that they pass on; everyone on the machine can see flags in ps, so use the variable or --node-key-file")
 	f.StringVar(&a.nodeKeyFile, "node-key-file", "", "file with the secret by which nodes sign the requests that they pass to each other while access is on: the same on all of them; "+
-		"the first line signs, and a second one is believed too, while the secret is changed")
+		"the first line signs, and a second one is believed too, while the secret is changed. It is read again when it changes")
 	f.StringVar(&a.oidcIssuer, "oidc-issuer", "", "URL of an identity provider (OpenID Connect) whose tokens (JWT) are valid too")
 	f.StringVar(&a.oidcAudience, "oidc-audience", "", "what its tokens must be for (the claim aud)")
 	f.StringVar(&a.oidcRoleClaim, "oidc-role-claim", "groups", "the claim with the groups of the caller; with dots, a member of a claim")
@@ -72,16 +70,13 @@ func (a *accessFlags) gate(namespace string, log *slog.Logger) (*access.Gate, er
 		return nil, nil
 	}
 	g := &access.Gate{}
-	secret, from := a.nodeKey, "--node-key"
 	var err error
 	if a.nodeKeyFile != "" {
-		from = "--node-key-file"
-		if secret, err = access.ReadSecret(a.nodeKeyFile); err != nil {
-			return nil, fmt.Errorf("%s: %w", from, err)
+		if g.Peers, err = access.OpenPeers(namespace, a.nodeKeyFile, log); err != nil {
+			return nil, fmt.Errorf("--node-key-file: %w", err)
 		}
-	}
-	if g.Peers, err = access.NewPeers(namespace, secret); err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+	} else if g.Peers, err = access.NewPeers(namespace, a.nodeKey); err != nil {
+		return nil, fmt.Errorf("--node-key: %w", err)
 	}
 	if a.tokens != "" {
 		if g.Tokens, err = access.OpenTokens(a.tokens, log); err != nil {
@@ -102,7 +97,7 @@ type httpTLS struct{ cert, key, ca string }
 func (t *httpTLS) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.cert, "http-tls-cert", "", "file of the certificate (PEM) of the HTTP API, with those of its issuers: the API speaks https, and so do all other nodes. It is read again when it changes")
 	f.StringVar(&t.key, "http-tls-key", "", "file of the key of --http-tls-cert (PEM)")
-	f.StringVar(&t.ca, "http-tls-ca", "", "file of the CA certificates (PEM) that sign the certificates of the nodes (default: the system's)")
+	f.StringVar(&t.ca, "http-tls-ca", "", "file of the CA certificates (PEM) that sign the certificates of the nodes (default: the system's). It is read again when it changes")
 }
 
 func (t *httpTLS) validate() error {
@@ -123,7 +118,7 @@ func (t *httpTLS) scheme() string {
 }
 
 // configs returns the TLS of the API, and that of calls to other nodes; nil without a certificate.
-func (t *httpTLS) configs(log *slog.Logger) (api, peers *tls.Config, err error) {
+func (t *httpTLS) configs(log *slog.Logger) (api *tls.Config, peers func() *tls.Config, err error) {
 	if t.cert == "" {
 		return nil, nil, nil
 	}
@@ -131,16 +126,8 @@ func (t *httpTLS) configs(log *slog.Logger) (api, peers *tls.Config, err error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("--http-tls-cert and --http-tls-key: %w", err)
 	}
-	peers = &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.ca != "" {
-		pem, err := os.ReadFile(t.ca)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--http-tls-ca: %w", err)
-		}
-		peers.RootCAs = x509.NewCertPool()
-		if !peers.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, nil, fmt.Errorf("--http-tls-ca: %s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", t.ca)
-		}
+	if peers, err = access.OpenAuthorities(t.ca, log); err != nil {
+		return nil, nil, fmt.Errorf("--http-tls-ca: %w", err)
 	}
 	return c.Config(), peers, nil
 }

@@ -126,7 +126,9 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 	require.NotContains(t, list.out.String(), text)
 	require.Equal(t, 4, at.run(t, "token", "create", "--name", "ci", "--role", "viewer").code())
 	require.Equal(t, 3, at.run(t, "token", "revoke", "cd").code())
-	require.Equal(t, 0, at.run(t, "token", "revoke", "ci").code())
+	revoked := at.run(t, "token", "revoke", "ci")
+	require.Equal(t, 0, revoked.code())
+	require.Contains(t, revoked.err.String(), "sagalog job list", "its jobs go on")
 	require.Equal(t, "[]\n", at.run(t, "token", "list", "-o", "json").out.String())
 	for args, says := range map[string]string{
 		"create --role viewer":           "--name is missing",

@@ -37,7 +37,7 @@ func prometheusNeeded(t *testing.T) {
 // series of the same names (TestAlertsByPromtool), because the fault takes a full disk, a wrong clock, several machines or hours.
 var made = map[string]bool{
 	"SagalogTasksParked": true, "SagalogTasksParkedLong": true, "SagalogUndoRate": true, "SagalogAgentMissing": true, "SagalogAgentBacklog": true, "SagalogStepFailing": true,
-	"SagalogDeadlinesPassed": true, "SagalogDeadLetters": true, "SagalogInputLag": true, "SagalogOpenTransaction": true, "SagalogDown": true,
+	"SagalogDeadlinesPassed": true, "SagalogDeadLetters": true, "SagalogInputLag": true, "SagalogOpenTransaction": true, "SagalogDown": true, "SagalogWebhookFailing": true,
 	"SagalogPartitionUnowned": false, "SagalogPartitionStopped": false, "SagalogTakeovers": false, "SagalogEffectsStuck": false, "SagalogTimersLate": false, "SagalogClock": false,
 	"SagalogProjectionLag": false, "SagalogDiskFull": false, "SagalogScheduleMissed": false,
 }
@@ -85,14 +85,16 @@ steps:
 
 // alertWorld is an engine that Prometheus scrapes, and an agent whose service can be broken.
 type alertWorld struct {
-	t         *testing.T
-	at        place
-	http, url string
-	engine    *program
+	t               *testing.T
+	at              place
+	http, url, hook string
+	engine          *program
 	// prometheus is the address of Prometheus.
 	prometheus string
 	// moody says that the service of the agent moody refuses.
 	moody atomic.Bool
+	// deaf says that the receiver of the webhook takes no messages.
+	deaf  atomic.Bool
 	tasks atomic.Int64
 }
 
@@ -102,7 +104,7 @@ func TestAlertsOfABrokenEngine(t *testing.T) {
 	w := newAlertWorld(t)
 	w.start()
 	w.watch()
-	w.quiet("SagalogDown", "SagalogTasksParked", "SagalogUndoRate", "SagalogStepFailing", "SagalogAgentMissing", "SagalogAgentBacklog", "SagalogTasksParkedLong", "SagalogDeadLetters",
+	w.quiet("SagalogDown", "SagalogWebhookFailing", "SagalogTasksParked", "SagalogUndoRate", "SagalogStepFailing", "SagalogAgentMissing", "SagalogAgentBacklog", "SagalogTasksParkedLong", "SagalogDeadLetters",
 		"SagalogDeadlinesPassed", "SagalogInputLag", "SagalogOpenTransaction")
 
 	parked, lonely := w.submit("parks"), w.submit("lonely")
@@ -122,6 +124,12 @@ func TestAlertsOfABrokenEngine(t *testing.T) {
 	abort()
 	w.quiet("SagalogOpenTransaction", "SagalogInputLag")
 
+	w.deaf.Store(true)
+	w.submit("late")
+	w.firing("SagalogWebhookFailing")
+	w.deaf.Store(false)
+	w.quiet("SagalogWebhookFailing")
+
 	require.Equal(t, 0, w.engine.stop())
 	w.firing("SagalogDown")
 	w.start()
@@ -132,6 +140,10 @@ func newAlertWorld(t *testing.T) *alertWorld {
 	w := &alertWorld{t: t, at: place{dir: t.TempDir()}, http: freeAddress(t), prometheus: freeAddress(t)}
 	w.url = "http://" + w.http
 	service := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/webhook" && w.deaf.Load() {
+			out.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, "/bad") || strings.HasPrefix(r.URL.Path, "/moody") && w.moody.Load() {
 			out.WriteHeader(http.StatusUnprocessableEntity)
 			return
@@ -155,6 +167,8 @@ func newAlertWorld(t *testing.T) *alertWorld {
 	for _, agent := range []string{"good", "moody", "bad"} {
 		write("a/"+agent+".yaml", fmt.Sprintf("agent: %s\nhttp: {base: %q}\ndo: {method: POST, path: /%s}\nundo: {method: DELETE, path: /%s}\n", agent, service.URL, agent, "undo"))
 	}
+	w.hook = service.URL + "/webhook"
+	write("webhook.secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
 	write("rules.yaml", string(monitoring.AlertRules(monitoring.Options{Divide: 120})))
 	write("prometheus.yaml", "global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yaml]\n"+
 		"scrape_configs: [{job_name: sagalog, static_configs: [{targets: ['"+w.http+"']}]}]\n")
@@ -172,7 +186,8 @@ func freeAddress(t *testing.T) string {
 
 // start starts the engine, and a steady load.
 func (w *alertWorld) start() {
-	w.engine = w.at.start(w.t, "dev", "--demo", "none", "--kafka", "127.0.0.1:0", "--http", w.http, "--partitions", "1", "--workflows", "w", "--agents", "a")
+	w.engine = w.at.start(w.t, "dev", "--demo", "none", "--kafka", "127.0.0.1:0", "--http", w.http, "--partitions", "1", "--workflows", "w", "--agents", "a",
+		"--webhook", w.hook, "--webhook-secret-file", "webhook.secret")
 	w.eventually("the engine is ready", func() bool {
 		r, err := http.Get(w.url + "/readyz")
 		if err != nil {

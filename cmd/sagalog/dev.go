@@ -22,6 +22,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/orders"
+	"github.com/sagalog/sagalog/internal/traces"
 	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -50,7 +51,9 @@ func devCommand() *cobra.Command {
 HTTP API, and an example (drone delivery: five real HTTP services) that you can break and watch recover.
 
 Nothing has to be installed. Everything listens on loopback. Accepted tasks survive Ctrl-C and kill -9: start it again
-with the same --data and it continues. A power cut may lose the most recent ones, unless --fsync is given.`,
+with the same --data and it continues. A power cut may lose the most recent ones, unless --fsync is given.
+
+` + traces.Variables,
 		Example: `  sagalog dev
   sagalog dev --data /tmp/try --http 127.0.0.1:0 --kafka 127.0.0.1:0
   sagalog dev --demo orders
@@ -148,7 +151,10 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 }
 
 // readFiles reads the files of access, --agents and --workflows before anything is created or applied, and returns the faults of all of them.
-func (d *dev) readFiles(context.Context) (err error) {
+func (d *dev) readFiles(ctx context.Context) (err error) {
+	if err := d.openTraces(ctx, "dev"); err != nil {
+		return err
+	}
 	if d.gate, err = d.cfg.gate(events.DefaultNamespace, d.log); err != nil {
 		return err
 	}
@@ -224,10 +230,14 @@ func (d *dev) openFleet(context.Context) error {
 func (d *dev) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate,
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate, Traces: d.nodeTraces(),
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
+	}
+	var err error
+	if cfg.Webhook, err = d.cfg.webhook(); err != nil {
+		return err
 	}
 	secret, err := callbackKeyIn(d.cfg.data)
 	if err != nil {
@@ -259,7 +269,7 @@ func (d *dev) openAgents(ctx context.Context) error {
 	}
 	var err error
 	d.agents, err = agent.Attach(ctx, work.Over(d.cluster), d.bindings.registry, agent.Config{
-		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Registerer: d.metrics, Log: d.log,
+		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Registerer: d.metrics, Trace: d.agentTrace(), Log: d.log,
 	})
 	return err
 }
@@ -303,6 +313,7 @@ func (d *dev) close() error {
 	if d.fleet != nil {
 		errs = append(errs, d.fleet.Close())
 	}
+	d.traces.Close()
 	d.bindings.close()
 	if d.cluster != nil {
 		d.cluster.Close()

@@ -77,8 +77,10 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	local.workflows()
 	local.data()
 	local.files()
+	local.webhook()
 	local.address()
 	local.clock()
+	local.traces()
 	findings := doctor.Diagnose(ctx, cluster, local.need(cluster, agents))
 	if plainPassword(cfg) {
 		findings = append(findings, doctor.Finding{Check: doctor.CheckSecurity, Status: doctor.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})

@@ -196,7 +196,7 @@ func (l *localCheck) known(exists bool) []doctor.Finding {
 func (l *localCheck) need(cluster *kafka.Cluster, agents []string) doctor.Need {
 	return doctor.Need{
 		Topics: kafka.Topics{Namespace: l.namespace}, Agents: agents, Partitions: l.partitions, PartitionsSet: l.partitionsSet,
-		Owner: l.roles.node.Owner, API: l.roles.node.API, Projector: l.roles.node.Projector,
+		Owner: l.roles.node.Owner, API: l.roles.node.API, Projector: l.roles.node.Projector, Webhook: l.webhookFlags.url != "",
 		Known: l.known,
 		Made: func(ctx context.Context) (int32, error) {
 			ns, err := node.ReadNamespace(ctx, cluster, l.namespace)

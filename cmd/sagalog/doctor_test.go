@@ -87,6 +87,7 @@ func TestDoctorFailsWhatServeWouldRefuse(t *testing.T) {
 	t.Cleanup(func() { _ = unlock() })
 	brokers := "--brokers " + broker.Addr()
 	for name, c := range map[string]struct{ args, check, says string }{
+		"traces":             {brokers, checkTraces, "OTEL_EXPORTER_OTLP_PROTOCOL=http/json is not supported"},
 		"nobody there":       {"--brokers 127.0.0.1:1", doctor.CheckBrokers, "connection refused"},
 		"TLS":                {brokers + " --tls", doctor.CheckSecurity, "the listener speaks plain text, but we spoke TLS"},
 		"a directory of dev": {brokers + " --data dev", checkData, "is a data directory of `sagalog dev`"},
@@ -98,7 +99,11 @@ func TestDoctorFailsWhatServeWouldRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"doctor", "-o", "jsonl", "--http", "127.0.0.1:0"}, strings.Fields(c.args)...)
-			p := place{dir: dir}.run(t, args...)
+			at := place{dir: dir}
+			if c.check == checkTraces {
+				at.env = []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}
+			}
+			p := at.run(t, args...)
 			require.Equal(t, 1, p.code())
 			require.Len(t, examined(t, p)[c.check][doctor.StatusFail], 1)
 			require.Contains(t, examined(t, p)[c.check][doctor.StatusFail][0].What, c.says)

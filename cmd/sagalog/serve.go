@@ -10,6 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/traces"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -26,6 +27,7 @@ type serveConfig struct {
 // engineFlags are the flags that serve and dev share.
 type engineFlags struct {
 	accessFlags
+	webhookFlags
 	workflows, pprof string
 	hosts            []string
 
@@ -46,6 +48,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
 	c.accessFlags.flags(f)
+	c.webhookFlags.flags(f)
 	settingFlags(f, &c.settings)
 }
 
@@ -62,6 +65,9 @@ func (c *engineFlags) validate() error {
 		}
 	}
 	if err := c.accessFlags.validate(); err != nil {
+		return err
+	}
+	if err := c.webhookFlags.validate(); err != nil {
 		return err
 	}
 	return checkSettings(&c.settings)
@@ -106,7 +112,9 @@ says what to change. ` + "`sagalog doctor`" + ` takes the same flags, runs the s
 
 A process that has only the role agent needs no data directory: it runs just the agents of --agents.
 
-Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on the machine can see flags.`,
+Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on the machine can see flags.
+
+` + traces.Variables,
 		Example: `  sagalog serve --brokers 127.0.0.1:9092
   sagalog serve --brokers k1:9092,k2:9092,k3:9092 --node n1 --data /var/lib/sagalog --http 0.0.0.0:8642 --advertise n1:8642 \
       --tokens tokens.json --node-key-file node.key

@@ -26,6 +26,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/pause"
+	"github.com/sagalog/sagalog/internal/traces"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -33,6 +34,7 @@ import (
 type process struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
+	traces  *traces.Tracer // nil: none are exported
 }
 
 func newProcess(quiet bool) process {
@@ -53,14 +55,15 @@ type serving struct {
 	// secret is the key of callbacks, or "".
 	secret string
 	// gate recognizes callers of the API; nil: access is off. tls is that of the API, and peerTLS that of calls to other nodes.
-	gate         *access.Gate
-	tls, peerTLS *tls.Config
-	unlock       func() error
-	cluster      *kafka.Cluster
-	node         *node.Node
-	bindings     *bindings
-	local        *localCheck
-	agents       *agent.Connection
+	gate     *access.Gate
+	tls      *tls.Config
+	peerTLS  func() *tls.Config
+	unlock   func() error
+	cluster  *kafka.Cluster
+	node     *node.Node
+	bindings *bindings
+	local    *localCheck
+	agents   *agent.Connection
 	// metricsAt is the listener for /metrics in a process without an API; nil without --metrics.
 	metricsAt net.Listener
 	// patience is for all steps of the start together.
@@ -77,9 +80,9 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	s.patience = &kafka.Patience{Within: c.startWithin, Logger: s.log}
 	s.local = &localCheck{serveConfig: &s.cfg, starting: true, now: time.Now}
 	defer func() { err = errors.Join(err, s.close()) }()
-	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
+	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.trace, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
 	if c.roles.agentOnly() {
-		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.listenMetrics, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
+		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.trace, s.listenMetrics, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -146,8 +149,12 @@ func (s *serving) look(context.Context) error {
 	s.local.access(s.gate)
 	s.local.address()
 	s.local.clock()
+	s.local.traces()
 	return s.refuse(s.local.findings)
 }
+
+// trace opens the exporter of traces.
+func (s *serving) trace(ctx context.Context) error { return s.openTraces(ctx, s.cfg.node) }
 
 // refuse returns the findings that keep the process from working as an error, and logs the warnings.
 func (s *serving) refuse(findings []doctor.Finding) error {
@@ -246,9 +253,12 @@ func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience,
+		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(),
 	}
 	var err error
+	if cfg.Webhook, err = s.cfg.webhook(); err != nil {
+		return s.refuse([]doctor.Finding{webhookFault(err)})
+	}
 	if s.cfg.roles.node.API {
 		cfg.HTTP, cfg.Access, cfg.TLS, cfg.PeerTLS = s.cfg.http, s.gate, s.tls, s.peerTLS
 		if s.secret != "" {
@@ -298,7 +308,7 @@ func (s *serving) openAgents(ctx context.Context) error {
 	}
 	var err error
 	s.agents, err = agent.Attach(ctx, work.Over(s.cluster), s.bindings.registry, agent.Config{
-		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Registerer: s.metrics, Log: s.log,
+		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Registerer: s.metrics, Trace: s.agentTrace(), Log: s.log,
 	})
 	return err
 }
@@ -372,6 +382,7 @@ func (s *serving) close() error {
 	if s.node != nil {
 		errs = append(errs, s.node.Close())
 	}
+	s.traces.Close()
 	s.bindings.close()
 	if s.metricsAt != nil {
 		_ = s.metricsAt.Close() // it is closed already if it was served

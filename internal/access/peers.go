@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,18 +36,47 @@ var signedHeaders = []string{
 }
 
 // Peers signs and checks requests between the nodes of a namespace. It is safe for concurrent use.
-type Peers struct{ keys [][]byte }
+type Peers struct {
+	// keys are valid as of a second ago at most, fresh ones as of now.
+	keys, fresh func() [][]byte
+}
 
 // NewPeers derives the keys from the text of a secret. It may have two lines, so that a secret can be replaced: the first one signs,
 // and both are valid. Without a secret the keys are random: then no other node can pass requests to this one.
 func NewPeers(namespace, secrets string) (*Peers, error) {
-	p := new(Peers)
 	if strings.TrimSpace(secrets) == "" {
 		random := make([]byte, sha256.Size)
 		_, _ = rand.Read(random) // it never fails
-		p.keys = [][]byte{random}
-		return p, nil
+		return fixedPeers([][]byte{random}), nil
 	}
+	keys, err := peerKeys(namespace, secrets)
+	if err != nil {
+		return nil, err
+	}
+	return fixedPeers(keys), nil
+}
+
+func fixedPeers(keys [][]byte) *Peers {
+	return &Peers{func() [][]byte { return keys }, func() [][]byte { return keys }}
+}
+
+// OpenPeers reads the secret from a file, and again when the file has changed.
+func OpenPeers(namespace, path string, log *slog.Logger) (*Peers, error) {
+	w := &watched[[][]byte]{paths: []string{path}, log: log, read: func() ([][]byte, error) {
+		text, _, err := readPrivate(path)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := peerKeys(namespace, string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return keys, nil
+	}}
+	return &Peers{w.now, w.fresh}, w.open()
+}
+
+func peerKeys(namespace, secrets string) (keys [][]byte, err error) {
 	for i, line := range strings.Split(strings.TrimSpace(secrets), "\n") {
 		secret := strings.TrimSpace(line)
 		switch {
@@ -56,9 +86,9 @@ func NewPeers(namespace, secrets string) (*Peers, error) {
 		case i == 2:
 			return nil, errors.New("the key of the nodes has more than 2 lines")
 		}
-		p.keys = append(p.keys, mac([]byte(secret), peerPurpose+namespace))
+		keys = append(keys, mac([]byte(secret), peerPurpose+namespace))
 	}
-	return p, nil
+	return keys, nil
 }
 
 // sign adds the caller and the signature. Nothing that is signed may change after it.
@@ -66,7 +96,7 @@ func (p *Peers) sign(r *http.Request, c Caller, body []byte, now time.Time) {
 	r.Header.Set(headerCaller, string(c.Role)+" "+url.PathEscape(c.Name))
 	sum := sha256.Sum256(body)
 	at, hash := strconv.FormatInt(now.Unix(), 10), hex.EncodeToString(sum[:])
-	r.Header.Set(headerSignature, at+" "+hash+" "+hex.EncodeToString(mac(p.keys[0], signed(r, r.URL.RequestURI(), at, hash))))
+	r.Header.Set(headerSignature, at+" "+hash+" "+hex.EncodeToString(mac(p.keys()[0], signed(r, r.URL.RequestURI(), at, hash))))
 }
 
 // check returns the caller of a request that another node signed, and the hash that its body has.
@@ -87,7 +117,8 @@ func (p *Peers) check(r *http.Request, now time.Time) (c Caller, body []byte, ok
 		return Caller{}, nil, false
 	}
 	text := signed(r, r.RequestURI, parts[0], parts[1])
-	if !slices.ContainsFunc(p.keys, func(key []byte) bool { return hmac.Equal(given, mac(key, text)) }) {
+	signs := func(key []byte) bool { return hmac.Equal(given, mac(key, text)) }
+	if !slices.ContainsFunc(p.keys(), signs) && !slices.ContainsFunc(p.fresh(), signs) { // a new key may have come a moment ago
 		return Caller{}, nil, false
 	}
 	if now.Sub(time.Unix(at, 0)).Abs() > signedFor {

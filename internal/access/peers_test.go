@@ -1,11 +1,15 @@
 package access_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -105,6 +109,52 @@ func TestASignatureIsValidForTwoMinutes(t *testing.T) {
 		time.Sleep(time.Second)
 		_, err = check(g, r)
 		require.ErrorIs(t, err, access.ErrUnsigned)
+	})
+}
+
+// Two nodes exchange their key while requests pass between them, each when its file happens to change. None of them is refused.
+func TestNodesExchangeTheirKeyWithoutARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type node struct {
+			file string
+			gate *access.Gate
+		}
+		var nodes []*node
+		var log bytes.Buffer
+		for range 2 {
+			n := &node{file: filepath.Join(t.TempDir(), "node.key")}
+			require.NoError(t, os.WriteFile(n.file, []byte(secret+"\n"), 0o600))
+			p, err := access.OpenPeers("test", n.file, slog.New(slog.NewTextHandler(&log, nil)))
+			require.NoError(t, err)
+			n.gate = &access.Gate{Peers: p}
+			nodes = append(nodes, n)
+		}
+		agree := func() {
+			t.Helper()
+			for i, from := range nodes {
+				_, err := check(nodes[1-i].gate, passed(t, from.gate, ""))
+				require.NoError(t, err)
+			}
+		}
+		agree()
+		for _, text := range []string{secret + "\n" + another + "\n", another + "\n" + secret + "\n", another + "\n"} {
+			for _, n := range nodes {
+				require.NoError(t, os.WriteFile(n.file, []byte(text), 0o600))
+				agree() // also before the second that may pass until it signs by the new file
+				time.Sleep(time.Second)
+				agree()
+			}
+		}
+		_, err := check(nodes[0].gate, passed(t, peerGate(t, "test", secret), ""))
+		require.ErrorIs(t, err, access.ErrUnsigned, "the old key is gone")
+		require.NoError(t, os.WriteFile(nodes[0].file, []byte("short"), 0o600))
+		time.Sleep(time.Second)
+		agree()
+		require.Contains(t, log.String(), "cannot be used")
+		require.NotContains(t, log.String(), another)
+		_, err = access.OpenPeers("test", nodes[0].file, slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, nodes[0].file, "at the start it is refused")
 	})
 }
 

@@ -140,12 +140,6 @@ func readPrivate(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// ReadSecret reads a file that holds a secret.
-func ReadSecret(path string) (string, error) {
-	data, _, err := readPrivate(path)
-	return string(data), err
-}
-
 func private(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case !mode.IsRegular():

@@ -21,13 +21,13 @@ var calls = map[access.Role][]string{
 		"POST " + reportsPath + "{ticket}", // its ticket is the right to report this one attempt
 	},
 	access.Viewer: {
-		"GET /metrics", "GET " + whoamiPath, "GET /v1/info", "GET /v1/agents", "GET /v1/partitions",
+		"GET /metrics", "GET " + whoamiPath, "GET /v1/info", "GET /v1/agents", "GET /v1/partitions", "GET " + takeOversPath,
 		"GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/history", "GET " + outcomePath, "GET " + countsPath,
 		"GET /v1/workflows", "GET /v1/workflows/{name}", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
 		"GET " + jobsPath, "GET " + jobsPath + "/{id}", "GET " + jobsPath + "/{id}/results",
 		"GET " + schedulesPath, "GET " + schedulePath, "GET " + schedulePath + "/fires",
 		"GET " + limitsPath, "GET " + limitPath, "GET " + limitWaitingPath,
-		"GET " + settingsPath, "GET " + lossesPath,
+		"GET " + settingsPath, "GET " + lossesPath, "GET " + alertsPath, "GET " + livePath,
 	},
 	access.Submitter: {
 		"POST /v1/tasks", "PUT /v1/tasks/{id}", "POST /v1/tasks/{id}/signal", "POST " + previewPath,
@@ -40,7 +40,7 @@ var calls = map[access.Role][]string{
 		"POST /v1/agents/{name}/pause", "POST /v1/agents/{name}/resume", "POST " + limitPath + "/pause", "POST " + limitPath + "/resume",
 		"POST " + schedulePath + "/pause", "POST " + schedulePath + "/resume", "POST " + schedulePath + "/trigger",
 		"POST " + schedulePath + "/backfill",
-		"PUT " + demoPath, "DELETE " + demoPath,
+		"PUT " + demoPath, "DELETE " + demoPath, "POST " + acknowledgePath,
 	},
 	access.Admin: {
 		"PUT /v1/workflows/{name}", "DELETE /v1/workflows/{name}", "DELETE /v1/workflows/{name}/versions/{version}",

@@ -88,7 +88,7 @@ func TestEveryCallHasARole(t *testing.T) {
 			require.Equal(t, op.Role != access.Anyone, len(op.Security) > 0, name)
 			require.Equal(t, method == "GET", op.Role == access.Viewer || op.Role == access.Anyone && method == "GET", name)
 			asked[op.Role]++
-			uri := strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1").Replace(path)
+			uri := strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1", "{partition}", "0").Replace(path)
 			r := w.do(method, uri, "")
 			if op.Role == access.Anyone {
 				require.NotContains(t, []int{401, 403}, r.status, name)
@@ -217,6 +217,26 @@ func TestAStreamEndsWhenItsTokenIsRevoked(t *testing.T) {
 	case <-time.After(soon):
 		require.Fail(t, "the stream goes on")
 	}
+}
+
+// A job was allowed when it was opened, and the nodes that carry it out may not know tokens at all: it goes on under the name of its token
+// when that is revoked. Only others can stop it.
+func TestAJobGoesOnUnderTheNameOfARevokedToken(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	w := setup(t, g.on)
+	operator, admin := g.bearer(access.Operator), g.bearer(access.Admin)
+	require.Equal(t, 202, w.do("POST", "/v1/jobs", `{"id":"j","verb":"cancel","filter":{"all":true}}`, operator...).status)
+	require.NoError(t, access.Revoke(g.file, "the-operator"))
+	var err error
+	g.gate.Tokens, err = access.OpenTokens(g.file, slog.New(slog.DiscardHandler)) // at once
+	require.NoError(t, err)
+	require.Equal(t, 401, w.do("POST", "/v1/jobs/j/stop", `{}`, operator...).status)
+	job := w.do("GET", "/v1/jobs/j", "", admin...).json(t)
+	require.Equal(t, "the-operator", job["by"])
+	require.NotContains(t, job, "stopped_by")
+	require.NotContains(t, []any{"stopping", "stopped"}, job["state"])
+	require.NotContains(t, []int{401, 403}, w.do("POST", "/v1/jobs/j/stop", `{"reason":"its token is revoked"}`, admin...).status)
 }
 
 func TestANodePassesOnWhoCalls(t *testing.T) {

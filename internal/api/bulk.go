@@ -225,11 +225,15 @@ func (b *bulkRun) produce(w *batch) {
 	if len(b.drafts) == 0 {
 		return
 	}
-	h := b.s.header(b.trace)
-	for i := range b.drafts {
-		b.records = append(b.records, b.s.record(&b.drafts[i], h))
+	h, acknowledge := b.s.header(b.trace), w.acknowledge
+	if b.s.traces != nil {
+		acknowledge = b.tracedLines(h, acknowledge)
+	} else {
+		for i := range b.drafts {
+			b.records = append(b.records, b.s.record(&b.drafts[i], h))
+		}
 	}
-	b.s.producer.appender.ProduceBatch(b.ctx, b.records, w.acknowledge)
+	b.s.producer.appender.ProduceBatch(b.ctx, b.records, acknowledge)
 	clear(b.drafts) // the log owns their contents
 	clear(b.records)
 	clear(b.ids)

@@ -39,6 +39,9 @@ type Config struct {
 	// DefinitionBytes limits a definition; default DefaultDefinitionBytes.
 	DefinitionBytes int
 
+	// Traces makes spans of submissions; nil: none.
+	Traces Traces
+
 	Tasks       Tasks
 	Lists       Lists
 	Inputs      Inputs
@@ -62,10 +65,15 @@ type Config struct {
 	Callbacks *callback.Keys
 	// Access recognizes callers; nil: access is off, and everyone who reaches the API may do everything.
 	Access *access.Gate
-	// TLS is that of the API; nil: it speaks plain HTTP. PeerTLS is that with which this node calls others; nil: they speak plain HTTP.
-	TLS, PeerTLS *tls.Config
+	// TLS is that of the API; nil: it speaks plain HTTP.
+	TLS *tls.Config
+	// PeerTLS returns that of the next connection to another node; nil: they speak plain HTTP.
+	PeerTLS func() *tls.Config
+	// Changes says what changes in the store, for streams.
+	Changes Changes
 	// Counts counts tasks.
 	Counts Counts
+	Alerts Alerts
 	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.
 	Page http.Handler
 	// Demo is nil unless the example runs.
@@ -78,6 +86,8 @@ type Config struct {
 	// Connections and Streams bound the connections and the histories that are followed at once; 4,096 and 1,000 if not given. More
 	// connections wait, and more streams are answered 503.
 	Connections, Streams int
+	// LiveStreams bounds the open streams about the whole namespace; DefaultLiveStreams if not given.
+	LiveStreams int
 
 	// Registerer takes our metrics. Gatherer provides all metrics of the process for /metrics.
 	Registerer prometheus.Registerer
@@ -120,6 +130,7 @@ func (c *Config) setDefaults() {
 	c.NamespaceID = cmp.Or(c.NamespaceID, c.Namespace)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Connections, c.Streams = cmp.Or(c.Connections, 4096), cmp.Or(c.Streams, 1000)
+	c.LiveStreams = cmp.Or(c.LiveStreams, DefaultLiveStreams)
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }
 	}
@@ -142,6 +153,7 @@ func (c *Config) validate() error {
 	required(c.Partitions > 0, "Partitions")
 	required(c.Tasks != nil, "Tasks")
 	required(c.Lists != nil, "Lists")
+	required(c.Changes != nil, "Changes")
 	required(c.Inputs != nil, "Inputs")
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")
@@ -159,6 +171,7 @@ func (c *Config) validate() error {
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")
 	required(c.DeadLetters != nil, "DeadLetters")
+	required(c.Alerts != nil, "Alerts")
 	required(c.Registerer != nil, "Registerer")
 	required(c.Gatherer != nil, "Gatherer")
 	return errors.Join(errs...)

@@ -50,7 +50,7 @@ type CountsQuery struct {
 	Failed   string   `query:"failed_step" doc:"As for a list of tasks"`
 	Code     string   `query:"error_code" doc:"As for a list of tasks"`
 	Older    string   `query:"older_than" doc:"As for a list of tasks"`
-	By       string   `query:"by" default:"state" doc:"What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for" example:"label:tenant"`
+	By       string   `query:"by" default:"state" doc:"What the tasks of a group have in common: state, workflow, step (the step whose last attempt failed), error_code (of that, or the class of an error without a code), reason, waiting_for, or label:KEY. A task may be in several groups of step, error_code and waiting_for" example:"label:tenant"`
 }
 
 // TaskCount is how many tasks have something in common.
@@ -63,7 +63,7 @@ type TaskCount struct {
 // CountsDocument is how many tasks there are.
 type CountsDocument struct {
 	Counts  []TaskCount        `json:"counts" nullable:"false" doc:"The largest first, 200 at most"`
-	Total   int64              `json:"total" doc:"How many tasks were counted"`
+	Total   int64              `json:"total" doc:"The sum of the counts: a task in several groups counts in each"`
 	Partial bool               `json:"partial,omitzero" doc:"There are more tasks than were looked at: the counts are minimums"`
 	Missing []MissingPartition `json:"missing,omitempty" doc:"The partitions whose tasks are not counted"`
 }

@@ -14,6 +14,7 @@
 //	reports       what services report about attempts that they accepted
 //	tasks, lists  read one task, wait for it, list many
 //	histories     the facts of a task, as pages or as a stream
+//	past          a task as it was, folded from its facts
 //	workflows     read and apply definitions
 //	status        agents, partitions, health
 //	demo          the example's services

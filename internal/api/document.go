@@ -26,6 +26,7 @@ type TaskDocument struct {
 	UpdatedAt   events.Instant `json:"updated_at" format:"date-time"`
 	EndedAt     events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
+	ParkedAt    events.Instant `json:"parked_at,omitzero" format:"date-time" doc:"Since when it is parked"`
 	NotBefore   events.Instant `json:"not_before,omitzero" format:"date-time" doc:"Nothing of the task starts before this instant; absent once it has come"`
 
 	Schedule string         `json:"schedule,omitempty" doc:"The schedule that started the task"`
@@ -41,6 +42,8 @@ type TaskDocument struct {
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; in a list only if fields names it, and then the first three, without who has the permits of limits"`
 
 	Request *RequestOutcome `json:"request,omitempty" doc:"What became of the request that the parameter request of a list names"`
+
+	At *AtDocument `json:"at,omitempty" doc:"The last fact that is in the document, if it was asked for by the parameter at"`
 
 	// only lists the members that are written; nil means all.
 	only []string
@@ -129,6 +132,9 @@ func (s documents) brief(t *events.Task) TaskDocument {
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
 		FailureCount: t.FailureCount, Reason: ReasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
+	}
+	if t.State == events.TaskStateError {
+		d.ParkedAt = t.ParkedAt
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))

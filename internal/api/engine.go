@@ -289,6 +289,8 @@ type Cluster interface {
 	Owner(partition int32) string
 	// Partitions returns all partitions in order.
 	Partitions(ctx context.Context) ([]Partition, error)
+	// TakeOvers returns the latest take-overs of a partition that this node has folded, at most TakeOversKept, the latest first.
+	TakeOvers(partition int32) []PastTakeOver
 	// Agents returns the instances of agents whose heartbeats were seen lately.
 	Agents(ctx context.Context) ([]events.Presence, error)
 }

@@ -83,7 +83,7 @@ func TestTheOpenAPIDocumentDescribesEveryCall(t *testing.T) {
 	for path, methods := range map[string][]string{
 		"/v1/tasks": {"get", "post"}, "/v1/tasks/{id}": {"get", "put"}, "/v1/tasks/{id}/history": {"get"}, "/v1/tasks/{id}/cancel": {"post"},
 		"/v1/tasks/{id}/retry": {"post"}, "/v1/workflows": {"get"}, "/v1/workflows/{name}": {"get", "put"}, "/v1/workflows/{name}/preview": {"post"}, "/v1/agents": {"get"},
-		"/v1/partitions": {"get"}, "/v1/dead-letters": {"get"}, "/v1/dead-letters/{id}": {"get"}, "/v1/dead-letters/{id}/redrive": {"post"},
+		"/v1/partitions": {"get"}, "/v1/partitions/{partition}/takeovers": {"get"}, "/v1/dead-letters": {"get"}, "/v1/dead-letters/{id}": {"get"}, "/v1/dead-letters/{id}/redrive": {"post"},
 		"/v1/reports/{ticket}": {"post"}, "/healthz": {"get"}, "/readyz": {"get"}, "/v1/info": {"get"}, "/v1/demo/break": {"put", "delete"},
 	} {
 		for _, m := range methods {

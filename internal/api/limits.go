@@ -59,6 +59,10 @@ func documentLimits(doc *huma.OpenAPI) {
 		limitText(schemas[name].Properties["reason"], maxReason)
 		limitText(schemas[name].Properties["by"], events.MaxTaskID)
 	}
+	acknowledge := schemas["AcknowledgeBody"].Properties
+	limitText(acknowledge["note"], maxReason)
+	limitText(acknowledge["reason"], maxReason)
+	limitText(acknowledge["by"], events.MaxTaskID)
 }
 
 func limitID(s *huma.Schema) {

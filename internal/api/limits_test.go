@@ -157,7 +157,7 @@ func pausing(verb, member string) limited {
 
 // places has a request for each limited place of the document. A limit that is added needs one.
 var places = map[string]limited{
-	"get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
+	"list-takeovers partition": inPath("GET", "/v1/partitions/%s/takeovers", ""), "get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
 	"task-history id": ofTask("GET", "/v1/tasks/%s/history"), "task-history limit": inPath("GET", "/v1/tasks/known/history?limit=%s", ""),
 	"pause-task id": ofTask("POST", "/v1/tasks/%s/pause"), "pause-task Idempotency-Key": key("pause"), "pause-task /reason": inMember("pause", "reason"),
 	"resume-task id": ofTask("POST", "/v1/tasks/%s/resume"), "resume-task Idempotency-Key": key("resume"), "resume-task /reason": inMember("resume", "reason"),
@@ -223,6 +223,8 @@ var places = map[string]limited{
 	"accept-loss /partition": accepting("partition"), "accept-loss /from": accepting("from"), "accept-loss /to": accepting("to"), "accept-loss /reason": accepting("reason"), "accept-loss /by": accepting("by"),
 	"pause-agent /reason": pausing("pause", "reason"), "pause-agent /by": pausing("pause", "by"),
 	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
+	"list-alerts limit":       inPath("GET", "/v1/alerts?limit=%s", ""),
+	"acknowledge-alert /note": acknowledging("note"), "acknowledge-alert /reason": acknowledging("reason"), "acknowledge-alert /by": acknowledging("by"),
 	"open-job /reason": opening("reason"), "open-job /by": opening("by"), "stop-job /reason": stopping("reason"), "stop-job /by": stopping("by"),
 	"pause-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/pause"), "resume-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/resume"),
 	"pause-limit /reason": inLimit("reason"), "pause-limit /by": inLimit("by"), "resume-limit /reason": inLimit("reason"), "resume-limit /by": inLimit("by"),
@@ -243,6 +245,14 @@ var places = map[string]limited{
 // inHeader sends a request whose ID is the value.
 func inHeader(path string) func(w *world, v string) reply {
 	return func(w *world, v string) reply { return w.do("POST", path, "", "Idempotency-Key", v) }
+}
+
+// acknowledging acknowledges an open alert with the value in a member of the body.
+func acknowledging(member string) func(w *world, v string) reply {
+	return func(w *world, v string) reply {
+		w.engine.SetAlerts([]api.Alert{missingBank}, nil)
+		return w.do("POST", "/v1/alerts/"+missingBank.ID+"/acknowledge", `{"`+member+`":`+quoted(v)+`}`)
+	}
 }
 
 // inLimit pauses a limit with the value in a member of the body.
@@ -358,7 +368,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
-		"report":   `{"output":1}`,
+		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
 		"apply-limit": `{"limit":"w","max":2}`, "pause-limit": `{"reason":"why"}`, "resume-limit": `{"reason":"why"}`,
@@ -369,6 +379,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	w.do("PUT", "/v1/schedules/w", "schedule: w")
 	w.do("PUT", "/v1/limits/w", `{"limit":"w","max":2}`)
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
+	w.engine.SetAlerts([]api.Alert{missingBank}, nil)
 	for at, item := range w.description().Paths {
 		for method, op := range item {
 			if op.RequestBody == nil {
@@ -378,7 +389,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 			require.True(t, ok, op.OperationID)
 			limit := op.RequestBody.Bytes
 			require.Positive(t, limit, op.OperationID)
-			target := strings.NewReplacer("{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
+			target := strings.NewReplacer("alerts/{id}", "alerts/"+missingBank.ID, "{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
 			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
 			if r.status != 409 { // a refused request was understood, and its task may have been terminated
 				require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)

@@ -35,7 +35,7 @@ const (
 
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
-	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "not_before",
+	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "parked_at", "not_before",
 	"locked_by", "failure_count", "reason", "paused", "schedule", memberWaiting,
 }
 
@@ -69,7 +69,7 @@ type ListQuery struct {
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
 	Schedule string    `query:"schedule" doc:"Only the tasks that this schedule started. A page may then be short, or empty, and still have a next"`
 	Failed   string    `query:"failed_step" doc:"The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next"`
-	Code     string    `query:"error_code" doc:"The code of such an error, or its class: with failed_step of that step, otherwise of any" example:"http_503"`
+	Code     string    `query:"error_code" doc:"The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any" example:"http_503"`
 	Older    string    `query:"older_than" doc:"Has not changed since this instant, or for this long" example:"1h"`
 	Request  string    `query:"request" doc:"The ID of a request, job/ID for that of a job: only the tasks that have judged it, each with the outcome. A page may then be short, or empty, and still have a next"`
 	Fields   []string  `query:"fields" doc:"The members of each task that are answered, with commas between them; all without it. A list without input, output, complete_by and steps does not read these, so it is fast for large tasks" example:"id,state,workflow,updated_at"`

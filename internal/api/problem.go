@@ -72,6 +72,7 @@ const (
 	codeTooMany      = "too-many"
 	codeUnauthorized = "unauthorized"
 	codeForbidden    = "forbidden"
+	codeBeforeLog    = "before-log-start"
 )
 
 // problem makes the detail end like a sentence, whatever quoted text it ends with.

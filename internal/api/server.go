@@ -98,13 +98,17 @@ func (s *Server) parts() []part {
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, now: c.Now,
-		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
+		lines: s.metrics.lines, traces: c.Traces, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
+	counts := &counts{lists, c.Counts}
 	list := []part{
 		s.submissions,
-		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
-		lists, &counts{lists, c.Counts},
+		&tasks{
+			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents,
+			past: past{c.History, documents, c.Partitions, s.log}, partitions: c.Partitions, life: s.life, log: s.log,
+		},
+		lists, counts, &alerts{counts, c.Alerts}, s.live(lists),
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

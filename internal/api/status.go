@@ -119,6 +119,7 @@ func (s *status) register(api huma.API) {
 	partitions := op("list-partitions", "/v1/partitions", "List partitions")
 	partitions.Description = "Each partition as its owner knows it. A partition for which no node answers has no owner and no epoch."
 	huma.Register(api, partitions, s.listPartitions)
+	s.registerTakeOvers(api, tags)
 	huma.Register(api, op("info", "/v1/info", "What runs here"), s.info)
 	huma.Register(api, op("healthz", "/healthz", "Whether the process is alive"), func(context.Context, *struct{}) (*HealthAnswer, error) {
 		return healthy(), nil

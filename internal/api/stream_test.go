@@ -24,6 +24,11 @@ type stream struct {
 	resp   *http.Response
 	lines  *bufio.Scanner
 	cancel context.CancelFunc
+	// last is the ID of the last event, and had the names of all, where a test asks.
+	last string
+	had  []string
+	// lists says that the client lists again when the stream asks it to.
+	lists bool
 }
 
 func (w *world) follow(path string, headers ...string) *stream {
@@ -37,7 +42,7 @@ func (w *world) follow(path string, headers ...string) *stream {
 	resp, err := w.client.Do(r)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { cancel(); resp.Body.Close() })
-	return &stream{w.t, resp, bufio.NewScanner(resp.Body), cancel}
+	return &stream{t: w.t, resp: resp, lines: bufio.NewScanner(resp.Body), cancel: cancel}
 }
 
 // next returns the next event, or ok false at the end of the stream.

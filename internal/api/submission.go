@@ -32,6 +32,8 @@ type submissions struct {
 	now     func() time.Time
 	// lines counts the answers to lines of bulk submissions.
 	lines *prometheus.CounterVec
+	// traces makes the spans of submissions; nil: none.
+	traces Traces
 	// disk bounds the temporary files for answers that clients have not read.
 	disk *semaphore.Weighted
 	log  logger
@@ -121,6 +123,15 @@ func submitted(task string, t token) *ReceiptAnswer {
 
 // submit answers one submission. urlID is the ID in the path, empty for POST.
 func (s *submissions) submit(ctx context.Context, x exchange, urlID string) (*ReceiptAnswer, error) {
+	trace := x.r.Header.Get("traceparent")
+	if s.traces == nil {
+		return s.accept(ctx, x, &draft{id: urlID}, trace)
+	}
+	return s.traced(ctx, x, &draft{id: urlID}, trace)
+}
+
+// accept reads a submission into d, checks it and appends it to the log, with a trace context.
+func (s *submissions) accept(ctx context.Context, x exchange, d *draft, trace string) (*ReceiptAnswer, error) {
 	if err := x.acceptsJSON(); err != nil {
 		return nil, err
 	}
@@ -128,13 +139,13 @@ func (s *submissions) submit(ctx context.Context, x exchange, urlID string) (*Re
 	if err != nil {
 		return nil, err
 	}
-	d := draft{data: data, id: urlID}
-	if err := s.checkAll(ctx, &d); err != nil {
+	d.data = data
+	if err := s.checkAll(ctx, d); err != nil {
 		return nil, err
 	}
 	t := token{events.Submissions, d.partition, -1, d.content}
 	if !d.known {
-		if t.offset, err = s.producer.produce(ctx, s.record(&d, s.header(x.r.Header.Get("traceparent")))); err != nil {
+		if t.offset, err = s.producer.produce(ctx, s.record(d, s.header(trace))); err != nil {
 			return nil, err
 		}
 	}

@@ -22,6 +22,7 @@ type tasks struct {
 	inputs     Inputs
 	rejections Rejections
 	documents  documents
+	past       past
 	partitions int32
 	life       lifetime
 	log        logger
@@ -40,6 +41,7 @@ type TaskQuery struct {
 	TaskPath
 	Token string `query:"token" doc:"From a submission or request: the answer is not older than that"`
 	Wait  string `query:"wait" doc:"Return when the task has ended or is parked, or after this time, at most 60s" example:"5s"`
+	At    string `query:"at" doc:"Read the task as it was then: an instant, or partition@offset of a fact. Not with token or wait" example:"3@1200"`
 }
 
 func (s *tasks) register(api huma.API) {
@@ -47,7 +49,10 @@ func (s *tasks) register(api huma.API) {
 		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "Read a task", Tags: []string{"tasks"},
 		Description: "With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 " +
 			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. " +
-			"If the partition is taken over meanwhile, the wait continues at the next owner.",
+			"If the partition is taken over meanwhile, the wait continues at the next owner. " +
+			"With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. " +
+			"waiting_for then lacks what no fact says: agents that were missing or full, and who had the permits of limits. Before the task's first " +
+			"fact, and if the log no longer has its first facts, the answer is 410 with the code before-log-start.",
 	})
 	huma.Register(api, get, s.get)
 }
@@ -67,6 +72,9 @@ func taskPath(id string) string { return "/v1/tasks/" + url.PathEscape(id) }
 func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if err := checkID(in.ID); err != nil {
 		return nil, err
+	}
+	if in.At != "" {
+		return s.past.get(ctx, in)
 	}
 	wait, err := parseWait(in.Wait)
 	if err != nil {

@@ -53,11 +53,12 @@ var star = map[string][]string{
 	"internal/api": {"events", "internal/access", "internal/callback", "internal/pause", "internal/proxy", "internal/repeats", "internal/sentence", "internal/traceparent", "supervisor"},
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
-	"internal/proxy": {"internal/pause"},
-	"internal/ui":    nil, // it knows only the HTTP API
+	"internal/proxy":   {"internal/pause"},
+	"internal/webhook": nil, // signs and sends messages, whatever they are about
+	"internal/ui":      nil, // it knows only the HTTP API
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
-	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "internal/ui", "projector", "scheduler", "supervisor"},
+	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
 	"internal/cli":  {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.
@@ -72,6 +73,7 @@ var star = map[string][]string{
 	"internal/repeats":     nil, // a readable log
 	"internal/sentence":    {"events"},
 	"internal/traceparent": nil,
+	"internal/traces":      {"agent", "events", "internal/repeats", "internal/traceparent"}, // only programs import it: nothing else knows the library for traces
 }
 
 // joins are the folders that may import all our packages except commands: the programs, the simulator (which drives

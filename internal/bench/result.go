@@ -85,31 +85,33 @@ type Result struct {
 	RateAfter    float64 `json:"tasks_per_second_after,omitzero" unit:"/s" label:"tasks after"`
 
 	// Facts is the number of facts that the run added to the log. For replay it counts all records, including void ones.
-	Facts          int64    `json:"facts,omitzero" label:"facts that this run wrote to the log"`
-	Folded         int64    `json:"facts_folded,omitzero" label:"facts folded from nothing"`
-	RecordsBefore  int64    `json:"records_before,omitzero" label:"records that the log had before this run"`
-	FoldRate       float64  `json:"fold_facts_per_second,omitzero" unit:"/s" label:"rate of that fold"`
-	RebuildRate    float64  `json:"rebuild_facts_per_second,omitzero" unit:"/s" label:"facts of a rebuild until ready"`
-	ReadyNothing   float64  `json:"ready_from_nothing_ms,omitzero" unit:"ms" label:"ready without state"`
-	ReadyState     float64  `json:"ready_from_checkpoint_ms,omitzero" unit:"ms" label:"ready from a checkpoint"`
-	CPUPerFact     float64  `json:"cpu_us_per_fact,omitzero" unit:"us/fact" label:"CPU per folded fact"`
-	AllocsFact     float64  `json:"allocations_per_fact,omitzero" unit:"/fact" label:"allocations per folded fact"`
-	HashesEqual    int      `json:"state_hashes_equal,omitzero" label:"partitions whose state hash is that of the engine"`
-	Kills          int      `json:"kills,omitzero" label:"nodes killed, with what followed measured"`
-	KillsAsked     int      `json:"kills_asked,omitzero" label:"  asked for"`
-	TakenOver      int      `json:"partitions_taken_over,omitzero" label:"partitions taken over"`
-	TakeoverN      int      `json:"takeover_samples,omitzero" label:"  of them where a task waited (first new fact is theirs)"`
-	TakeoverP50    float64  `json:"takeover_p50_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p50"`
-	TakeoverP99    float64  `json:"takeover_p99_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p99"`
-	TakeoverMax    float64  `json:"takeover_max_ms,omitzero" unit:"ms" label:"kill -9 to first new fact max"`
-	ClaimP50       float64  `json:"claim_p50_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim p50"`
-	ClaimMax       float64  `json:"claim_max_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim max"`
-	Disturbed      bool     `json:"disturbed"`
-	DisturbedShare float64  `json:"disturbed_share" label:"machine used by others"`
-	*Verdict                // nil if nothing was checked
-	VoidRecords    int64    `json:"void_records,omitzero" label:"void records in the log"`
-	CheckedIn      float64  `json:"check_seconds,omitzero" unit:"s" label:"time of the check"`
-	Samples        []Sample `json:"samples,omitempty"`
+	Facts          int64   `json:"facts,omitzero" label:"facts that this run wrote to the log"`
+	Folded         int64   `json:"facts_folded,omitzero" label:"facts folded from nothing"`
+	RecordsBefore  int64   `json:"records_before,omitzero" label:"records that the log had before this run"`
+	FoldRate       float64 `json:"fold_facts_per_second,omitzero" unit:"/s" label:"rate of that fold"`
+	RebuildRate    float64 `json:"rebuild_facts_per_second,omitzero" unit:"/s" label:"facts of a rebuild until ready"`
+	ReadyNothing   float64 `json:"ready_from_nothing_ms,omitzero" unit:"ms" label:"ready without state"`
+	ReadyState     float64 `json:"ready_from_checkpoint_ms,omitzero" unit:"ms" label:"ready from a checkpoint"`
+	CPUPerFact     float64 `json:"cpu_us_per_fact,omitzero" unit:"us/fact" label:"CPU per folded fact"`
+	AllocsFact     float64 `json:"allocations_per_fact,omitzero" unit:"/fact" label:"allocations per folded fact"`
+	HashesEqual    int     `json:"state_hashes_equal,omitzero" label:"partitions whose state hash is that of the engine"`
+	Kills          int     `json:"kills,omitzero" label:"nodes killed, with what followed measured"`
+	KillsAsked     int     `json:"kills_asked,omitzero" label:"  asked for"`
+	TakenOver      int     `json:"partitions_taken_over,omitzero" label:"partitions taken over"`
+	TakeoverN      int     `json:"takeover_samples,omitzero" label:"  of them where a task waited (first new fact is theirs)"`
+	TakeoverP50    float64 `json:"takeover_p50_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p50"`
+	TakeoverP99    float64 `json:"takeover_p99_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p99"`
+	TakeoverMax    float64 `json:"takeover_max_ms,omitzero" unit:"ms" label:"kill -9 to first new fact max"`
+	ClaimP50       float64 `json:"claim_p50_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim p50"`
+	ClaimMax       float64 `json:"claim_max_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim max"`
+	Disturbed      bool    `json:"disturbed"`
+	DisturbedShare float64 `json:"disturbed_share" label:"machine used by others"`
+	*Verdict               // nil if nothing was checked
+	VoidRecords    int64   `json:"void_records,omitzero" label:"void records in the log"`
+	CheckedIn      float64 `json:"check_seconds,omitzero" unit:"s" label:"time of the check"`
+	// Topics are the bytes of a task by topic, if --bytes asked for them.
+	Topics  []TopicBytes `json:"topics,omitempty"`
+	Samples []Sample     `json:"samples,omitempty"`
 	// labels replace the labels of fields that have another meaning in this run.
 	labels map[string]string
 }
@@ -185,6 +187,9 @@ func (r *Result) Print(out io.Writer) error {
 	printFigures(w, reflect.ValueOf(r).Elem(), r.labels)
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if len(r.Topics) > 0 {
+		printTopics(out, r.Topics)
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(out)

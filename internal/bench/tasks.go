@@ -24,6 +24,8 @@ type TasksConfig struct {
 	// Limit makes one step of each task need a permit of the same named limit, which has more of them than attempts run. What such a run costs
 	// beyond a run without it is the cost of that permit.
 	Limit bool
+	// Bytes makes the run end by reading all topics, to say where the bytes of a task are.
+	Bytes bool
 }
 
 // maxOutstanding bounds the tasks of a closed loop. It is more than any engine keeps under way.
@@ -83,7 +85,11 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	if ok := b.result.RateReached; ok != nil && !*ok {
 		b.result.note("CPU and allocations per task include the cost of tasks that did not end in the measured time")
 	}
-	return b.finish(ctx, evidence{ends: true})
+	r, err := b.finish(ctx, evidence{ends: true})
+	if r != nil && c.Bytes {
+		err = errors.Join(err, b.fillTopics(context.WithoutCancel(ctx)))
+	}
+	return r, err
 }
 
 // describe fills in the description of the run.

@@ -19,6 +19,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -255,10 +256,14 @@ func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	e.Change("b", &events.DeadlinePassed{Deadline: deadline, Action: events.DeadlineAlert}, func(t *events.Task) { t.Deadline = deadline })
 	e.Finish("c")
 	e.Bury(events.Submissions, events.Record{Partition: 2, Offset: 9, Key: []byte("z"), Value: []byte(`{"workflow":"x"}`), Headers: []events.Header{{Key: "team", Value: []byte("red")}}}, "unknown_workflow")
+	e.SetAlerts([]api.Alert{late, missingBank}, []events.Record{
+		record(0, supervisor.Alert{Kind: supervisor.AlertUndone, Task: "y", Reason: "no lamp", Time: deadline}), record(1, supervisor.Alert{Kind: supervisor.AlertMissing, Agent: "bank", Operation: events.Do, Time: deadline}),
+	})
 	var all strings.Builder
 	for _, args := range []string{
-		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "workflow list", "workflow show order", "agents list",
-		"partitions list", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
+		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "task get a --at 0@0", "workflow list", "workflow show order", "agents list",
+		"partitions list", "partitions takeovers 0", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
+		"alert ack " + missingBank.ID + " --by ada", "alert list --kind agent_missing", "alert list --kind deadline_passed", "alert list --open=false", "alert list --open=false --kind undone -o jsonl",
 	} {
 		r := e.run(strings.Fields(args)...)
 		require.Equal(t, 0, r.code, r.err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -115,7 +116,30 @@ func partitionsCommand() *cobra.Command {
 					return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
 				}))
 		}),
-	}))
+	}), takeOversCommand())
+}
+
+func takeOversCommand() *cobra.Command {
+	return output(&cobra.Command{
+		Use: "takeovers PARTITION", Short: "List who took a partition over, from whom and why, the latest first", Args: cobra.ExactArgs(1),
+		Example: "  sagalog partitions takeovers 3",
+		RunE: client(func(s *session, args []string) error {
+			if _, err := strconv.ParseUint(args[0], 10, 31); err != nil {
+				return Usage("%q is not the number of a partition; `sagalog partitions list` has them", args[0])
+			}
+			return s.whole("/v1/partitions/"+args[0]+"/takeovers", "takeovers", row{"AT", "OWNER", "FROM", "CAUSE", "WITHOUT AN OWNER", "VOID RECORDS", "EPOCH"},
+				rowOf(func(t api.PastTakeOver) row {
+					gap, void := "-", "-" // not known to the node that answers
+					if t.Gap != nil {
+						gap = t.Gap.String()
+					}
+					if t.Void != nil {
+						void = strconv.FormatUint(*t.Void, 10)
+					}
+					return row{instant(t.At), t.Owner, t.From, cmp.Or(t.Cause, "-"), gap, void, t.Epoch}
+				}))
+		}),
+	})
 }
 
 // takenOver says from whom a partition came, why, and for how long nobody owned it.

@@ -25,7 +25,7 @@ type Deps struct {
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), alertCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
 	}
 }
 

@@ -78,7 +78,7 @@ func Code(err error) int {
 // An input that was rejected later (code rejected) was a correct call.
 func (p *Problem) exitCode() int {
 	switch p.Status {
-	case http.StatusNotFound:
+	case http.StatusNotFound, http.StatusGone:
 		return ExitNotFound
 	case http.StatusConflict:
 		return ExitConflict

@@ -83,13 +83,19 @@ func getCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "get ID", Short: "Read a task", Args: cobra.ExactArgs(1),
 		Long: "Read a task. With --wait the command waits until the task has ended or is parked, for at most --timeout;\n" +
-			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error.",
-		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json",
+			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error. With --at the command\n" +
+			"shows the task as it was after its last fact at or before that instant, or at or before that offset of its partition.",
+		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json\n" +
+			"  sagalog task get delivery-42 --at 2026-11-21T14:00:00Z\n  sagalog task get delivery-42 --at 3@1200",
 		RunE: client(func(s *session, args []string) error {
+			if s.cmd.Flags().Changed("at") {
+				return getPast(s, args[0], s.flag("at"))
+			}
 			return s.getTask(args[0], "")
 		}),
 	})
 	waitFlags(c)
+	c.Flags().String("at", "", "as it was then: an instant, or PARTITION@OFFSET as task history -o json and the page show it")
 	return c
 }
 
@@ -193,7 +199,7 @@ func notYet(err error, wait time.Duration) error {
 
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
-		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
+		{"ID", t.ID}, {"AS OF", asOf(t.At)}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
 		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"FAIR BY", t.FairBy}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},

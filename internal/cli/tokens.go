@@ -193,13 +193,19 @@ func tokenList() *cobra.Command {
 func tokenRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke NAME", Short: "Remove a token from a file", Args: cobra.ExactArgs(1),
+		Long: "Remove a token from a file. From then on nobody can call by it, and streams and bulk submissions that it opened end. A job, schedule or task that\n" +
+			"it began is a fact by then, and goes on under its name: look at `sagalog job list`, and stop what should not go on.",
 		Example: "  sagalog token revoke ci --file ./access/tokens.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := tokensFile(cmd)
 			if err != nil {
 				return err
 			}
-			return tokenError(access.Revoke(file, args[0]))
+			if err := access.Revoke(file, args[0]); err != nil {
+				return tokenError(err)
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%[1]s is revoked. What it began goes on under its name: `sagalog job list` shows its jobs (BY %[1]s), and `sagalog job stop ID` ends one.\n", Printable(args[0]))
+			return err
 		},
 	}
 	tokensFlag(c)

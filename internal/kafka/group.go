@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -212,7 +213,7 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 // MembershipOnly, and for partitions from which Poll has returned records. It never waits for a rebalance: during one the group may
 // refuse it, and that is an error.
 func (g *Group) Commit(ctx context.Context, marks Offsets) error {
-	topics, err := g.topicIDs(ctx, marks)
+	topics, err := topicIDs(ctx, g.client, g.cfg.Group, withPartitions(marks))
 	if err != nil || len(topics) == 0 {
 		return err
 	}
@@ -241,27 +242,36 @@ func (g *Group) Commit(ctx context.Context, marks Offsets) error {
 	return nil
 }
 
-// topicIDs returns the IDs of the topics with marks, for brokers that know a topic of a commit by its ID only.
-func (g *Group) topicIDs(ctx context.Context, marks Offsets) (map[string][16]byte, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	for topic, partitions := range marks {
-		if len(partitions) > 0 {
-			t := kmsg.NewMetadataRequestTopic()
-			t.Topic = kmsg.StringPtr(topic)
-			req.Topics = append(req.Topics, t)
+// withPartitions yields the topics that have partitions.
+func withPartitions[V any, M ~map[string]map[int32]V](of M) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for topic, partitions := range of {
+			if len(partitions) > 0 && !yield(topic) {
+				return
+			}
 		}
+	}
+}
+
+// topicIDs returns the IDs of topics, for brokers that know a topic of a commit by its ID only.
+func topicIDs(ctx context.Context, client *kgo.Client, group string, of iter.Seq[string]) (map[string][16]byte, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for topic := range of {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(topic)
+		req.Topics = append(req.Topics, t)
 	}
 	if len(req.Topics) == 0 {
 		return nil, nil
 	}
-	resp, err := g.client.RequestCachedMetadata(ctx, req, idsKept)
+	resp, err := client.RequestCachedMetadata(ctx, req, idsKept)
 	if err != nil {
-		return nil, fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, fromClient(err))
+		return nil, fmt.Errorf("commit offsets of group %s: %w", group, fromClient(err))
 	}
 	ids := make(map[string][16]byte, len(resp.Topics))
 	for _, t := range resp.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return nil, fmt.Errorf("commit offsets of group %s: topic %s: %w", g.cfg.Group, *t.Topic, fromClient(err))
+			return nil, fmt.Errorf("commit offsets of group %s: topic %s: %w", group, *t.Topic, fromClient(err))
 		}
 		ids[*t.Topic] = t.TopicID
 	}
@@ -359,8 +369,19 @@ func (g *Group) Close() {
 
 // CommittedOffsets returns the offsets that a group has committed.
 func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {
-	var resp kadm.OffsetResponses
-	err := retry(ctx, func() (err error) {
+	resp, err := committed(ctx, c, group)
+	if err != nil {
+		return nil, err
+	}
+	out := make(Offsets)
+	resp.Each(func(o kadm.OffsetResponse) {
+		set(out, place{o.Topic, o.Partition}, o.At)
+	})
+	return out, nil
+}
+
+func committed(ctx context.Context, c *Cluster, group string) (resp kadm.OffsetResponses, err error) {
+	err = retry(ctx, func() (err error) {
 		if resp, err = c.admin.FetchOffsets(ctx, group); err == nil {
 			err = resp.Error()
 		}
@@ -369,9 +390,5 @@ func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, 
 	if err != nil {
 		return nil, fmt.Errorf("read the offsets of group %s: %w", group, err)
 	}
-	out := make(Offsets)
-	resp.Each(func(o kadm.OffsetResponse) {
-		set(out, place{o.Topic, o.Partition}, o.At)
-	})
-	return out, nil
+	return resp, nil
 }

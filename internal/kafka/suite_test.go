@@ -45,6 +45,7 @@ var behaviours = map[string]func(*testing.T, world){
 	"a range ends where the log ended when it was asked for":                        readRange,
 	"a range passes the gaps of compaction, markers and aborts":                     readRangePassesMarkers,
 	"the ends of many partitions come in one answer":                                endOffsets,
+	"a reader without a group stores its positions":                                 storedPositions,
 	"a group starts at the first record and continues from its commits":             groupCommits,
 	"a mark is returned with its metadata, and a deposed member commits none":       groupMarks,
 	"a member that leaves hands over at once, static or not":                        groupLeaves,

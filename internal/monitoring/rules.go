@@ -153,6 +153,12 @@ var Rules = []Rule{
 		Command:     "sagalog schedule get {{ $labels.schedule }}",
 	},
 	{
+		Name: "SagalogWebhookFailing", Expr: `sum(rate(sagalog_webhook_deliveries_total{outcome="failed"}[15m])) > 0 or max(sagalog_webhook_oldest_seconds) > {900s}`, For: 15 * time.Minute,
+		Summary:     "messages of the webhook are not delivered",
+		Description: "The log of the nodes says what the receiver answers. Nothing else waits for it; each message is tried for 24 hours, then given up.",
+		Command:     "sagalog webhook test",
+	},
+	{
 		Name: "SagalogDown", Expr: `absent(sagalog_partitions)`, For: 2 * time.Minute, Critical: true,
 		Summary:     "Prometheus reaches no node of the engine",
 		Description: "None runs, or the scrape fails. While no node runs nothing is decided; inputs stay in their topics.",

@@ -83,6 +83,11 @@ func (c clusterView) describe(part *api.Partition, now events.Instant) error {
 	return nil
 }
 
+// TakeOvers implements api.Cluster.
+func (c clusterView) TakeOvers(partition int32) []api.PastTakeOver {
+	return c.store.takeovers.list(partition)
+}
+
 // Agents implements api.Cluster.
 func (c clusterView) Agents(context.Context) ([]events.Presence, error) {
 	return c.liveness.agents(), nil

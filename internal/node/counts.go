@@ -35,7 +35,7 @@ func (c *counts) Count(ctx context.Context, q api.Query, by api.GroupBy) (groups
 			return nil, false, err
 		}
 		for _, t := range page.Tasks {
-			for _, key := range c.keys(t, by) {
+			for _, key := range c.keys(t, q.Match, by) {
 				add(all, key, t.UpdatedAt)
 			}
 		}
@@ -92,8 +92,9 @@ func collected(all map[string]*api.TaskCount) (list []api.TaskCount) {
 	return list
 }
 
-// keys returns the groups that a task is in.
-func (c *counts) keys(t *events.Task, by api.GroupBy) []string {
+// keys returns the groups that a task is in. For those of failures, only those that the query selects count: a list by the query and a
+// group's key has as many tasks as the group.
+func (c *counts) keys(t *events.Task, match events.TaskMatch, by api.GroupBy) []string {
 	switch by.Kind {
 	case "state":
 		return []string{string(t.State)}
@@ -107,17 +108,11 @@ func (c *counts) keys(t *events.Task, by api.GroupBy) []string {
 		return kindsOf(t)
 	}
 	var keys []string
-	for _, s := range t.Steps {
-		e := s.Error
-		if s.Undo != nil && s.Undo.Error != nil {
-			e = s.Undo.Error
-		}
-		switch {
-		case e == nil:
-		case by.Kind == "step":
+	for s, e := range match.Failures(t) {
+		if by.Kind == "step" {
 			keys = append(keys, s.Path)
-		default:
-			keys = append(keys, orClass(e))
+		} else {
+			keys = append(keys, e.Name())
 		}
 	}
 	slices.Sort(keys)
@@ -125,13 +120,6 @@ func (c *counts) keys(t *events.Task, by api.GroupBy) []string {
 		return []string{""}
 	}
 	return keys
-}
-
-func orClass(e *events.Error) string {
-	if e.Code != "" {
-		return e.Code
-	}
-	return string(e.Class)
 }
 
 // kindsOf returns what the steps of a task wait for besides an agent, "" if none does.

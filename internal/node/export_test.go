@@ -317,3 +317,6 @@ func (s *Stalls) Wait(d time.Duration) {
 }
 
 func (s *Stalls) Of(partition int32) error { return s.s.of(partition) }
+
+// Alerts finds open alerts and acknowledges them.
+func (n *Node) Alerts() api.Alerts { return n.alerts }

@@ -61,18 +61,31 @@ type Config struct {
 	// Now is the owners' clock; tests replace it.
 	Now  func() time.Time
 	Demo api.Demo
+	// Traces makes spans; nil: none.
+	Traces Traces
 	// Access recognizes callers of the API; nil: access is off.
 	Access *access.Gate
-	// TLS is that of the API, and PeerTLS that of calls to other nodes; nil: plain HTTP.
-	TLS, PeerTLS *tls.Config
+	// TLS is that of the API, and PeerTLS returns that of the next connection to another node; nil: plain HTTP.
+	TLS     *tls.Config
+	PeerTLS func() *tls.Config
 	// Callbacks check what services report of calls that they accepted; nil refuses all.
 	Callbacks *callback.Keys
-	Version   string
+	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
+	Webhook *Webhook
+	Version string
 	// maxLevel is the highest level that this build understands; only tests set it.
 	maxLevel int
 	Logger   *slog.Logger
 	// Registry takes all metrics of the process.
 	Registry *prometheus.Registry
+}
+
+// Traces makes spans of submissions and of facts.
+type Traces interface {
+	api.Traces
+	// Facts returns a function that is called with each durable fact of a partition that this node owns, and with the current state of its
+	// task, nil if it is gone. It must retain neither, and must not block.
+	Facts(partition int32) func(*events.Task, *events.Fact)
 }
 
 // Roles are the parts of the engine that a node runs. (Agents are not among them: they need only the broker.)
@@ -119,7 +132,10 @@ type Node struct {
 	topics    *workTopics
 	settings  *settings
 	tasks     *tasks
+	alerts    *alerts
 	jobRuns   *jobRuns
+	// webhooks is nil without a webhook.
+	webhooks *webhooks
 	// api is nil for a node that serves no API.
 	api *api.Server
 }
@@ -180,8 +196,10 @@ func (n *Node) connect(ctx context.Context) error {
 }
 
 func (n *Node) openStore(ctx context.Context) (err error) {
-	n.store, err = openStore(ctx, n.ns, &n.cfg)
-	return err
+	if n.store, err = openStore(ctx, n.ns, &n.cfg); err != nil {
+		return err
+	}
+	return n.openTakeovers()
 }
 
 // openMembership creates the parts that share the partitions with other nodes.
@@ -224,8 +242,14 @@ func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
+	n.alerts = &alerts{tasks: n.tasks, defs: n.defs, liveness: n.liveness, owners: n.owners, producer: n.producer, router: clusterView{n.readiness}}
 	if n.jobRuns, err = newJobRuns(n); err != nil {
 		return err
+	}
+	if n.cfg.Webhook != nil && n.cfg.Roles.Owner {
+		if n.webhooks, err = newWebhooks(n); err != nil {
+			return err
+		}
 	}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
@@ -235,15 +259,18 @@ func (n *Node) openAPI() (err error) {
 		return err
 	}
 	cfg := api.Config{
-		Page: page, Counts: &counts{n.tasks, newWaitingMetrics(n)},
+		Page: page, Changes: &changes{n.store}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
 		Access: n.cfg.Access, TLS: n.cfg.TLS, PeerTLS: n.cfg.PeerTLS,
-		DeadLetters: &deadLetters{n.ns},
-		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
+		DeadLetters: &deadLetters{n.ns}, Alerts: n.alerts,
+		Ready: n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
+	}
+	if n.cfg.Traces != nil {
+		cfg.Traces = n.cfg.Traces
 	}
 	cfg.Hosts = slices.Clone(n.cfg.Hosts)
 	// Other nodes call this one's API by the host of Advertise.
@@ -275,9 +302,13 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.cfg.Roles.Owner {
 		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[events.Call]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
+		g.Go(func() error { return every(ctx, forgetEvery, func() { n.alerts.forget(ctx) }) })
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
+	}
+	if n.webhooks != nil {
+		g.Go(func() error { return n.webhooks.Run(ctx) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
@@ -341,6 +372,9 @@ func (n *Node) Close() error {
 	}
 	if n.owners.inputs != nil {
 		n.owners.inputs.close()
+	}
+	if n.webhooks != nil {
+		n.webhooks.reader.Close()
 	}
 	// The owners have ended. Whatever they sent last is abandoned first; the next owner sends it again.
 	for _, p := range []*kafka.Producer{n.owners.effects, n.producer, n.heartbeat.producer} {

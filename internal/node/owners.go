@@ -67,7 +67,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.metrics = metrics
-	takeovers, err := newTakeoverMetrics(n.cfg.Registry, n.liveness)
+	takeovers, err := newTakeoverMetrics(n.cfg.Registry, n.liveness, n.store.takeovers.tell)
 	if err != nil {
 		return err
 	}
@@ -76,12 +76,19 @@ func (n *Node) openOwners(ctx context.Context) error {
 	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {
 		store := newPartitionStore(n.store, p)
+		var trace func(*events.Task, *events.Fact)
+		if n.cfg.Traces != nil {
+			trace = n.cfg.Traces.Facts(p)
+		}
 		store.record = n.store.recordAt(context.WithoutCancel(ctx), p)
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
 			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Deleted: n.ns.catalog.Deleted, Durable: func(t *events.Task, f *events.Fact) {
 				metrics.count(t, f)
+				if trace != nil {
+					trace(t, f)
+				}
 				warnOfCorrection(n.cfg.Logger, p, f)
 			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },

@@ -119,8 +119,11 @@ func (s *replica) open(f *following) (next int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("open partition %d to follow it: %w", f.partition, err)
 	}
+	var voids int64 // are counted
 	f.folder = projector.NewFolder(projector.Folding{State: state, TopicID: s.store.topic, Evict: true,
 		Commit: func(d *events.Delta, a projector.Anchor) error {
+			s.store.takeovers.void(f.partition, uint64(state.Void-voids))
+			voids = state.Void
 			f.stored = s.store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{f.partition: a}})
 			return f.stored
 		},

@@ -29,6 +29,9 @@ type stateStore struct {
 	topic    projector.TopicID // of events
 	registry prometheus.Registerer
 	log      *slog.Logger
+	watchers watchers
+	// takeovers is nil until the node has opened its other parts.
+	takeovers *takeoverLog
 	repairs
 }
 
@@ -55,6 +58,25 @@ func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, er
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
 	return s, nil
+}
+
+// Commit writes a batch, tells those who watch, and notes the claims in it.
+func (s *stateStore) Commit(b projector.Batch) error {
+	if err := s.Store.Commit(b); err != nil {
+		return err
+	}
+	s.watchers.tell(b.Deltas)
+	if s.takeovers == nil {
+		return nil
+	}
+	for _, d := range b.Deltas {
+		owner, epoch, since, err := s.Partition(d.Partition).Claim()
+		if err != nil {
+			return err
+		}
+		s.takeovers.folded(d.Partition, owner, epoch, since)
+	}
+	return nil
 }
 
 func (s *stateStore) tryOpen(ctx context.Context) (err error) {

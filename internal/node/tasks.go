@@ -133,8 +133,21 @@ type history struct {
 	tasks *tasks
 }
 
-// History implements api.History.
+// History implements api.History. Where the log was trimmed, the history begins with what is left.
 func (h *history) History(ctx context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
+	list, err := h.read(ctx, task, from, limit)
+	var gone *kafka.OutOfRangeError
+	if !errors.As(err, &gone) {
+		return list, noAnswer(err)
+	}
+	start, err := h.tasks.ns.cluster.StartOffset(ctx, gone.Topic, gone.Partition)
+	if err == nil {
+		list, err = h.read(ctx, task, max(from, start), limit)
+	}
+	return list, noAnswer(err)
+}
+
+func (h *history) read(ctx context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
 	t := h.tasks
 	partition := t.home(task)
 	offsets, err := t.store.HistoryOffsets(partition, task, from-1, limit)
@@ -153,7 +166,7 @@ func (h *history) History(ctx context.Context, task string, from int64, limit in
 			return nil
 		})
 		if err != nil {
-			return nil, noAnswer(err)
+			return nil, err
 		}
 		offsets = offsets[n:]
 	}

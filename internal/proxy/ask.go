@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -70,11 +68,7 @@ func (p *Proxy) ask(ctx context.Context, to Route, q Question, partitions []int3
 	}
 	r.URL.Path, r.URL.RawQuery = q.Path, q.Query.Encode()
 	p.address(r, to)
-	texts := make([]string, len(partitions))
-	for i, n := range partitions {
-		texts[i] = strconv.Itoa(int(n))
-	}
-	r.Header.Set(HeaderPartitions, strings.Join(texts, ","))
+	r.Header.Set(HeaderPartitions, joined(partitions))
 	p.sign(r, nil)
 	resp, err := p.quick.RoundTrip(r)
 	if err != nil {

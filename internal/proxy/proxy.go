@@ -93,8 +93,8 @@ type Config struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, partitions ...int32)
 	// Sign, if set, signs a request in the name of its caller, who is in its context. It is called when nothing else changes any more.
 	Sign func(r *http.Request, body []byte)
-	// TLS, if set, is that of the other nodes' APIs: then none is called without.
-	TLS *tls.Config
+	// TLS, if set, returns that of the next connection to another node's API: then none is called without.
+	TLS func() *tls.Config
 	// Stopping ends when this node begins to stop: waits and streams end with it.
 	Stopping   context.Context
 	Registerer prometheus.Registerer
@@ -125,15 +125,21 @@ func New(cfg Config) (*Proxy, error) {
 
 // transport ignores the proxy settings of the environment: nodes call each other directly.
 func (c *Config) transport(conns int) *http.Transport {
-	return &http.Transport{
-		TLSClientConfig:        c.TLS,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		DialContext:            dialer.DialContext,
 		MaxConnsPerHost:        conns,
 		MaxIdleConnsPerHost:    idleConns,
 		IdleConnTimeout:        idleFor,
 		DisableCompression:     true, // answers are passed on unchanged
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
+	if c.TLS != nil {
+		t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return (&tls.Dialer{NetDialer: dialer, Config: c.TLS()}).DialContext(ctx, network, addr) // it checks the host of addr
+		}
+	}
+	return t
 }
 
 // Close closes idle connections.

@@ -11,7 +11,7 @@ const length = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 const zeros = "00000000000000000000000000000000"
 
-// Or returns the given trace context, or a new one if it is missing or malformed.
+// Or returns the given trace context, or a new one that is not sampled if it is missing or malformed.
 func Or(given string) string {
 	if Valid(given) {
 		return given
@@ -20,7 +20,7 @@ func Or(given string) string {
 	return string(appendNew(b[:0]))
 }
 
-// New returns a new trace context. The numbers in it must be unique, but need not be secret.
+// New returns a new trace context that is not sampled. The numbers in it must be unique, but need not be secret.
 func New() []byte { return appendNew(make([]byte, 0, length)) }
 
 func appendNew(dst []byte) []byte {
@@ -29,7 +29,7 @@ func appendNew(dst []byte) []byte {
 		binary.NativeEndian.PutUint64(raw[8*i:], rand.Uint64())
 	}
 	b := hex.AppendEncode(append(dst, "00-"...), raw[:16])
-	return append(hex.AppendEncode(append(b, '-'), raw[16:]), "-01"...)
+	return append(hex.AppendEncode(append(b, '-'), raw[16:]), "-00"...)
 }
 
 // Valid says whether a trace context has the right form, a known version, a trace and a parent.

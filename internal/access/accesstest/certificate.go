@@ -1,4 +1,4 @@
-// Package accesstest makes certificates for tests.
+// Package accesstest makes certificates, and an identity provider, for tests.
 package accesstest
 
 import (

@@ -76,6 +76,10 @@ type Engine struct {
 	// lost are the losses of the inputs, and accepted those that an operator accepted.
 	lost     []*api.Loss
 	paused   map[string]api.PausedAgent
+	alerts   []api.Alert
+	raised   []events.Record
+	seen     map[string]api.Acknowledgement
+	feed     feed
 	accepted []events.AcceptedLoss
 	jobs     map[string]api.Job
 	// schedules are the schedules as they were applied, and scheduled as their home partitions know them.

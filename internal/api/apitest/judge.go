@@ -122,7 +122,7 @@ func (e *Engine) one(in events.Input, p int32, r *events.Record) {
 		ID: id, Run: 1, Workflow: sub.Workflow, Version: max(1, sub.Version), Definition: r.Header(events.HeaderDefinition), State: events.TaskStatePending,
 		Priority: sub.Priority, Labels: sub.Labels, Input: sub.Input, Content: content, SubmittedAt: now, UpdatedAt: now, Facts: 1,
 	}
-	e.fact(id, cause, &events.Submitted{Workflow: sub.Workflow, Version: 1, Input: sub.Input, Content: content})
+	e.fact(id, cause, &events.Submitted{Workflow: sub.Workflow, Version: 1, Hash: r.Header(events.HeaderDefinition), Input: sub.Input, Content: content})
 }
 
 func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *events.Task) {
@@ -212,6 +212,7 @@ func (e *Engine) fact(task string, cause events.Cause, body events.Body) {
 	r.Offset = e.ends[p]
 	e.ends[p]++
 	e.facts[task] = append(e.facts[task], api.LoggedFact{Record: r, Owner: "node-a"})
+	e.changedBy(task, p)
 }
 
 // Change changes a task by a fact, and wakes everyone who waits for a change.

@@ -29,6 +29,8 @@ type Need struct {
 	PartitionsSet bool
 	// Owner, API and Projector are the roles of a node.
 	Owner, API, Projector bool
+	// Webhook says that a node with the role owner delivers messages to a receiver outside.
+	Webhook bool
 	// Agents are the agents that the process runs.
 	Agents []string
 	// Made returns the number of partitions of the namespace, or 0 if the namespace does not exist. It is called only if the

@@ -53,6 +53,9 @@ func (n *Need) onTopics(work []string) operations {
 		o.add(t.DeadSubmissions(), opWrite)
 		o.add(t.DeadReports(), opWrite)
 		o.add(t.Alerts(), opWrite)
+		if n.Webhook {
+			o.add(t.Alerts(), opRead)
+		}
 		for _, topic := range work {
 			o.add(topic, opWrite)
 		}
@@ -76,6 +79,9 @@ func (n *Need) groups() []string {
 	var list []string
 	if n.Owner {
 		list = append(list, n.Topics.Namespace+".owners")
+	}
+	if n.Owner && n.Webhook {
+		list = append(list, n.Topics.Namespace+".webhook")
 	}
 	for _, agent := range n.Agents {
 		list = append(list, n.Topics.Namespace+".agents."+agent)

@@ -34,12 +34,13 @@ export function useKeys(keys: Keys, on = true): void {
   }, [on]);
 }
 
-const typing = (e: KeyboardEvent): boolean => e.target instanceof Element && e.target.closest("input, textarea, select, [contenteditable]") !== null;
+const typing = (e: KeyboardEvent): boolean => e.target instanceof Element && e.target.closest("input:not([type=range]), textarea, select, [contenteditable]") !== null;
 let first = "";
 let forget: ReturnType<typeof setTimeout> | undefined;
 
 export function press(e: KeyboardEvent): void {
-  if (e.ctrlKey || e.metaKey || e.altKey || (typing(e) && e.key !== "Escape")) return;
+  const written = e.getModifierState("AltGraph"); // as [ and { are on many keyboards
+  if (((e.ctrlKey || e.metaKey || e.altKey) && !written) || (typing(e) && e.key !== "Escape")) return;
   if (document.querySelector("dialog[open]") !== null) return; // a dialog has its own keys
   clearTimeout(forget);
   const pressed = first === "" ? e.key : `${first} ${e.key}`;

@@ -35,10 +35,11 @@ export function exact(at: string): string {
   return `${iso.slice(0, 10)} ${iso.slice(11, 23)} ${zone}`;
 }
 
-/** How long ago, or in how long. */
-export function ago(at: string): string {
-  const ms = now.value - Date.parse(at);
+/** How long ago, or in how long. With from, how long before or after that. */
+export function ago(at: string, from?: string): string {
+  const ms = (from ? Date.parse(from) : now.value) - Date.parse(at);
   if (Number.isNaN(ms)) return at;
+  if (from) return ms > 0 ? `${span(ms)} before` : `${span(-ms)} later`;
   if (Math.abs(ms) < 1000) return "now";
   return ms > 0 ? `${span(ms)} ago` : `in ${span(-ms)}`;
 }

@@ -51,6 +51,14 @@ test("the page asks for a token, shows whose it is, and says what its role may n
     await expect(page.locator("body")).not.toContainText(admin);
     await page.keyboard.press("Escape");
 
+    await page.route("**/v1/whoami", (route) => route.fulfill({ status: 403, json: { detail: "The token is valid, but none of its groups has a role here." } }));
+    await page.reload();
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in");
+    await expect(page.getByRole("status")).toContainText("none of its groups has a role here");
+    await page.unroute("**/v1/whoami");
+    await signIn(admin);
+    await expect(page.getByText("admin (admin)")).toBeVisible();
+
     run("token", "revoke", "admin", "--file", tokens);
     await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in", { timeout: 30_000 });
   } finally {

@@ -70,7 +70,8 @@ export async function call<T>(method: string, path: string, o: Options = {}): Pr
   }
   if (!response.ok) {
     const error = new CallError(response.status, (body ?? {}) as ProblemBody);
-    if (response.status === 401 && sent === token.value) wanted.value = error.message; // not for a token that was replaced meanwhile
+    const nobody = response.status === 401 || (response.status === 403 && path === "v1/whoami"); // 403: an identity provider knows the person, who has no role here
+    if (nobody && sent === token.value) wanted.value = error.message; // not for a token that was replaced meanwhile
     throw error;
   }
   return body as T;

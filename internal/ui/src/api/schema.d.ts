@@ -115,6 +115,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List alerts
+         * @description Open alerts follow from the state of the tasks and not from the topic of alerts, so none is missing after that topic was lost. Open are: parked tasks; tasks that live though their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, beyond their remind_after (soft_limit_passed); operations that steps have been waiting for 30 s and no live instance offers (agent_missing); schedules whose due times are passed over (schedule_blocked); and limits of concurrency for which tasks have been waiting behind a parked task for 15 minutes, as far as the node knows that task (concurrency_blocked). The other kinds say what happened, so they are never open. No index leads to the tasks past their deadline or a soft limit: every few seconds a node looks at its newest 50,000 live tasks, at 5,000 of them whole, and shows 1,000; beyond that the answer is partial. A record of a lost topic is not shown by open=false.
+         */
+        get: operations["list-alerts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/{id}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Acknowledge an open alert
+         * @description Says that somebody cares for it. The alert stays open until its cause is gone, and lists show it behind the others. The acknowledgement is durable when it is answered; other nodes follow within moments, and it is forgotten some time after the alert is over. A namespace remembers 1,000: one more makes it forget the oldest. An alert that is not open is answered 409.
+         */
+        post: operations["acknowledge-alert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/counts": {
         parameters: {
             query?: never;
@@ -456,6 +496,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/partitions/{partition}/takeovers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List who took a partition over, from whom, and why
+         * @description The latest 50, the latest first, as the node that answers has read them in the log. It keeps them when it restarts. Take-overs before its first start are known as far as it has folded the log from its beginning, without cause and gap. A node that takes a partition back from itself, as after a restart, is no take-over.
+         */
+        get: operations["list-takeovers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reports/{ticket}": {
         parameters: {
             query?: never;
@@ -712,7 +772,7 @@ export interface paths {
         };
         /**
          * Read a task
-         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner.
+         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact says: agents that were missing or full, and who had the permits of limits. Before the task's first fact, and if the log no longer has its first facts, the answer is 410 with the code before-log-start.
          */
         get: operations["get-task"];
         /**
@@ -1087,6 +1147,59 @@ export interface components {
             /** Format: int64 */
             to: number;
         };
+        AcknowledgeBody: {
+            /** @description Who has seen it, for the record; at most 255 bytes of UTF-8 */
+            by?: string;
+            /** @description What is done about it, for those who see the alert; at most 1024 bytes of UTF-8 */
+            note?: string;
+            /** @description The same as note; at most 1024 bytes of UTF-8 */
+            reason?: string;
+        };
+        AcknowledgedAlert: {
+            /** @description Who has seen it */
+            acknowledged?: components["schemas"]["Acknowledgement"];
+            agent?: string;
+            /** @description False: somebody had acknowledged it before, and that stands */
+            changed: boolean;
+            /** @description The command that shows what it is about */
+            command?: string;
+            /**
+             * @description It stays the same while the alert is open
+             * @example parked:order-9@mihfw0o1
+             */
+            id: string;
+            kind: string;
+            limit?: string;
+            /** @description Of agent_missing: what no live instance offers */
+            operation?: string;
+            reason?: string;
+            /**
+             * Format: int64
+             * @description Of a record: how often the alert was repeated
+             */
+            reminder?: number;
+            schedule?: string;
+            /**
+             * Format: date-time
+             * @description Of an open alert: since when it is so
+             */
+            since?: string;
+            step?: string;
+            /** @description Of concurrency_blocked: the parked task that others wait for */
+            task?: string;
+            /**
+             * Format: date-time
+             * @description Of a record: when the alert was raised
+             */
+            time?: string;
+            workflow?: string;
+        };
+        Acknowledgement: {
+            /** Format: date-time */
+            at: string;
+            by?: string;
+            note?: string;
+        };
         AgentDocument: {
             agent: string;
             /** Format: int64 */
@@ -1132,6 +1245,65 @@ export interface components {
             /** @description The agents at which nothing starts, because an operator paused them */
             paused?: components["schemas"]["PausedAgent"][] | null;
         };
+        Alert: {
+            /** @description Who has seen it */
+            acknowledged?: components["schemas"]["Acknowledgement"];
+            agent?: string;
+            /** @description The command that shows what it is about */
+            command?: string;
+            /**
+             * @description It stays the same while the alert is open
+             * @example parked:order-9@mihfw0o1
+             */
+            id: string;
+            kind: string;
+            limit?: string;
+            /** @description Of agent_missing: what no live instance offers */
+            operation?: string;
+            reason?: string;
+            /**
+             * Format: int64
+             * @description Of a record: how often the alert was repeated
+             */
+            reminder?: number;
+            schedule?: string;
+            /**
+             * Format: date-time
+             * @description Of an open alert: since when it is so
+             */
+            since?: string;
+            step?: string;
+            /** @description Of concurrency_blocked: the parked task that others wait for */
+            task?: string;
+            /**
+             * Format: date-time
+             * @description Of a record: when the alert was raised
+             */
+            time?: string;
+            workflow?: string;
+        };
+        AlertCount: {
+            /**
+             * Format: int64
+             * @description How many of these somebody has acknowledged
+             */
+            acknowledged: number;
+            /** Format: int64 */
+            count: number;
+            kind: string;
+        };
+        AlertList: {
+            /** @description Open ones: the oldest first, then those of parked tasks as in a list of tasks, then those that somebody has acknowledged. Records: the newest first */
+            alerts: components["schemas"]["Alert"][];
+            /** @description How many alerts are open on all pages, by kind, whatever the query selects */
+            counts?: components["schemas"]["AlertCount"][] | null;
+            /** @description The partitions whose alerts this page lacks */
+            missing?: components["schemas"]["MissingPartition"][] | null;
+            /** @description The cursor of the next page; absent on the last. A page may be short, or empty, and still have one */
+            next?: string;
+            /** @description There may be more alerts than were looked for: the counts of other kinds than parked are minimums */
+            partial?: boolean;
+        };
         AppliedDocument: {
             /** @description False if that content was current already */
             changed: boolean;
@@ -1141,6 +1313,14 @@ export interface components {
             /** Format: int64 */
             version: number;
             warnings?: components["schemas"]["ProblemPlace"][] | null;
+        };
+        AtDocument: {
+            /** Format: int64 */
+            offset: number;
+            /** Format: int32 */
+            partition: number;
+            /** Format: date-time */
+            time: string;
         };
         BackfillBody: {
             /** @description Who asks, for the record */
@@ -1543,6 +1723,8 @@ export interface components {
             more?: number;
         };
         ListedTask: {
+            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
              * @description The earliest of the running attempts
@@ -1569,6 +1751,11 @@ export interface components {
              */
             not_before?: string;
             output?: unknown;
+            /**
+             * Format: date-time
+             * @description Since when it is parked
+             */
+            parked_at?: string;
             /** @description Who paused the task, since when, and why */
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
@@ -1690,6 +1877,29 @@ export interface components {
             offset: number;
             /** Format: int32 */
             partition: number;
+        };
+        PastTakeOver: {
+            /**
+             * Format: date-time
+             * @description When the claim was made
+             */
+            at: string;
+            /**
+             * @description stopped: the earlier owner gave the partition up; silent: its heartbeats ended; fault: it said that it cannot own the partition. Absent if the node that answers did not hear the heartbeats then
+             * @enum {string}
+             */
+            cause?: "stopped" | "silent" | "fault";
+            epoch: string;
+            from: string;
+            /** @description For how long nobody owned it: from the last sign of the earlier owner. Absent if the cause is, and, unless the node that answers is the owner, if the earlier owner lived */
+            gap?: string;
+            /** @description Who took the partition over */
+            owner: string;
+            /**
+             * Format: int64
+             * @description Records of earlier owners that came about the take-over or after it, until the next one, and count for nobody. Absent if the node that answers was restarted meanwhile
+             */
+            void?: number;
         };
         Paused: {
             by?: string;
@@ -2211,6 +2421,13 @@ export interface components {
             /** @description From the last sign of that node, or from the assignment if it lives, until this node owned the partition */
             gap: string;
         };
+        TakeOversDocument: {
+            /** @description The node that answers, as whose memory this is to be read */
+            node?: string;
+            /** Format: int32 */
+            partition: number;
+            takeovers: components["schemas"]["PastTakeOver"][];
+        };
         TaskCount: {
             /** Format: int64 */
             count: number;
@@ -2223,6 +2440,8 @@ export interface components {
             oldest?: string;
         };
         TaskDocument: {
+            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
              * @description The earliest of the running attempts
@@ -2249,6 +2468,11 @@ export interface components {
              */
             not_before?: string;
             output?: unknown;
+            /**
+             * Format: date-time
+             * @description Since when it is parked
+             */
+            parked_at?: string;
             /** @description Who paused the task, since when, and why */
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
@@ -2599,6 +2823,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentPauseDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-alerts": {
+        parameters: {
+            query?: {
+                /** @description Only alerts of this kind; several, repeated or with commas between them, mean any of these */
+                kind?: string[] | null;
+                /** @description false: the newest records of the topic of alerts instead, whether what they say still holds or not */
+                open?: boolean;
+                /** @description Only the open alert with this ID, if it is open */
+                id?: string;
+                /** @description Alerts a page */
+                limit?: number;
+                /** @description next of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "acknowledge-alert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of an open alert */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description At most 16384 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "by": "anna",
+                 *       "note": "the bank looks into it"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AcknowledgeBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcknowledgedAlert"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description A problem document */
@@ -3446,6 +3771,37 @@ export interface operations {
             };
         };
     };
+    "list-takeovers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                partition: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TakeOversDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     report: {
         parameters: {
             query?: never;
@@ -4172,6 +4528,8 @@ export interface operations {
                 token?: string;
                 /** @description Return when the task has ended or is parked, or after this time, at most 60s */
                 wait?: string;
+                /** @description Read the task as it was then: an instant, or partition@offset of a fact. Not with token or wait */
+                at?: string;
             };
             header?: never;
             path: {

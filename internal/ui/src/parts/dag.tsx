@@ -46,9 +46,9 @@ const undoing = (s: Step | undefined): boolean => s?.undo !== undefined;
 
 /**
  * The steps of a task and what they need. The undo of a step is drawn under it, and its arrows run against those of the steps. A click
- * chooses a step.
+ * chooses a step. The steps in changed are marked.
  */
-export function Dag({ steps, states, chosen, choose }: { steps: readonly StepSummary[]; states: ReadonlyMap<string, Step>; chosen: string | undefined; choose: (id: string) => void }): JSX.Element {
+export function Dag({ steps, states, chosen, choose, changed }: { steps: readonly StepSummary[]; states: ReadonlyMap<string, Step>; chosen: string | undefined; choose: (id: string) => void; changed?: ReadonlySet<string> }): JSX.Element {
   const l = useMemo(() => layout(steps), [steps]);
   const place = new Map(l.boxes.map((b) => [b.id, b]));
   const undone = [...states.values()].some(undoing);
@@ -77,7 +77,7 @@ export function Dag({ steps, states, chosen, choose }: { steps: readonly StepSum
           if (!b) return null;
           const state = states.get(s.id);
           const name = state?.state ?? "not_started";
-          const says = `${s.id}: ${word(name)}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${word(state.undo.state)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}`;
+          const says = `${s.id}: ${word(name)}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${word(state.undo.state)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
           return (
             <g
               key={s.id}
@@ -96,6 +96,11 @@ export function Dag({ steps, states, chosen, choose }: { steps: readonly StepSum
             >
               <title>{says}</title>
               <rect width={width} height={height} rx="8" />
+              {changed?.has(s.id) && (
+                <text x="12" y="-4" class="word">
+                  changed here
+                </text>
+              )}
               <text x="12" y="21" class="id">
                 {clip(s.id, 19)}
               </text>

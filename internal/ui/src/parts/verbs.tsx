@@ -197,11 +197,12 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
   );
 }
 
-/** The verbs for one task, each with the reason if it cannot be granted now. */
-export function TaskVerbs({ task, chosen, done }: { task: Task; chosen: string | undefined; done: () => void }): JSX.Element {
+/** The verbs for one task, each with the reason if it cannot be granted now. A reason in barred holds for all of them. */
+export function TaskVerbs({ task, chosen, done, barred: no }: { task: Task; chosen: string | undefined; done: () => void; barred: string | null }): JSX.Element {
   const [open, set] = useState<Verb | null>(null);
   const all = Object.keys(verbs) as Verb[];
-  useKeys(Object.fromEntries(all.map((v) => [verbs[v].key, { does: `${v} the task`, run: () => refusal(v, task) === null && set(v) }])), open === null);
+  const why = (v: Verb): string | null => no ?? refusal(v, task);
+  useKeys(Object.fromEntries(all.map((v) => [verbs[v].key, { does: `${v} the task`, run: () => why(v) === null && set(v) }])), open === null);
   const preset: Values = {};
   const stuck = task.steps.filter((o) => ["failed", "timed_out", "undo_failed"].includes(o.state));
   const s = task.steps.find((o) => o.id === chosen) ?? (stuck.length === 1 ? stuck[0] : undefined);
@@ -210,7 +211,7 @@ export function TaskVerbs({ task, chosen, done }: { task: Task; chosen: string |
   return (
     <div class="verbs" role="toolbar" aria-label="verbs">
       {all.map((v) => {
-        const no = refusal(v, task);
+        const no = why(v);
         return (
           <button key={v} type="button" aria-disabled={no !== null} title={no ?? `${verbs[v].does} Key: ${verbs[v].key}`} onClick={() => no === null && set(v)} class={verbs[v].grave ? "grave" : ""}>
             {v}

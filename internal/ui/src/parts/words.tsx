@@ -66,18 +66,18 @@ const kinds: Record<Waiting["kind"], string> = {
   operator: "an operator to act on it",
 };
 
-/** One sentence that says what is being waited for. */
-export function sentence(w: Waiting): string {
+/** One sentence that says what is being waited for, now or as of an instant. */
+export function sentence(w: Waiting, asOf?: string): string {
   let s = `${w.step ? `Step ${w.step}` : "The task"} is waiting for ${kinds[w.kind]}`;
   if (w.for) s += `: ${w.for}`;
-  if (w.since) s += `. It began to wait ${ago(w.since)}`;
-  if (w.until) s += `. Due ${ago(w.until)}`;
+  if (w.since) s += `. It began to wait ${ago(w.since, asOf)}`;
+  if (w.until) s += `. Due ${ago(w.until, asOf)}`;
   return s.endsWith(".") ? s : `${s}.`;
 }
 
 /** Why a task is where it is. */
 export function why(t: Task): string[] {
-  const waits = (t.waiting_for ?? []).map(sentence);
+  const waits = (t.waiting_for ?? []).map((w) => sentence(w, t.at?.time));
   if (t.state === "error" || t.state === "undone" || t.state === "terminated") return t.reason ? [t.reason, ...waits.slice(1)] : waits;
   return waits;
 }

@@ -4,6 +4,7 @@ import { lacking, needs as withRole } from "../access";
 import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
+import { useAlerts } from "../parts/alerts";
 import { Fault } from "../parts/fault";
 import { JobDialog } from "../parts/jobs";
 import { Took, tone, When, word } from "../parts/words";
@@ -27,9 +28,12 @@ export function Overview(): JSX.Element {
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
+  const alerts = useAlerts();
   const needs: JSX.Element[] = [];
   for (const g of (groups.data?.counts ?? []).slice(0, 20)) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
+  needs.push(...alerts.items);
   for (const m of agents.data?.missing ?? []) {
+    if (alerts.has("agent_missing", m.agent)) continue;
     needs.push(
       <li key={`agent ${m.agent} ${m.operation} ${m.function ?? ""}`}>
         <a href={to(["agents"])}>
@@ -55,7 +59,7 @@ export function Overview(): JSX.Element {
     );
   }
   for (const l of limits.data?.limits ?? []) {
-    if (!l.halted && !l.paused) continue;
+    if ((!l.halted && !l.paused) || alerts.has("concurrency_blocked", l.limit)) continue;
     needs.push(
       <li key={`limit ${l.limit}`}>
         <a href={to(["limits", l.limit])}>

@@ -1,14 +1,18 @@
 import type { JSX } from "preact";
 import { get, type Partition } from "../api/client";
+import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { Fault } from "../parts/fault";
 import { type Column, Rows } from "../parts/rows";
 import { When } from "../parts/words";
+import { place, refine, to } from "../router";
+
+type TakeOver = components["schemas"]["PastTakeOver"];
 
 const causes = { stopped: "it gave it up", silent: "its heartbeats ended", fault: "it could not own it" };
 
 const columns: readonly Column<Partition>[] = [
-  { name: "Partition", size: "6rem", cell: (p) => p.partition },
+  { name: "Partition", size: "6rem", cell: (p) => <a href={to(["partitions"], { of: String(p.partition) })} aria-label={`take-overs of partition ${p.partition}`}>{p.partition}</a> },
   { name: "Owner", size: "minmax(7rem, 1fr)", cell: (p) => p.owner ?? <span class="state bad">nobody</span> },
   { name: "Since", size: "8rem", cell: (p) => <When at={p.since} /> },
   {
@@ -24,7 +28,31 @@ const columns: readonly Column<Partition>[] = [
   { name: "Epoch", size: "minmax(8rem, 1.5fr)", minor: true, cell: (p) => <code>{p.epoch}</code> },
 ];
 
+const takeovers: readonly Column<TakeOver>[] = [
+  { name: "At", size: "9rem", cell: (t) => <When at={t.at} /> },
+  { name: "Owner", size: "minmax(7rem, 1fr)", cell: (t) => t.owner },
+  { name: "From", size: "minmax(7rem, 1fr)", cell: (t) => t.from },
+  { name: "Why", size: "minmax(8rem, 1.5fr)", cell: (t) => (t.cause ? causes[t.cause] : "not known") },
+  { name: "Without an owner", size: "9rem", cell: (t) => t.gap ?? "not known" },
+  { name: "Void records", size: "8rem", minor: true, cell: (t) => t.void ?? "not known" },
+  { name: "Epoch", size: "minmax(8rem, 1.5fr)", minor: true, cell: (t) => <code>{t.epoch}</code> },
+];
+
+/** Who took a partition over, as the node that answers knows it. */
+function TakeOvers({ of }: { of: string }): JSX.Element {
+  const live = useLive<components["schemas"]["TakeOversDocument"]>(`takeovers ${of}`, (signal) => get(`v1/partitions/${encodeURIComponent(of)}/takeovers`, { signal }));
+  return (
+    <>
+      <h2>Take-overs of partition {of}</h2>
+      {live.data?.node && <p class="faint">As {live.data.node} has read them in the log.</p>}
+      <Fault of={live.error} />
+      <Rows label={`take-overs of partition ${of}`} columns={takeovers} rows={live.data?.takeovers ?? []} id={(t) => t.epoch} empty={live.data ? "No node has taken it over from another." : "Reading …"} />
+    </>
+  );
+}
+
 export function Partitions(): JSX.Element {
+  const of = place.value.query.get("of");
   const live = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }));
   return (
     <section class="screen">
@@ -32,7 +60,8 @@ export function Partitions(): JSX.Element {
         <h1>Partitions</h1>
       </header>
       <Fault of={live.error} />
-      <Rows label="partitions" columns={columns} rows={live.data ?? []} id={(p) => String(p.partition)} empty={live.data ? "The namespace has no partitions." : "Reading …"} />
+      <Rows label="partitions" columns={columns} rows={live.data ?? []} id={(p) => String(p.partition)} open={(p) => refine({ of: String(p.partition) })} empty={live.data ? "The namespace has no partitions." : "Reading …"} />
+      {of !== null && <TakeOvers of={of} />}
     </section>
   );
 }

@@ -7,6 +7,7 @@ import { Dag } from "../parts/dag";
 import { Deadline } from "../parts/deadline";
 import { Fault } from "../parts/fault";
 import { Copy, Json } from "../parts/json";
+import { type Past, readOnly, Scrubber, seek, usePast } from "../parts/scrubber";
 import { Timeline } from "../parts/timeline";
 import { TaskVerbs } from "../parts/verbs";
 import { State, Took, When, why, word } from "../parts/words";
@@ -28,15 +29,20 @@ async function history(id: string, signal: AbortSignal): Promise<{ events: Histo
   return { events, cut: true };
 }
 
+/** The facts up to the one after which the task is shown. */
+const until = (events: readonly HistoryEvent[], t: Document): readonly HistoryEvent[] => events.filter((e) => e.offset <= (t.at?.offset ?? Infinity));
+
 export function Task({ id }: { id: string }): JSX.Element {
   const tab = place.value.query.get("tab") ?? "steps";
   const chosen = place.value.query.get("step") ?? undefined;
   const task = useLive<Document>(`task ${id}`, (signal) => get(`v1/tasks/${segment(id)}`, { signal }));
-  const t = task.data;
+  const [kept, keep] = useState<HistoryEvent[]>([]);
+  const past = usePast(id, kept);
+  const t = past.on ? past.task : task.data;
   const version = t ? `${t.workflow} ${t.version}` : null;
   const workflow = useLive<Workflow>(version, (signal) => get(`v1/workflows/${segment(t?.workflow ?? "")}`, { query: { version: t?.version }, signal }), 60);
-  const facts = useLive(t ? `history ${id} ${t.updated_at} ${t.state}` : null, (signal) => history(id, signal), 5);
-  const [kept, keep] = useState<HistoryEvent[]>([]);
+  const live = task.data;
+  const facts = useLive(live ? `history ${id} ${live.updated_at} ${live.state}` : null, (signal) => history(id, signal), 5);
   if (facts.data && facts.data.events !== kept) keep(facts.data.events);
   const choose = (step: string) => refine({ step: step === chosen ? "" : step }, true);
   const show = (name: string) => () => refine({ tab: name === "steps" ? "" : name }, true);
@@ -51,7 +57,8 @@ export function Task({ id }: { id: string }): JSX.Element {
     return (
       <section class="screen">
         <h1>{id}</h1>
-        {task.error ? <Fault of={task.error} /> : <p class="faint">Reading …</p>}
+        <Scrubber key="time" past={past} />
+        {past.error ?? task.error ? <Fault of={past.error ?? task.error} /> : <p class="faint">Reading …</p>}
       </section>
     );
   }
@@ -60,7 +67,7 @@ export function Task({ id }: { id: string }): JSX.Element {
   const step = chosen ? states.get(chosen) : undefined;
   const reasons = why(t);
   return (
-    <section class="screen task">
+    <section class={`screen task${past.on ? " past" : ""}`}>
       <header class="title">
         <h1>{t.id}</h1>
         <State of={t.state} paused={t.paused !== undefined} />
@@ -68,9 +75,10 @@ export function Task({ id }: { id: string }): JSX.Element {
           <a href={to(["workflows", t.workflow])}>{t.workflow}</a> @{t.version}
           {t.run > 1 ? `, run ${t.run}` : ""}
         </span>
-        <TaskVerbs task={t} chosen={chosen} done={task.again} />
+        <TaskVerbs task={t} chosen={chosen} done={task.again} barred={past.on ? readOnly : null} />
       </header>
-      <Fault of={task.error} />
+      <Scrubber key="time" past={past} />
+      <Fault of={past.error ?? task.error} />
       {reasons.length > 0 && (
         <div class={`why ${t.state === "error" ? "bad" : ""}`} role="status">
           {reasons.map((r) => (
@@ -86,7 +94,7 @@ export function Task({ id }: { id: string }): JSX.Element {
         </dd>
         <dt>{ended(t) ? "took" : "so far"}</dt>
         <dd>
-          <Took from={t.submitted_at} to={t.ended_at} />
+          <Took from={t.submitted_at} to={t.ended_at ?? t.at?.time} />
         </dd>
         {t.failure_count > 0 && (
           <>
@@ -117,7 +125,7 @@ export function Task({ id }: { id: string }): JSX.Element {
         ))}
       </nav>
       {tab === "history" ? (
-        <History events={kept} step={chosen} cut={facts.data?.cut ?? false} id={id} />
+        <History events={kept} step={chosen} cut={facts.data?.cut ?? false} id={id} past={past} />
       ) : tab === "raw" ? (
         <Json of={t} label="the task as the API shows it" />
       ) : tab === "data" ? (
@@ -133,16 +141,16 @@ export function Task({ id }: { id: string }): JSX.Element {
         </div>
       ) : (
         <>
-          <Dag steps={steps} states={states} chosen={chosen} choose={choose} />
-          <Timeline events={kept} order={t.steps.map((s) => s.id)} ended={ended(t)} chosen={chosen} choose={choose} />
-          {step ? <StepPart step={step} /> : <p class="faint">Choose a step to see its input, output and attempts.</p>}
+          <Dag steps={steps} states={states} chosen={chosen} choose={choose} changed={past.changed} />
+          <Timeline events={past.on ? until(kept, t) : kept} order={t.steps.map((s) => s.id)} ended={past.on || ended(t)} chosen={chosen} choose={choose} />
+          {step ? <StepPart step={step} asOf={t.at?.time} /> : <p class="faint">Choose a step to see its input, output and attempts.</p>}
         </>
       )}
     </section>
   );
 }
 
-function StepPart({ step: s }: { step: Step }): JSX.Element {
+function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): JSX.Element {
   return (
     <section class="step-part" aria-label={`step ${s.id}`}>
       <h2>
@@ -170,7 +178,7 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
           <>
             <dt>{s.ended_at ? "took" : "so far"}</dt>
             <dd>
-              <Took from={s.started_at} to={s.ended_at} />
+              <Took from={s.started_at} to={s.ended_at ?? asOf} />
             </dd>
           </>
         )}
@@ -230,7 +238,7 @@ function StepPart({ step: s }: { step: Step }): JSX.Element {
   );
 }
 
-function History({ events, step, cut, id }: { events: readonly HistoryEvent[]; step: string | undefined; cut: boolean; id: string }): JSX.Element {
+function History({ events, step, cut, id, past }: { events: readonly HistoryEvent[]; step: string | undefined; cut: boolean; id: string; past: Past }): JSX.Element {
   const [open, set] = useState<number | null>(null);
   const shown = step ? events.filter((e) => e.step === step) : events;
   let owner: string | undefined;
@@ -248,7 +256,7 @@ function History({ events, step, cut, id }: { events: readonly HistoryEvent[]; s
           const changed = owner !== undefined && e.owner !== owner;
           owner = e.owner;
           return (
-            <li key={`${e.partition}@${e.offset}`}>
+            <li key={`${e.partition}@${e.offset}`} aria-current={past.on && past.facts[past.index] === e ? "true" : undefined}>
               {changed && <p class="divider">partition {e.partition} went to {e.owner}</p>}
               <button type="button" class="fact" aria-expanded={open === e.offset} onClick={() => set(open === e.offset ? null : e.offset)}>
                 <time dateTime={e.time} title={exact(e.time)}>
@@ -262,6 +270,11 @@ function History({ events, step, cut, id }: { events: readonly HistoryEvent[]; s
               {open === e.offset && (
                 <div class="raw">
                   <Json of={e} label={`fact ${e.partition}@${e.offset}`} />
+                  {past.facts.includes(e) && (
+                    <button type="button" class="copy" onClick={() => seek(past, past.facts.indexOf(e))}>
+                      the task after this fact
+                    </button>
+                  )}
                   <Copy text={`kcat -C -b BROKER -t sagalog.events -p ${e.partition} -o ${e.offset} -c 1`} what="a kcat line" />
                 </div>
               )}

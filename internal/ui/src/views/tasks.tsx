@@ -53,7 +53,7 @@ const columns: readonly Column<ListedTask>[] = [
 
 /** Why a task is where it is, in a few words: the reason of its state, or what its first waiting step waits for. */
 function Why({ of: t }: { of: ListedTask }): JSX.Element {
-  const waits = (t.waiting_for ?? []).map(sentence);
+  const waits = (t.waiting_for ?? []).map((w) => sentence(w));
   const words = t.reason ?? waits[0] ?? "";
   return (
     <span title={[t.reason, ...waits].filter(Boolean).join("\n")}>

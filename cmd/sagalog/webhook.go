@@ -1,0 +1,165 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/webhook"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const (
+	checkWebhook = "webhook"
+	// The values of --webhook-from.
+	fromEnd, fromStart = "end", "start"
+)
+
+// webhookFlags say where messages about alerts and ends of tasks are sent.
+type webhookFlags struct {
+	receiver
+	kinds []string
+	from  string
+}
+
+// receiver holds the flags that say where a message goes.
+type receiver struct {
+	url, secretFile string
+	allowHTTP       bool
+}
+
+func (r *receiver) flags(f *pflag.FlagSet) {
+	f.StringVar(&r.url, "webhook", "", "URL to which messages about alerts and ends of tasks are sent, signed as Standard Webhooks says; everyone on the machine can see flags in ps, so use the variable if the URL is a secret")
+	f.StringVar(&r.secretFile, "webhook-secret-file", "", "file with the secret that signs them, whsec_ and 24 to 64 bytes in base64, such as printed by: echo whsec_$(openssl rand -base64 32); "+
+		"with several lines, while the secret is changed, each signs")
+	f.BoolVar(&r.allowHTTP, "webhook-allow-http", false, "allow --webhook to name another machine by http://, where anyone on the way can read the messages")
+}
+
+func (w *webhookFlags) flags(f *pflag.FlagSet) {
+	all, usual := node.WebhookKinds()
+	w.receiver.flags(f)
+	f.StringSliceVar(&w.kinds, "webhook-on", usual, "what messages are sent about: "+strings.Join(all, ", "))
+	f.StringVar(&w.from, "webhook-from", fromEnd, "where the first node that ever has a --webhook begins: at the end of the log, or at its start, so that messages about the past are sent too")
+}
+
+func (r *receiver) validate() error {
+	switch _, err := webhook.CheckURL(r.url, r.allowHTTP); {
+	case r.url == "" && r.secretFile == "":
+	case r.url == "":
+		return usage("--webhook is missing: the URL to which messages are sent")
+	case err != nil:
+		return usage("--webhook: %v", err)
+	case r.secretFile == "":
+		return usage("--webhook-secret-file is missing: without a signature, the receiver could not tell who sends")
+	}
+	return nil
+}
+
+func (w *webhookFlags) validate() error {
+	all, _ := node.WebhookKinds()
+	for _, kind := range w.kinds {
+		if !slices.Contains(all, kind) {
+			return usage("--webhook-on: %q is not known; %s", kind, events.Suggest(kind, all))
+		}
+	}
+	if w.from != fromEnd && w.from != fromStart {
+		return usage("--webhook-from %q is neither %s nor %s", w.from, fromEnd, fromStart)
+	}
+	return w.receiver.validate()
+}
+
+// open reads the secret. It returns nil if there is no webhook.
+func (r *receiver) open() (*webhook.Sender, error) {
+	if r.url == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(r.secretFile)
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
+	}
+	keys, err := webhook.ParseKeys(string(b))
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-secret-file: %s: %w", r.secretFile, err)
+	}
+	return webhook.New(webhook.Config{URL: r.url, Keys: keys, AllowHTTP: r.allowHTTP, Agent: "sagalog/" + version()})
+}
+
+// webhook returns what a node delivers, or nil.
+func (w *webhookFlags) webhook() (*node.Webhook, error) {
+	s, err := w.receiver.open()
+	if s == nil || err != nil {
+		return nil, err
+	}
+	return &node.Webhook{Sender: s, On: w.kinds, FromStart: w.from == fromStart}, nil
+}
+
+// webhook reads the secret.
+func (l *localCheck) webhook() {
+	switch hook, err := l.webhookFlags.webhook(); {
+	case err != nil:
+		l.findings = append(l.findings, webhookFault(err))
+	case hook != nil:
+		l.add(checkWebhook, doctor.StatusOK, "the secret of the webhook can be used; `sagalog webhook test` sends a message", "")
+	}
+}
+
+func webhookFault(err error) doctor.Finding {
+	return doctor.Finding{Check: checkWebhook, Status: doctor.StatusFail, What: err.Error(), Remedy: "write a secret to the file: echo whsec_$(openssl rand -base64 32) > FILE"}
+}
+
+func webhookCommand() *cobra.Command {
+	c := &cobra.Command{Use: "webhook", Short: "Try the receiver of messages about alerts and ends of tasks"}
+	var r receiver
+	test := &cobra.Command{
+		Use: "test", Short: "Send one signed test message and print the answer", Args: cobra.NoArgs,
+		Long: "Send one signed message of the type sagalog.test, as serve and dev send theirs, and print what the receiver answers.\nIt needs no engine. It exits with 1 unless the receiver answers 2xx.",
+		Example: "  sagalog webhook test --webhook https://ops.example/hooks/sagalog --webhook-secret-file webhook.secret\n" +
+			"  SAGALOG_WEBHOOK=http://127.0.0.1:9000/ SAGALOG_WEBHOOK_SECRET_FILE=webhook.secret sagalog webhook test",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.url == "" {
+				return usage("--webhook is missing: the URL to which the message is sent")
+			}
+			if err := r.validate(); err != nil {
+				return err
+			}
+			return r.test(cmd)
+		},
+	}
+	r.flags(test.Flags())
+	c.AddCommand(test)
+	return c
+}
+
+// test sends a message that no engine would.
+func (r *receiver) test(cmd *cobra.Command) error {
+	s, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	body, err := json.Marshal(map[string]any{"type": "sagalog.test", "timestamp": events.At(time.Now()), "data": map[string]any{"kind": "test", "reason": "sent by sagalog webhook test"}})
+	if err != nil {
+		return err
+	}
+	m := webhook.Message{ID: "test/" + strings.ToLower(rand.Text()), Body: body}
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "POST to %s, webhook-id %s\n%s\n", s.Host(), m.ID, m.Body) // the answer matters more
+	began := time.Now()
+	a, err := s.Send(cmd.Context(), m)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s)\n", a, time.Since(began).Round(time.Millisecond))
+	if !a.Delivered() {
+		return errors.New("the receiver did not take the message: it must answer 2xx")
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package events
+
+// Past folds the facts of one task without the rest of its partition, by the same fold: it shows the task as it was after each of them.
+//
+// Settings are not among the facts of a task, and here they are the default ones. RemindAt depends on them, and after a TimeCorrected so do the
+// instants at which requests in doubt are over.
+type Past struct {
+	state *State
+	task  string
+}
+
+// NewPast returns the fold before the first fact of the task.
+func NewPast(task string) *Past {
+	s := NewState(0, nil)
+	s.Partition.Settings = DefaultSettings()
+	return &Past{s, task}
+}
+
+// Apply folds the next fact of the task, which was accepted: void records are not facts. It begins with the first fact of the task, or of
+// a request that came before it. An error means that the facts are not those of one task from its beginning.
+func (p *Past) Apply(f *Fact) error {
+	s := p.state
+	s.Partition.Epoch = f.Epoch // the positions in the task name it
+	if b, ok := f.Body.(*TimeCorrected); ok {
+		s.Partition.Correcting = b.To // by the fact of the partition that came before
+	}
+	return s.fold(f)
+}
+
+// Task returns the task, nil before it was submitted. It is valid until the next Apply, and the caller must not change it.
+func (p *Past) Task() *Task { return p.state.tasks[p.task] }

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+// AlertPath names an alert.
+type AlertPath struct {
+	ID string `path:"id" doc:"The ID of an open alert"`
+}
+
+// AcknowledgedAlert is an alert that somebody has acknowledged.
+type AcknowledgedAlert struct {
+	Alert
+	Changed bool `json:"changed" doc:"False: somebody had acknowledged it before, and that stands"`
+}
+
+// AcknowledgedAnswer is an alert that somebody has acknowledged.
+type AcknowledgedAnswer struct{ Body AcknowledgedAlert }
+
+// AcknowledgeBody is the body of the call that acknowledges an alert.
+type AcknowledgeBody struct {
+	Note   string `json:"note,omitempty" doc:"What is done about it, for those who see the alert"`
+	Reason string `json:"reason,omitempty" doc:"The same as note"`
+	By     string `json:"by,omitempty" doc:"Who has seen it, for the record"`
+}
+
+func (s *alerts) registerAcknowledge(api huma.API) {
+	huma.Register(api, needsOwner(api, huma.Operation{
+		OperationID: "acknowledge-alert", Method: http.MethodPost, Path: acknowledgePath, Summary: "Acknowledge an open alert", Tags: []string{"alerts"},
+		Description: "Says that somebody cares for it. The alert stays open until its cause is gone, and lists show it behind the others. The acknowledgement is durable when it is answered; " +
+			"other nodes follow within moments, and it is forgotten some time after the alert is over. A namespace remembers 1,000: one more makes it forget the oldest. An alert that is " +
+			"not open is answered 409.",
+	}), s.acknowledge)
+	describeBody(api, acknowledgePath, http.MethodPost, described{reflect.TypeFor[AcknowledgeBody](), map[string]any{"note": "the bank looks into it", "by": "anna"}, settingsBytes}, contentJSON)
+	api.OpenAPI().Paths[acknowledgePath].Post.RequestBody.Required = false
+}
+
+func (s *alerts) acknowledge(ctx context.Context, in *AlertPath) (*AcknowledgedAnswer, error) {
+	x := exchangeOf(ctx)
+	body, err := x.readAcknowledgement()
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.one(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := s.alerts.Acknowledge(ctx, events.AlertAcknowledgement{Alert: a.ID, Note: cmp.Or(body.Note, body.Reason), By: x.by(body.By)})
+	switch {
+	case errors.Is(err, ErrNoAnswer):
+		return nil, problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: repeating the request is safe.").retryAfter(time.Second)
+	case err != nil:
+		return nil, s.log.internal(ctx, "acknowledge an alert", err)
+	}
+	if seen := s.alerts.Acknowledged()[a.ID]; seen != (Acknowledgement{}) {
+		a.Acknowledged = &seen
+	}
+	return &AcknowledgedAnswer{AcknowledgedAlert{Alert: a, Changed: changed}}, nil
+}
+
+// one returns an open alert, or the problem that it is not open.
+func (s *alerts) one(ctx context.Context, id string) (Alert, error) {
+	if _, _, ok := AlertSubject(id); !ok {
+		return Alert{}, problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf("%q is not the ID of an alert that can be open. GET /v1/alerts lists them.", events.Clip(id, maxReason)))
+	}
+	found, err := s.find(ctx, id, nil)
+	if err != nil {
+		return Alert{}, err
+	}
+	for _, a := range found.Alerts {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	if len(found.Missing) > 0 {
+		var missing []int32
+		for _, m := range found.Missing {
+			missing = append(missing, m.Partition)
+		}
+		return Alert{}, takeoverProblem(missing...)
+	}
+	return Alert{}, problem(http.StatusConflict, codeRefused, fmt.Sprintf("The alert %s is not open: what it was about is over, or has changed since. GET /v1/alerts lists the open alerts.", id))
+}
+
+// readAcknowledgement reads the body {"note","reason","by"}, which is optional.
+func (x exchange) readAcknowledgement() (body AcknowledgeBody, err error) {
+	data, err := x.readBody(settingsBytes, "an acknowledgement")
+	if err != nil || len(bytes.TrimSpace(data)) == 0 {
+		return body, err
+	}
+	if err := x.acceptsJSON(); err != nil {
+		return body, err
+	}
+	texts := map[string]struct {
+		into *string
+		most int
+	}{"note": {&body.Note, maxReason}, "reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID}}
+	var faults []ProblemPlace
+	err = x.readMembers(data, []string{"note", "reason", "by"}, func(name string, raw json.RawMessage) {
+		if t := texts[name]; json.Unmarshal(raw, t.into) != nil || len(*t.into) > t.most {
+			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", t.most)})
+		}
+	})
+	if err == nil && len(faults) > 0 {
+		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The alert is not acknowledged.", faults...)
+	}
+	return body, err
+}

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// pastPage is how many facts of a task are in memory at once. How many a task has is bounded by the setting task_facts, and by
+// events.MaxRequests for refused requests.
+const pastPage = 100
+
+// AtDocument is the fact after which a task is shown.
+type AtDocument struct {
+	Partition int32          `json:"partition"`
+	Offset    int64          `json:"offset"`
+	Time      events.Instant `json:"time" format:"date-time"`
+}
+
+// past shows tasks as they were. It folds the facts of one task from its first, however late the moment.
+type past struct {
+	history    History
+	documents  documents
+	partitions int32
+	log        logger
+}
+
+// moment is the value of the parameter at: an offset, or an instant if the offset is negative.
+type moment struct {
+	offset int64
+	time   events.Instant
+}
+
+// parseAt reads an instant or partition@offset. Only the home partition of the task has facts of it.
+func parseAt(text string, home int32) (moment, error) {
+	p, o, place := strings.Cut(text, "@")
+	if !place {
+		at, err := events.ParseInstant(text)
+		if err != nil {
+			return moment{}, parameterProblem("at", "is neither an instant such as 2026-11-21T14:00:00Z nor partition@offset such as 3@1200")
+		}
+		return moment{offset: -1, time: at}, nil
+	}
+	partition, errP := strconv.ParseInt(p, 10, 32)
+	offset, errO := strconv.ParseInt(o, 10, 64)
+	switch {
+	case errP != nil || errO != nil || partition < 0 || offset < 0:
+		return moment{}, parameterProblem("at", "is not partition@offset such as 3@1200")
+	case int32(partition) != home:
+		return moment{}, parameterProblem("at", fmt.Sprintf("names partition %d, but the facts of this task are in partition %d: write %d@%d", partition, home, home, offset))
+	}
+	return moment{offset: offset}, nil
+}
+
+func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
+	if in.Wait != "" || in.Token != "" {
+		return nil, parameterProblem("at", "shows the past, which waits for nothing: leave out wait and token")
+	}
+	at, err := parseAt(in.At, events.Home(in.ID, s.partitions))
+	if err != nil {
+		return nil, err
+	}
+	if at.offset < 0 {
+		if at.offset, err = s.lastBefore(ctx, in.ID, at.time); err != nil {
+			return nil, err
+		}
+	}
+	t, last, err := s.fold(ctx, in.ID, at.offset)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := s.documents.of(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	e := EventOf(last)
+	doc.At = &AtDocument{Partition: e.Partition, Offset: e.Offset, Time: e.Time}
+	if doc.LockedBy = ""; !t.State.Ended() {
+		doc.LockedBy = last.Owner
+	}
+	doc.WaitingFor = waitedFor(t, max(e.Time, at.time))
+	return &TaskAnswer{Body: doc}, nil
+}
+
+// each calls use with the facts of a task, oldest first, until use returns false or an error.
+func (s *past) each(ctx context.Context, id string, use func(LoggedFact) (bool, error)) error {
+	for from := int64(0); ; {
+		page, err := s.history.History(ctx, id, from, pastPage)
+		if err != nil {
+			return s.log.internal(ctx, "read a history", err)
+		}
+		for _, f := range page {
+			if more, err := use(f); err != nil || !more {
+				return err
+			}
+		}
+		if len(page) < pastPage {
+			return nil
+		}
+		from = page[len(page)-1].Record.Offset + 1
+	}
+}
+
+// lastBefore returns the offset of the last fact that is not later than the instant, or -1. All facts are looked at: after a
+// TimeCorrected their times begin again at an earlier one, and the later facts are right.
+func (s *past) lastBefore(ctx context.Context, id string, at events.Instant) (int64, error) {
+	last := int64(-1)
+	return last, s.each(ctx, id, func(f LoggedFact) (bool, error) {
+		if EventOf(f).Time <= at {
+			last = f.Record.Offset
+		}
+		return true, nil
+	})
+}
+
+// fold returns the task after its last fact at or before the offset, and that fact.
+func (s *past) fold(ctx context.Context, id string, offset int64) (*events.Task, LoggedFact, error) {
+	p := events.NewPast(id)
+	var last LoggedFact
+	err := s.each(ctx, id, func(logged LoggedFact) (bool, error) {
+		if logged.Record.Offset > offset && p.Task() != nil {
+			return false, nil
+		}
+		f, err := events.DecodeFact(&logged.Record)
+		if err == nil {
+			begun := p.Task() != nil
+			if err = p.Apply(f); err != nil && !begun {
+				return false, trimmed(logged)
+			}
+		}
+		if err != nil {
+			return false, s.log.internal(ctx, "fold the facts of a task", err)
+		}
+		if logged.Record.Offset > offset && p.Task() != nil {
+			return false, notThen(logged)
+		}
+		last = logged
+		return true, nil
+	})
+	if err == nil && p.Task() == nil {
+		err = taskNotFound()
+	}
+	return p.Task(), last, err
+}
+
+// notThen says that the task did not exist yet, and since when it did.
+func notThen(submitted LoggedFact) *Problem {
+	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+", which is the earliest at.")
+}
+
+// trimmed says that the first facts of a task are gone, so that no state of it before the present one is known.
+func trimmed(first LoggedFact) *Problem {
+	return problem(http.StatusGone, codeBeforeLog, "The facts of this task before "+placeOf(first)+
+		" were trimmed from the log, and without them its past is not known. Read it without at, and what is left of its history.")
+}
+
+func placeOf(f LoggedFact) string {
+	e := EventOf(f)
+	return fmt.Sprintf("%s (%d@%d)", e.Time, e.Partition, e.Offset)
+}
+
+// waitedFor returns what the steps of the task waited for, as far as its facts say: they name neither who held the permits of a limit, nor
+// which agents were there.
+func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
+	for w := range events.WaitingFor(t, at) {
+		d := WaitingDocument{Step: w.Step, Kind: w.Kind, Since: w.Since, Until: w.Until}
+		switch w.Kind {
+		case events.WaitingPaused:
+			d.For = pausedBy(t.Paused.By, t.Paused.Reason)
+		case events.WaitingOperator:
+			d.For = t.Reason
+		case events.WaitingSignal:
+			d.For = strings.Join(t.Step(w.Step).Wait.Signals, ", ")
+		case events.WaitingConcurrency:
+			d.For = limitName(t.Permit.Limit)
+		case events.WaitingLimit:
+			if p := waitingPermit(t, w.Step); p != nil {
+				d.For = limitName(p.Limit)
+			}
+		case events.WaitingAgent:
+			d.For = w.Call.String() + ": its service is failing"
+		}
+		list = append(list, d)
+	}
+	return list
+}

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+const takeOversPath = "/v1/partitions/{partition}/takeovers"
+
+// TakeOversKept is how many take-overs of a partition a node keeps: months of restarts, and a morning of a cluster that does not come to rest.
+const TakeOversKept = 50
+
+// PastTakeOver is a change of a partition's owner.
+type PastTakeOver struct {
+	Owner string           `json:"owner" doc:"Who took the partition over"`
+	From  string           `json:"from"`
+	Epoch string           `json:"epoch"`
+	At    events.Instant   `json:"at" format:"date-time" doc:"When the claim was made"`
+	Cause string           `json:"cause,omitempty" enum:"stopped,silent,fault" doc:"stopped: the earlier owner gave the partition up; silent: its heartbeats ended; fault: it said that it cannot own the partition. Absent if the node that answers did not hear the heartbeats then"`
+	Gap   *events.Duration `json:"gap,omitempty" doc:"For how long nobody owned it: from the last sign of the earlier owner. Absent if the cause is, and, unless the node that answers is the owner, if the earlier owner lived"`
+	Void  *uint64          `json:"void,omitempty" doc:"Records of earlier owners that came about the take-over or after it, until the next one, and count for nobody. Absent if the node that answers was restarted meanwhile"`
+}
+
+// TakeOversDocument lists take-overs, the latest first.
+type TakeOversDocument struct {
+	Partition int32          `json:"partition"`
+	Node      string         `json:"node,omitempty" doc:"The node that answers, as whose memory this is to be read"`
+	TakeOvers []PastTakeOver `json:"takeovers" nullable:"false"`
+}
+
+// TakeOversAnswer lists take-overs.
+type TakeOversAnswer struct{ Body TakeOversDocument }
+
+type takeOversParameters struct {
+	Partition int32 `path:"partition" minimum:"0"`
+}
+
+func (s *status) registerTakeOvers(api huma.API, tags []string) {
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "list-takeovers", Method: http.MethodGet, Path: takeOversPath, Summary: "List who took a partition over, from whom, and why", Tags: tags,
+		Description: fmt.Sprintf("The latest %d, the latest first, as the node that answers has read them in the log. It keeps them when it restarts. ", TakeOversKept) +
+			"Take-overs before its first start are known as far as it has folded the log from its beginning, without cause and gap. A node that takes " +
+			"a partition back from itself, as after a restart, is no take-over.",
+	}), s.takeOvers)
+}
+
+func (s *status) takeOvers(_ context.Context, in *takeOversParameters) (*TakeOversAnswer, error) {
+	if in.Partition >= s.cfg.Partitions {
+		return nil, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("The namespace has the partitions 0 to %d.", s.cfg.Partitions-1))
+	}
+	list := s.cfg.Cluster.TakeOvers(in.Partition)
+	return &TakeOversAnswer{TakeOversDocument{Partition: in.Partition, Node: s.cfg.Node, TakeOvers: append([]PastTakeOver{}, list...)}}, nil
+}

@@ -1,0 +1,321 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/proxy"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+const (
+	// lateFor is how long what was found out about late tasks holds: looking at tens of thousands of tasks takes about half a second of a core,
+	// and each open page asks every few seconds.
+	lateFor = 5 * time.Second
+	// mostHolders is how many holders of a limit are looked at for a parked one.
+	mostHolders = 100
+	// forgetEvery is how often a node looks whether acknowledged alerts of its partitions are over.
+	forgetEvery = 10 * time.Second
+)
+
+// alerts implements api.Alerts. What is open follows from the projection and the heartbeats, so that the topic of alerts may be lost.
+type alerts struct {
+	*tasks
+	defs     *definitions
+	liveness *liveness
+	owners   *owners
+	producer *kafka.Producer
+	router   proxy.Router
+
+	// over holds since when the forgetting goroutine has seen that an acknowledged alert is not open. Owned by forget.
+	over map[string]time.Time
+
+	// mu guards late, and is held while it is found out.
+	mu   sync.Mutex
+	late lateTasks
+}
+
+// Open implements api.Alerts.
+func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (list []api.Alert, partial bool, err error) {
+	if list, err = a.held(partitions); err != nil {
+		return nil, false, err
+	}
+	late, err := a.lateTasks(ctx, partitions)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, id := range late.tasks {
+		of, err := a.ofTask(id) // it may have ended since
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, slices.DeleteFunc(of, func(x api.Alert) bool { return x.Kind == supervisor.AlertParked })...)
+	}
+	if partial = late.partial; len(list) > api.MostOpen {
+		list, partial = list[:api.MostOpen], true
+	}
+	list, err = a.with(list, partitions, ids)
+	return list, partial, err
+}
+
+// held returns the alerts that tasks do not have: of missing agents, schedules and limits.
+func (a *alerts) held(partitions []int32) (list []api.Alert, err error) {
+	list = a.missing()
+	for _, p := range partitions {
+		blocked, err := a.blockedSchedules(p)
+		if err != nil {
+			return nil, err
+		}
+		waited, err := a.heldLimits(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(append(list, blocked...), waited...)
+	}
+	return list, nil
+}
+
+// with adds those alerts of ids that tasks of the partitions have.
+func (a *alerts) with(list []api.Alert, partitions []int32, ids []string) ([]api.Alert, error) {
+	for _, id := range ids {
+		one, err := a.one(partitions, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range one {
+			if !slices.ContainsFunc(list, func(y api.Alert) bool { return x.ID == y.ID }) {
+				list = append(list, x)
+			}
+		}
+	}
+	return list, nil
+}
+
+// one returns the alert with that ID if it is that of a task in one of the partitions, and open.
+func (a *alerts) one(partitions []int32, id string) ([]api.Alert, error) {
+	kind, task, ok := api.AlertSubject(id)
+	if !ok || kind != supervisor.AlertParked && kind != supervisor.AlertDeadline && kind != supervisor.AlertSoftLimit || !slices.Contains(partitions, a.home(task)) {
+		return nil, nil
+	}
+	of, err := a.ofTask(task)
+	return slices.DeleteFunc(of, func(x api.Alert) bool { return x.ID != id }), err
+}
+
+// missing returns the operations that steps have been waiting for as long as it takes to raise an alert.
+func (a *alerts) missing() (list []api.Alert) {
+	now := events.At(time.Now())
+	for _, m := range a.liveness.missing() {
+		if m.Behind || now.Sub(m.Since) < missingAfter {
+			continue
+		}
+		x := api.Alert{Kind: supervisor.AlertMissing, Agent: m.Agent, Operation: m.Call().Verb(), Since: m.Since, Reason: "steps wait for the " + m.Call().String() + ": no live instance offers it"}
+		list = append(list, x.Named(0))
+	}
+	return list
+}
+
+// blockedSchedules returns the schedules of a partition whose due times are passed over because a task has not ended.
+func (a *alerts) blockedSchedules(partition int32) (list []api.Alert, err error) {
+	for _, r := range a.ns.catalog.SchedulesOf(partition, a.ns.partitions) {
+		if r.Body == nil {
+			continue
+		}
+		s, err := a.store.Partition(partition).Schedule(r.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil || s.Paused != nil || s.InRow < events.ScheduleBlockedAfter || len(s.Running) == 0 {
+			continue
+		}
+		x := api.Alert{
+			Kind: supervisor.AlertScheduleBlocked, Schedule: s.Name, Task: s.Running[0].Task, Since: s.Running[0].At,
+			Reason: passedOver(s.InRow, s.Running[0].Task),
+		}
+		list = append(list, x.Named(x.Since))
+	}
+	return list, nil
+}
+
+// heldLimits returns the limits of concurrency of a partition for which tasks wait while a holder has been parked for a while. The holder may
+// be in a partition that this node does not know.
+func (a *alerts) heldLimits(partition int32) (list []api.Alert, err error) {
+	type waited struct {
+		name    string
+		holders []events.Link
+		waiting int
+	}
+	var all []waited
+	err = a.store.Partition(partition).EachLimit(func(l *events.Limit) {
+		if l.IsNamed() || len(l.Waiting()) == 0 {
+			return
+		}
+		w := waited{name: l.Name, waiting: len(l.Waiting())}
+		for x := range l.Permits() {
+			if x.Held() && x.EndsAt == 0 && len(w.holders) < mostHolders {
+				w.holders = append(w.holders, x.Link)
+			}
+		}
+		all = append(all, w)
+	})
+	for i := range all {
+		var parked *events.Task
+		for _, link := range all[i].holders {
+			t, err := a.parkedHolder(link)
+			if err != nil {
+				return nil, err
+			}
+			if t != nil && (parked == nil || t.ParkedAt < parked.ParkedAt) {
+				parked = t
+			}
+		}
+		if parked != nil {
+			list = append(list, heldBy(all[i].name, all[i].waiting, parked))
+		}
+	}
+	return list, err
+}
+
+// parkedHolder returns the task of a link if it has been parked for so long that others wait in vain, as far as this node knows it.
+func (a *alerts) parkedHolder(link events.Link) (*events.Task, error) {
+	if !a.router.Route(a.home(link.Task)).Readable() {
+		return nil, nil
+	}
+	t, ok, err := a.store.Get(a.home(link.Task), link.Task)
+	if err != nil || !ok || t.Incarnation != link.Incarnation || t.State != events.TaskStateError || events.At(time.Now()).Sub(t.ParkedAt) < events.BlocksAfter {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Acknowledged implements api.Alerts.
+func (a *alerts) Acknowledged() map[string]api.Acknowledgement {
+	all := map[string]api.Acknowledgement{}
+	for id, r := range a.ns.catalog.Acknowledged() {
+		all[id] = api.Acknowledgement{By: r.By, Note: r.Note, At: r.At}
+	}
+	return all
+}
+
+// Acknowledge implements api.Alerts.
+func (a *alerts) Acknowledge(ctx context.Context, x events.AlertAcknowledgement) (changed bool, err error) {
+	if err := a.ns.catalog.upToNow(ctx); err != nil {
+		return false, noAnswer(err)
+	}
+	if _, already := a.ns.catalog.Acknowledged()[x.Alert]; already != x.Over {
+		return false, nil
+	}
+	r, err := scheduler.EncodeAcknowledgement(&x, events.Subject{ID: uuid.NewString(), Source: "/" + a.ns.name + "/alerts", Time: events.At(time.Now())})
+	if err != nil {
+		return false, err
+	}
+	_, err = a.ns.define(ctx, a.producer, "the acknowledgement of an alert", r)
+	return err == nil, err
+}
+
+// forget forgets the acknowledgements of alerts that have not been open for a while. That of a missing agent is forgotten as soon as an instance
+// is there; while partitions move, nobody says what is missing.
+func (a *alerts) forget(ctx context.Context) {
+	acknowledged := a.ns.catalog.Acknowledged()
+	var ids []string
+	mine := a.owners.owned()
+	for id := range acknowledged {
+		if slices.Contains(mine, a.homeOf(id)) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		a.over = nil
+		return
+	}
+	open, err := a.held(mine)
+	if err == nil {
+		open, err = a.with(open, mine, ids)
+	}
+	if err != nil {
+		a.ns.log.Warn("it is not known which acknowledged alerts are over; looking again", "error", err)
+		return
+	}
+	offered, before := a.liveness.offers(a.ns.partitions), a.over
+	a.over = map[string]time.Time{}
+	for _, id := range ids {
+		if slices.ContainsFunc(open, func(x api.Alert) bool { return x.ID == id }) {
+			continue
+		}
+		since, known := before[id]
+		if !known {
+			since = time.Now()
+		}
+		if a.over[id] = since; time.Since(since) < forgetAfter && !a.isBack(id, offered) {
+			continue
+		}
+		if _, err := a.Acknowledge(ctx, events.AlertAcknowledgement{Alert: id, Over: true}); err != nil && ctx.Err() == nil {
+			a.ns.log.Warn("the acknowledgement of an alert that is over is not forgotten yet; trying again", "alert", id, "error", err)
+		}
+	}
+}
+
+// homeOf returns the partition whose owner looks whether an alert is over.
+func (a *alerts) homeOf(id string) int32 {
+	switch kind, subject, _ := api.AlertSubject(id); kind {
+	case supervisor.AlertMissing:
+		return 0
+	case supervisor.AlertScheduleBlocked:
+		return events.Home(events.ScheduleKey(subject), a.ns.partitions)
+	case supervisor.AlertBlocked:
+		return events.Home(events.ConcurrencyPrefix+subject, a.ns.partitions)
+	default:
+		return a.home(subject)
+	}
+}
+
+// isBack says whether an alert is that of a missing agent of which an instance is there.
+func (a *alerts) isBack(id string, offered offers) bool {
+	for name, o := range offered {
+		for _, call := range callsOf(name, o) {
+			x := api.Alert{Kind: supervisor.AlertMissing, Agent: name, Operation: call.Verb()}
+			if x.Named(0).ID == id && offered.offered(call) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// callsOf returns the operations that an agent may offer.
+func callsOf(agent string, o offer) []events.Call {
+	list := []events.Call{{Agent: agent, Operation: events.Do}, {Agent: agent, Operation: events.Undo}}
+	for name := range o.Functions {
+		list = append(list, events.Call{Agent: agent, Function: name, Operation: events.Do}, events.Call{Agent: agent, Function: name, Operation: events.Undo})
+	}
+	return list
+}
+
+// Raised implements api.Alerts.
+func (a *alerts) Raised(ctx context.Context) (start, end int64, err error) {
+	of := kafka.Partitions{a.ns.topics.Alerts(): {0}}
+	starts, err := a.ns.cluster.StartOffsets(ctx, of)
+	if err != nil {
+		return 0, 0, noAnswer(err)
+	}
+	ends, err := a.ns.cluster.EndOffsets(ctx, of)
+	if err != nil {
+		return 0, 0, noAnswer(err)
+	}
+	return starts[a.ns.topics.Alerts()][0], ends[a.ns.topics.Alerts()][0], nil
+}
+
+// ReadRaised implements api.Alerts.
+func (a *alerts) ReadRaised(ctx context.Context, from, to int64) (list []events.Record, err error) {
+	err = a.ns.cluster.ReadRange(ctx, a.ns.topics.Alerts(), 0, from, to, func(r events.Record) error {
+		list = append(list, r)
+		return nil
+	})
+	return list, noAnswer(err)
+}
