@@ -45,7 +45,7 @@ test("the page of a node that was killed says so, keeps what it shows, and recov
     await expect(async () => expect(await owned()).toEqual([])).toPass({ timeout: 180_000 });
     const other = await page.context().newPage();
     await other.goto(`${engine.url}/partitions`);
-    for (const p of taken) await expect(other.getByRole("row", { name: new RegExp(`^${p} dev`) })).toContainText("from n2: its heartbeats ended");
+    for (const p of taken) await expect(other.getByRole("row", { name: new RegExp(`\\b${p} dev`) })).toContainText("from n2: its heartbeats ended");
     await other.close();
 
     await node.start(new URL(node.url).host);

@@ -105,7 +105,7 @@ test("who took over a partition, and why", async ({ page, engine }) => {
     await page.goto(engine.url);
     const hands = new Hands(page);
     await hands.press("g", "p");
-    const row = page.getByRole("row", { name: new RegExp(`^${partition} dev`) });
+    const row = page.getByRole("row", { name: new RegExp(`\\b${partition} dev`) });
     await hands.look(row, "from n2: its heartbeats ended");
     hands.done(`who took over partition ${partition}, and why`);
   } finally {
