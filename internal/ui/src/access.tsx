@@ -1,6 +1,6 @@
 import { computed, signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { components } from "./api/schema";
 
 type Whoami = components["schemas"]["WhoamiDocument"];
@@ -42,6 +42,26 @@ export function lacking(role: Role): string | null {
 export function needs(role: Role): { "aria-disabled"?: boolean; title?: string } {
   const no = lacking(role);
   return no === null ? {} : { "aria-disabled": true, title: no };
+}
+
+/**
+ * Asks for another token while the page is open. The page stays as it is, out of sight: what somebody has typed is not lost, and a page
+ * whose token ended does not show on.
+ */
+export function SignInAgain(): JSX.Element {
+  const box = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    box.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement) setTimeout(() => before.focus());
+    };
+  }, []);
+  return (
+    <dialog ref={box} aria-label="Sign in" onClose={() => wanted.value !== null && box.current?.showModal()} onCancel={(e) => e.preventDefault()}>
+      <SignIn />
+    </dialog>
+  );
 }
 
 /** Asks for a token. */

@@ -1,5 +1,6 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { token } from "./access";
 import { CallError } from "./api/client";
 import { hearChanges, stream, wantStream } from "./stream";
 
@@ -118,7 +119,7 @@ export function useLive<T>(key: string | null, read: (signal: AbortSignal) => Pr
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", visible);
     };
-  }, [key, every, slower]);
+  }, [key, every, slower, token.value]);
   const current = state.key === key ? state : { data: undefined, error: undefined };
   return { data: current.data, error: current.error, again: () => nudge.current() };
 }

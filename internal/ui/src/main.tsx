@@ -1,6 +1,6 @@
 import { type JSX, render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Me, me, SignIn, wanted } from "./access";
+import { Me, me, SignIn, SignInAgain, wanted } from "./access";
 import { get, type Info, type Whoami } from "./api/client";
 import { layers, press, useKeys } from "./keys";
 import { freshness, lag, pace, setPace, useLive } from "./live";
@@ -148,6 +148,7 @@ function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Ele
     e.preventDefault();
     const words = text.trim();
     if (words === "") return;
+    box.current?.blur(); // the keys of the screen work again
     const query = new URLSearchParams();
     for (const w of words.split(/\s+/)) {
       const i = w.indexOf(":");
@@ -168,9 +169,18 @@ function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Ele
   );
 }
 
-/** The page, or the question for a token while the engine wants one. */
+/** The page, or the question for a token while the engine wants one: in front of the page if it was open. */
 function Door(): JSX.Element {
-  return wanted.value === null ? <Page /> : <SignIn />;
+  const asked = wanted.value !== null;
+  if (asked && me.value === undefined) return <SignIn />;
+  return (
+    <>
+      <div class={asked ? "frame away" : "frame"}>
+        <Page />
+      </div>
+      {asked && <SignInAgain />}
+    </>
+  );
 }
 
 addEventListener("keydown", press);
