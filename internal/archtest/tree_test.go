@@ -188,7 +188,7 @@ func functions(s *source) []string {
 	return names
 }
 
-// loadPages reads every handwritten file below root as text.
+// loadPages reads every handwritten file below root as text. Pictures are there without text, for the links to them.
 func loadPages(root string) ([]page, error) {
 	var all []page
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -203,13 +203,17 @@ func loadPages(root string) ([]page, error) {
 			return nil
 		}
 		kind := path.Ext(base)
-		written := []string{".go", ".md", ".py", ".sh", ".java", ".yaml", ".yml", ".conf", ".mod"}
+		written := []string{".go", ".md", ".py", ".sh", ".java", ".yaml", ".yml", ".conf", ".mod", ".png"}
 		if rel, _ := filepath.Rel(root, name); !slices.Contains(written, kind) && (kind != "" || !strings.HasPrefix(rel, ".ci") && base != "Makefile" && base != "Dockerfile") {
 			return nil
 		}
 		rel, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
+		}
+		if kind == ".png" {
+			all = append(all, page{path: filepath.ToSlash(rel)})
+			return nil
 		}
 		text, err := os.ReadFile(name)
 		all = append(all, page{filepath.ToSlash(rel), string(text)})

@@ -10,6 +10,8 @@
 //	npm run build        # checks the types and writes dist
 //	npm test             # in Chromium, with the program that SAGALOG names: .ci/run page does it all
 //
+// PAGE_PICTURES=../../docs/img npm test -- pictures writes the pictures of the README again.
+//
 // # Files of src
 //
 //	main.tsx     the frame: header, search, screens, help
