@@ -120,3 +120,27 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   await dialog.getByRole("link", { name: "Open the task" }).click();
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("o-3");
 });
+
+test("what is not read is not counted, and the screen says so", async ({ page, engine }) => {
+  type List = { dead_letters: { id: string }[]; next?: string; missing?: unknown };
+  for (const key of ["p-1", "p-2", "p-3"]) await put(engine, key, '{"workflow":"unknown"}\n');
+  await expect(async () => expect(((await (await fetch(`${engine.url}/v1/dead-letters`)).json()) as List).dead_letters.length).toBeGreaterThan(2)).toPass();
+  let all: List | undefined; // in two pages, as if each had room for two
+  await page.route("**/v1/dead-letters?**", async (route) => {
+    all ??= (await (await route.fetch()).json()) as List;
+    const first = !route.request().url().includes("cursor=");
+    const list: List = first ? { dead_letters: all.dead_letters.slice(0, 2), next: "below", missing: [{ partition: 1, reason: "its brokers do not answer" }] } : { dead_letters: all.dead_letters.slice(2) };
+    await route.fulfill({ json: list });
+  });
+  await page.goto(`${engine.url}/dead-letters?reason=expired`);
+  const reasons = page.getByRole("navigation", { name: "reasons" });
+  await expect(reasons.getByRole("button", { name: "All 2+", exact: true })).toBeVisible();
+  await expect(page.locator("main")).toContainText("None of the 2 that were read has this reason.");
+  await expect(page.locator("main")).toContainText("The newest 2 are read; the counts are of these.");
+  await expect(page.getByRole("status").filter({ hasText: "Partitions 1 cannot be read now (its brokers do not answer)" })).toBeVisible();
+  await both(page);
+  await page.getByRole("button", { name: "read 500 older ones" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(reasons.getByRole("button", { name: `All ${all?.dead_letters.length}`, exact: true })).toBeVisible();
+  await expect(page.getByText("The newest")).toHaveCount(0);
+});

@@ -24,7 +24,7 @@ test("saved views, columns of labels, where tasks come from, and since when they
     const submit = (id: string, size: number, ...flags: string[]) => engine.cli("task", "submit", "-w", "order", "--id", id, "--input", `{"size":${size}}`, ...flags);
     await page.goto(engine.url);
     const needs = page.getByRole("region", { name: "needs you" });
-    await expect(needs).toContainText(/Nothing needs you\.\s*Nothing has for .+: since \d\d:\d\d:\d\d, when this page began to look\./);
+    await expect(needs).toContainText(/Nothing needs you\.\s*For .+, since \d\d:\d\d:\d\d, when this page began to look\./);
 
     await submit("o-1", 1, "--label", "tenant=acme", "--label", "region=north");
     await submit("o-2", 0, "--label", "tenant=zeta");
@@ -88,11 +88,20 @@ test("saved views, columns of labels, where tasks come from, and since when they
     const read = JSON.parse(readFileSync(await saved.path(), "utf8")) as { type: string }[];
     expect(read.map((e) => e.type)).toEqual(["StepStarted", "StepFailed", "TaskParked"]);
 
+    // A change of the owner shows, also if the fact before it is not of the step.
+    await page.route("**/history?**", async (route) => {
+      const list = (await (await route.fetch()).json()) as { events: { owner: string }[] };
+      await route.fulfill({ json: { events: list.events.map((e, i) => (i > 0 ? { ...e, owner: "n2" } : e)) } });
+    });
+    await page.goto(`${engine.url}/tasks/o-2?tab=history&step=pack`);
+    await expect(facts.first()).toContainText(/^partition [01] went from dev to n2/);
+    await expect(page.getByText("went from")).toHaveCount(1);
+
     // What needs somebody is settled while the overview looks on.
     await page.goto(engine.url);
     await expect(needs).toContainText("1 task of order parked");
     await engine.cli("task", "terminate", "o-2");
-    await expect(needs).toContainText(/Nothing has for .+: since \d\d:\d\d:\d\d, when the last of it was settled\./);
+    await expect(needs).toContainText(/For .+, since \d\d:\d\d:\d\d, when the last thing that did was settled\./);
     await both(page);
   } finally {
     await agents.end();

@@ -108,7 +108,7 @@ export function Overview(): JSX.Element {
         {needs.length > 0 ? <ul class="needs">{needs}</ul> : <p>{known ? "Nothing needs you." : "Reading …"}</p>}
         {quiet && (
           <p class="faint">
-            Nothing has for {span(now.value - quiet.since)}: since {clock(new Date(quiet.since).toISOString())}, when {quiet.settled ? "the last of it was settled" : "this page began to look"}.
+            For {span(now.value - quiet.since)}, since {clock(new Date(quiet.since).toISOString())}, when {quiet.settled ? "the last thing that did was settled" : "this page began to look"}.
           </p>
         )}
       </section>

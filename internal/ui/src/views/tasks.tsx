@@ -52,7 +52,7 @@ const columnsWith = (labels: readonly string[]): readonly Column<ListedTask>[] =
   { name: "Reason", size: "minmax(6rem, 2.5fr)", minor: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
   { name: "Failures", size: "3.6rem", minor: true, cell: (t) => t.failure_count || "" },
   ...labelColumns(labels),
-  { name: "Took", size: "9rem", minor: true, cell: (t) => <Lasted of={t} /> },
+  { name: "Took", size: "9.8rem", minor: true, cell: (t) => <Lasted of={t} /> },
   { name: "Changed", size: "6.5rem", cell: (t) => <When at={t.updated_at} /> },
 ];
 
