@@ -13,8 +13,8 @@ import (
 // LiveTask is a changed task, as a row of a list shows it.
 type LiveTask struct {
 	Partition int32              `json:"partition"`
-	Offset    int64              `json:"offset" doc:"The next offset of the partition: the row holds at least what is before it"`
-	Was       []events.TaskState `json:"was,omitempty" doc:"The states that it had since the message before; unknown if they are not known"`
+	Offset    int64              `json:"offset" doc:"The next offset of the partition: the row reflects at least all facts before it"`
+	Was       []events.TaskState `json:"was,omitempty" doc:"The states that it had since the previous message; unknown if they are not known"`
 	Task      TaskDocument       `json:"task"`
 }
 

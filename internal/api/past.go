@@ -58,7 +58,7 @@ func parseAt(text string, home int32) (moment, error) {
 
 func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if in.Wait != "" || in.Token != "" {
-		return nil, parameterProblem("at", "shows the past, which waits for nothing: leave out wait and token")
+		return nil, parameterProblem("at", "shows the past, so there is nothing to wait for: leave out wait and token")
 	}
 	at, err := parseAt(in.At, events.Home(in.ID, s.partitions))
 	if err != nil {
@@ -149,13 +149,13 @@ func (s *past) fold(ctx context.Context, id string, offset int64) (*events.Task,
 
 // notThen says that the task did not exist yet, and since when it did.
 func notThen(submitted LoggedFact) *Problem {
-	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+", which is the earliest at.")
+	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+": ask for that moment or a later one.")
 }
 
 // trimmed says that the first facts of a task are gone, so that no state of it before the present one is known.
 func trimmed(first LoggedFact) *Problem {
 	return problem(http.StatusGone, codeBeforeLog, "The facts of this task before "+placeOf(first)+
-		" were trimmed from the log, and without them its past is not known. Read it without at, and what is left of its history.")
+		" were trimmed from the log, so its past is not known. Read the task without at, or what is left of its history.")
 }
 
 func placeOf(f LoggedFact) string {

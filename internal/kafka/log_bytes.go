@@ -18,7 +18,7 @@ func LogBytes(ctx context.Context, c *Cluster, prefix string) (map[string]int64,
 	sums := map[string]int64{}
 	all.Each(func(d kadm.DescribedLogDir) {
 		if d.Err != nil {
-			err = fmt.Errorf("broker %d does not say the sizes of the logs in %s: %w", d.Broker, d.Dir, d.Err)
+			err = fmt.Errorf("broker %d did not report the sizes of the logs in %s: %w", d.Broker, d.Dir, d.Err)
 			return
 		}
 		d.Topics.Each(func(p kadm.DescribedLogDirPartition) {

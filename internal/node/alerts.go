@@ -240,7 +240,7 @@ func (a *alerts) forget(ctx context.Context) {
 		open, err = a.with(open, mine, ids)
 	}
 	if err != nil {
-		a.ns.log.Warn("it is not known which acknowledged alerts are over; looking again", "error", err)
+		a.ns.log.Warn("cannot find out which acknowledged alerts are over; trying again", "error", err)
 		return
 	}
 	offered, before := a.liveness.offers(a.ns.partitions), a.over
@@ -257,7 +257,7 @@ func (a *alerts) forget(ctx context.Context) {
 			continue
 		}
 		if _, err := a.Acknowledge(ctx, events.AlertAcknowledgement{Alert: id, Over: true}); err != nil && ctx.Err() == nil {
-			a.ns.log.Warn("the acknowledgement of an alert that is over is not forgotten yet; trying again", "alert", id, "error", err)
+			a.ns.log.Warn("cannot remove the acknowledgement of an alert that is over; trying again", "alert", id, "error", err)
 		}
 	}
 }

@@ -37,10 +37,10 @@ func (d *definitions) misfits(def *scheduler.Definition, version int) (warnings 
 			continue
 		}
 		if len(warnings) == maxMisfits {
-			return append(warnings, api.Fault{Pointer: "/input", Message: "further schedules do not fit this version either"})
+			return append(warnings, api.Fault{Pointer: "/input", Message: "the tasks of more schedules will be rejected from this version on"})
 		}
 		warnings = append(warnings, api.Fault{Pointer: "/input", Message: fmt.Sprintf(
-			"the tasks of schedule %q will be rejected from this version on: %s; correct it, and apply it (sagalog schedule apply)", name, why)})
+			"the tasks of schedule %q will be rejected from this version on: %s; correct the schedule and apply it (sagalog schedule apply)", name, why)})
 	}
 	return warnings
 }

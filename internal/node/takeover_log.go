@@ -90,7 +90,7 @@ func (l *takeoverLog) begin(partition int32, owner string, epoch events.Epoch) {
 		err = json.Unmarshal(b, t)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("the log of the partition's take-overs cannot be read; it begins again", "partition", partition, "error", err)
+		l.log.Warn("the file of the partition's take-overs cannot be read; starting a new one", "partition", partition, "error", err)
 	}
 	if err != nil || t.Topic != l.topic {
 		t = &takeovers{Topic: l.topic}
@@ -224,7 +224,7 @@ func (l *takeoverLog) write(partition int32, t *takeovers) {
 	}
 	if err != nil {
 		l.failed.Do(func() {
-			l.log.Warn("the log of take-overs cannot be written; after a restart it lacks the latest", "partition", partition, "error", err)
+			l.log.Warn("the file of the partition's take-overs cannot be written; after a restart the latest ones will be missing", "partition", partition, "error", err)
 		})
 	}
 }

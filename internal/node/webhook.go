@@ -248,7 +248,7 @@ func (w *webhooks) leave(s *webhookStream) {
 func (w *webhooks) begin(found foundPositions) {
 	w.asking = false
 	if found.err != nil {
-		w.log.Warn("the positions of the webhook cannot be read; trying again", "error", found.err)
+		w.log.Warn("the stored positions of the webhook cannot be read; trying again", "error", found.err)
 		return
 	}
 	for p := range w.ns.partitions {
@@ -259,7 +259,7 @@ func (w *webhooks) begin(found foundPositions) {
 			s := &webhookStream{place: at}
 			stored, known := found.of[at.topic][at.partition]
 			if err := w.position(s, stored, known); err != nil {
-				w.log.Warn("a partition of the webhook does not begin; trying again", "topic", at.topic, "partition", at.partition, "error", err)
+				w.log.Warn("the webhook cannot begin to read a partition; trying again", "topic", at.topic, "partition", at.partition, "error", err)
 				continue
 			}
 			delete(w.left[at.topic], at.partition)
@@ -277,7 +277,7 @@ func (w *webhooks) position(s *webhookStream, stored kafka.Stored, known bool) e
 			return nil
 		}
 		*s = webhookStream{place: s.place}
-		w.log.Error("the position of the webhook is not one of ours; going on from the end of the log, and what came before is not delivered",
+		w.log.Error("the stored position of the webhook is not in our format; continuing from the end of the log, so earlier messages are not delivered",
 			"topic", s.topic, "partition", s.partition, "offset", stored.Next, "error", err)
 	} else if w.start {
 		s.due = true
@@ -323,7 +323,7 @@ func (w *webhooks) take(list []kafka.Fetch) {
 		more, err := s.take(f.Records, w.wanted, time.Now())
 		switch {
 		case err != nil:
-			w.log.Error("a record of the log cannot be read, so the webhook of its partition stands still; start a build that knows it", "error", err)
+			w.log.Error("a record of the log cannot be decoded, so the webhook delivers nothing more of its partition; upgrade this node", "error", err)
 			w.unread(s)
 		case !more:
 			w.unread(s)
@@ -346,13 +346,13 @@ func (w *webhooks) interrupted(s *webhookStream, cause error) {
 	s.added = 0
 	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 	if errors.As(cause, new(*kafka.OutOfRangeError)) || errors.As(cause, new(*kafka.DataLossError)) {
-		log.Error("the log no longer holds the position of the webhook; going on from its end, and what came before is not delivered")
+		log.Error("the log was trimmed beyond the position of the webhook; continuing from the end of the log, so earlier messages are not delivered")
 		if err := w.toEnd(s); err != nil {
 			w.leave(s) // the next look begins it once more
 		}
 		return
 	}
-	log.Warn("reading the log for the webhook is interrupted; trying again")
+	log.Warn("reading the log for the webhook was interrupted; trying again")
 }
 
 // send starts attempts, while there is room for more.
@@ -416,12 +416,12 @@ func (w *webhooks) settle(a attempted) {
 		s.done(m)
 		if w.failing {
 			w.failing = false
-			log.Info("the receiver of the webhook takes messages again")
+			log.Info("the receiver of the webhook accepts messages again")
 		}
 	case a.gone || time.Since(m.since) >= w.giveUp:
 		w.metrics.givenUp.Inc()
 		s.done(m)
-		log.Error("a message of the webhook is given up and will never be delivered", "attempts", m.failures+1, "error", a.failure())
+		log.Error("a message of the webhook is given up, and will not be delivered", "attempts", m.failures+1, "error", a.failure())
 	default:
 		w.metrics.failed.Inc()
 		m.failures++

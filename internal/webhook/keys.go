@@ -39,7 +39,7 @@ func ParseKeys(text string) (*Keys, error) {
 			return nil, fmt.Errorf("line %d: what follows %s is not base64", i+1, secretPrefix) // err would say where, and so quote some of it
 		}
 		if len(secret) < leastSecret || len(secret) > mostSecret {
-			return nil, fmt.Errorf("line %d: the secret has %d bytes, not from %d to %d", i+1, len(secret), leastSecret, mostSecret)
+			return nil, fmt.Errorf("line %d: the secret has %d bytes; it must have %d to %d", i+1, len(secret), leastSecret, mostSecret)
 		}
 		if len(k.secrets) == maxSecrets {
 			return nil, fmt.Errorf("line %d: more than %d secrets", i+1, maxSecrets)
@@ -47,7 +47,7 @@ func ParseKeys(text string) (*Keys, error) {
 		k.secrets = append(k.secrets, secret)
 	}
 	if len(k.secrets) == 0 {
-		return nil, errors.New("it holds no secret")
+		return nil, errors.New("it is empty: write a secret to it, such as printed by: echo whsec_$(openssl rand -base64 32)")
 	}
 	return k, nil
 }

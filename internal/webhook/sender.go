@@ -92,12 +92,12 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Hostname() == "":
 		return nil, errors.New("it is not a URL such as https://example.com/hooks/sagalog")
 	case u.User != nil:
-		return nil, errors.New("it holds a user or password, which logs of proxies would show; receivers check the signature instead")
+		return nil, errors.New("it contains a user or password, which would appear in the logs of proxies: leave them out, since receivers check the signature instead")
 	case u.Fragment != "":
 		return nil, errors.New("it has a fragment (#), which is never sent: leave it out")
 	case u.Scheme == "https":
 	case u.Scheme != "http":
-		return nil, errors.New("it begins neither with https:// nor with http://")
+		return nil, errors.New("it must begin with https:// (or with http:// for the same machine)")
 	case !allowHTTP && !loopback(u.Hostname()):
 		return nil, errors.New("anyone on the way can read what goes to another machine by plain HTTP; use https://, or --webhook-allow-http if the network is trusted")
 	}
