@@ -12,7 +12,7 @@ interface Field {
   /** What the field holds at first. */
   was?: string;
   number?: boolean;
-  /** It is no member of the body: the path and the command name it. */
+  /** It is not a member of the body: the path and the command contain it. */
   names?: boolean;
   must?: boolean;
 }
@@ -71,7 +71,7 @@ function ActDialog({ act, done, close }: { act: Act; done: () => void; close: ()
   const method = act.method ?? "POST";
   const send = async (event: Event) => {
     event.preventDefault();
-    if (missing) return setFault(new CallError(422, { detail: `${missing.says}: is missing.` }));
+    if (missing) return setFault(new CallError(422, { detail: `Fill in this field: ${missing.says}.` }));
     setFault(undefined);
     setBusy(true);
     try {

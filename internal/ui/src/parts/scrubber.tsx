@@ -6,7 +6,7 @@ import { place, to } from "../router";
 import { exact } from "../time";
 
 /** Why nothing can be done to a task that is shown as it was. */
-export const readOnly = "This is the past: read only. Press n for now.";
+export const readOnly = "This is the past: read only. Press n to return to now.";
 
 /** How many tasks as they were the page keeps, the latest ones. */
 const kept = 300;
@@ -134,7 +134,7 @@ export function seek(past: Past, index: number): void {
 const ofStep = (e: HistoryEvent): boolean =>
   (/^(Step|Wait|Compensat|Timeout)/.test(e.type) && e.type !== "StepProgressed" && e.type !== "StepQueued") || ["TaskReopened", "EffectFailed", "RunBegun"].includes(e.type);
 
-/** The bar that moves a task through its facts. */
+/** The slider that shows the task as it was after each of its facts. */
 export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   const { facts, index } = past;
   const [speed, play] = useState(0);
@@ -159,9 +159,9 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   useKeys(
     {
       "[": { does: "one fact back", run: back },
-      "]": { does: "one fact on", run: on },
+      "]": { does: "one fact forward", run: on },
       "{": { does: "one step change back", run: stepBack },
-      "}": { does: "one step change on", run: stepOn },
+      "}": { does: "one step change forward", run: stepOn },
       n: { does: "back to now", run: now },
     },
     can || past.on,
@@ -180,7 +180,7 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   if (past.trimmed) {
     return (
       <p class="notice">
-        Facts before {exact(past.trimmed.time)} were trimmed: from here on there is the history, but the task is known only as it is now.{" "}
+        The facts before {exact(past.trimmed.time)} were trimmed from the log. The history shows what is left, and the task is known only as it is now.{" "}
         {past.on && (
           <button type="button" class="main" onClick={now}>
             now
@@ -201,10 +201,10 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
         <button type="button" onClick={back} aria-label="one fact back" title="one fact back. Key: [">
           [
         </button>
-        <button type="button" onClick={on} aria-label="one fact on" title="one fact on. Key: ]">
+        <button type="button" onClick={on} aria-label="one fact forward" title="one fact forward. Key: ]">
           ]
         </button>
-        <button type="button" onClick={stepOn} aria-label="one step change on" title="one step change on. Key: }">
+        <button type="button" onClick={stepOn} aria-label="one step change forward" title="one step change forward. Key: }">
           {"}"}
         </button>
         <button type="button" aria-pressed={speed > 0} onClick={() => (speed > 0 ? play(0) : start())} title={`pauses of more than ${longest / 1000} s are cut short`}>

@@ -44,7 +44,7 @@ function TakeOvers({ of }: { of: string }): JSX.Element {
   return (
     <>
       <h2>Take-overs of partition {of}</h2>
-      {live.data?.node && <p class="faint">As {live.data.node} has read them in the log.</p>}
+      {live.data?.node && <p class="faint">As node {live.data.node} has read them in the log.</p>}
       <Fault of={live.error} />
       <Rows label={`take-overs of partition ${of}`} columns={takeovers} rows={live.data?.takeovers ?? []} id={(t) => t.epoch} empty={live.data ? "No node has taken it over from another." : "Reading …"} />
     </>

@@ -210,7 +210,7 @@ export function Tasks(): JSX.Element {
       <footer class="count">
         <span>
           {rows.length.toLocaleString()}
-          {list.more ? " shown, more below" : list.full ? " shown, the most that this page holds: filter to see others" : rows.length === 1 ? " task" : " tasks"}
+          {list.more ? " shown, more below" : list.full ? " shown, as many as this page holds: use a filter to see others" : rows.length === 1 ? " task" : " tasks"}
         </span>
         {selected.size === 0 && rows.length > 0 && (
           <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
@@ -218,7 +218,7 @@ export function Tasks(): JSX.Element {
           </button>
         )}
         {rows.length > 0 && (
-          <button type="button" class="link" title="the tasks that have been read, as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
+          <button type="button" class="link" title="download the tasks above as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
             CSV
           </button>
         )}
