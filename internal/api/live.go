@@ -28,11 +28,11 @@ const (
 var liveTopics = []string{topicTasks, topicCounts, topicPartitions, topicAgents, topicAlerts}
 
 const (
-	// streamTasks bounds the rows that a stream gets in a second; beyond it, it gets their number.
+	// streamTasks bounds the rows that a stream gets in a second. If there are more, it gets only their number.
 	streamTasks = 200
 	// DefaultLiveStreams bounds the open streams of clients. Each takes about 40 KB, and 20 µs of CPU for a message.
 	DefaultLiveStreams = 2000
-	// resumesAtOnce bounds the streams that read the log at the same time, and resumeWait how long another one waits before it gets a reset:
+	// resumesAtOnce bounds the streams that read the log at the same time, and resumeWait how long a further one waits before it gets a reset:
 	// when a node dies, all its streams come back at once.
 	resumesAtOnce = 4
 	resumeWait    = 2 * time.Second
@@ -44,7 +44,7 @@ type LiveOpen struct {
 	Cursor string `json:"cursor" doc:"Where the stream begins. A list that is read from now on contains all earlier changes"`
 }
 
-// LiveMore says that more tasks changed than a stream takes.
+// LiveMore says that too many tasks changed to name each.
 type LiveMore struct {
 	Count int `json:"count" doc:"About how many changes there were"`
 }
@@ -84,7 +84,7 @@ type liveStreams struct {
 	hub     *hub
 	lists   *lists
 	streams prometheus.Gauge
-	// room holds a place for each open stream of a client, and resumes one for each that reads the log.
+	// room has a slot for each open stream of a client, and resumes one for each stream that reads the log.
 	room, resumes chan struct{}
 }
 
@@ -153,7 +153,7 @@ type live struct {
 	*liveStreams
 	x      exchange
 	filter liveFilter
-	// at is where the client is; nil: nowhere.
+	// at is the position of the client; nil if it has none.
 	at  liveCursor
 	out eventStream
 }
@@ -192,7 +192,7 @@ func (v *live) serve() {
 	}
 }
 
-// begin sends what the client lacks, and returns the frame after which it goes on.
+// begin sends what the client has missed, and returns the frame after which it continues.
 func (v *live) begin(ctx context.Context) (int64, error) {
 	_, last, _ := v.hub.from(nil)
 	if v.filter.asked != nil && v.at != nil {

@@ -32,20 +32,20 @@ type frame struct {
 	seq      int64
 	from, to liveCursor
 	tasks    []changedTask
-	// more counts changes of tasks that were too many to be read.
+	// more counts the changed tasks that were not read, because there were too many.
 	more int
-	// lost are the partitions of which changes may be missing before from.
+	// lost are the partitions some of whose changes before from may be missing.
 	lost []int32
 	// The messages of the other topics, nil where nothing changed. states is for other nodes.
 	counts, partitions []byte
 	states             map[int32]map[events.TaskState]int64
 	agents, alerts     bool
 
-	// rendered holds the text for streams by their key; they are few, as most streams ask the same.
+	// rendered holds the text for streams by the key of their filter. There are few keys, since most streams have the same filter.
 	rendered sync.Map
 }
 
-// size is about how many bytes a frame takes.
+// size is roughly the number of bytes that a frame takes.
 func (f *frame) size() (n int) {
 	for i := range f.tasks {
 		n += 2*len(f.tasks[i].message) + 512
@@ -58,7 +58,7 @@ func (f *frame) idle() bool {
 	return slices.Equal(f.from, f.to) && len(f.tasks) == 0 && f.more == 0 && len(f.lost) == 0 && f.counts == nil && f.partitions == nil && !f.agents && !f.alerts
 }
 
-// merged returns one frame for several in a row: each task once, as it is in the last.
+// merged joins consecutive frames into one, with each task once, as it is in the last of them.
 func merged(frames []*frame) *frame {
 	if len(frames) == 1 {
 		return frames[0]
@@ -75,7 +75,7 @@ func merged(frames []*frame) *frame {
 				continue
 			}
 			t.Was = unite(all.tasks[i].Was, t.Was)
-			t.message = nil // it says another Was
+			t.message = nil // it has another Was
 			all.tasks[i] = t
 		}
 		all.more += f.more
@@ -127,7 +127,7 @@ func newLiveFilter(topics []string, q Query, asked []int32) liveFilter {
 	return f
 }
 
-// fits says whether a change concerns the filter: the task is selected, or was before.
+// fits says whether the filter selects the task, or selected it before the change.
 func (f *liveFilter) fits(t *LiveTask) bool {
 	q, d := &f.query, &t.Task
 	if f.asked != nil {

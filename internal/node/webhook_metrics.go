@@ -12,7 +12,7 @@ import (
 type webhookMetrics struct {
 	delivered, failed, givenUp prometheus.Counter
 	outstanding, lag           atomic.Int64
-	// oldest is when this node read the oldest message first that is not delivered, in nanoseconds; 0 without one.
+	// oldest is when this node first read its oldest undelivered message, in nanoseconds; 0 without one.
 	oldest atomic.Int64
 }
 

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// The variables that say whether and how spans are exported. The library reads them too, but takes a default for what it cannot use.
+// The variables that say whether and how spans are exported. The library reads them too, but falls back to a default for a value that it cannot
+// use.
 const (
 	envDisabled  = "OTEL_SDK_DISABLED"
 	envExporter  = "OTEL_TRACES_EXPORTER"

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// defaultTimeout is longer than a receiver needs that only stores the message, and short enough that a silent one does not occupy the
-	// few deliveries at a time for long.
+	// defaultTimeout is longer than a receiver needs to store a message, and short enough that a silent receiver does not block the few concurrent
+	// deliveries for long.
 	defaultTimeout = 10 * time.Second
 	// answerBytes is how much of an answer is read: enough for a sentence.
 	answerBytes = 512
@@ -164,7 +164,7 @@ func (a Answer) String() string {
 	return s
 }
 
-// secretText finds what an answer must not bring into a log: receivers like to print what they know when a signature does not match.
+// secretText matches secrets, to keep them out of the log: receivers tend to print what they know when a signature does not match.
 var secretText = regexp.MustCompile(`whsec_[A-Za-z0-9+/=_-]*`)
 
 func printable(b []byte) string {
