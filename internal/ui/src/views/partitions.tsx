@@ -38,7 +38,7 @@ const takeovers: readonly Column<TakeOver>[] = [
   { name: "Epoch", size: "minmax(8rem, 1.5fr)", minor: true, cell: (t) => <code>{t.epoch}</code> },
 ];
 
-/** Who took a partition over, as the node that answers knows it. */
+/** The take-overs of a partition, as the node that answers knows them. */
 function TakeOvers({ of }: { of: string }): JSX.Element {
   const live = useLive<components["schemas"]["TakeOversDocument"]>(`takeovers ${of}`, (signal) => get(`v1/partitions/${encodeURIComponent(of)}/takeovers`, { signal }));
   return (
