@@ -105,7 +105,9 @@ func (s *liveStreams) register(api huma.API) {
 			"node, send the id of the last event as Last-Event-ID or cursor. It consists of the offsets of the partitions of events, separated by dots. Some changes may then be " +
 			"sent twice. The stream survives take-overs, and ends without an event when its node stops. A node with too many open streams answers 503 with Retry-After.",
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentEventStream: {Schema: &huma.Schema{
-			Type: huma.TypeString, Description: "The data of task, open, more, reset and partitions are LiveTask, LiveOpen, LiveMore, LiveReset and LiveOwners.",
+			Type: huma.TypeString, Description: "The data of an event is a JSON object. open: {node, cursor}. task: {partition, offset, was, task}, with task as in GET /v1/tasks. " +
+				"counts: as the answer of GET /v1/counts. partitions: {partitions: [{partition, owner}]}. more: {count}. reset: {partitions}, absent for all. " +
+				"agents and alerts: {}.",
 		}}}}},
 	})
 	for name, t := range map[string]reflect.Type{

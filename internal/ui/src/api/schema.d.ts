@@ -1196,7 +1196,7 @@ export interface components {
             reason?: string;
         };
         AcknowledgedAlert: {
-            /** @description Who has seen it */
+            /** @description Who acknowledged it */
             acknowledged?: components["schemas"]["Acknowledgement"];
             agent?: string;
             /** @description False: somebody had acknowledged it before, and that acknowledgement stays */
@@ -1286,7 +1286,7 @@ export interface components {
             paused?: components["schemas"]["PausedAgent"][] | null;
         };
         Alert: {
-            /** @description Who has seen it */
+            /** @description Who acknowledged it */
             acknowledged?: components["schemas"]["Acknowledgement"];
             agent?: string;
             /** @description The command that shows the subject of the alert */
@@ -2427,7 +2427,7 @@ export interface components {
             workflow: string;
         };
         StatsDocument: {
-            /** @description What each row counts */
+            /** @description The length of an interval: each row counts one */
             every: string;
             /** @description There are more rows, or a node did not answer */
             partial?: boolean;
