@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -95,7 +94,6 @@ func (s *Server) live(l *lists) *liveStreams {
 }
 
 func (s *liveStreams) register(api huma.API) {
-	registry := api.OpenAPI().Components.Schemas
 	op := operation(api, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: livePath, Summary: "Follow what changes", Tags: []string{"tasks"},
 		Description: "Server-sent events. The first event is open. Then come: task, a changed task as a row of a list, at most once a second (changes of tasks that were forgotten are left " +
@@ -110,12 +108,6 @@ func (s *liveStreams) register(api huma.API) {
 				"agents and alerts: {}.",
 		}}}}},
 	})
-	for name, t := range map[string]reflect.Type{
-		"LiveTask": reflect.TypeFor[LiveTask](), "LiveOpen": reflect.TypeFor[LiveOpen](), "LiveMore": reflect.TypeFor[LiveMore](),
-		"LiveReset": reflect.TypeFor[LiveReset](), "LiveOwners": reflect.TypeFor[LiveOwners](),
-	} {
-		registry.Schema(t, true, name)
-	}
 	huma.Register(api, op, s.open)
 }
 
