@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -20,6 +21,8 @@ const (
 	// open page asks every two seconds, and a look at 40,000 tasks takes about a second.
 	lateFor   = 5 * time.Second
 	lateShare = 20
+	// lateKept bounds the looks that are remembered.
+	lateKept = 4
 	// mostHolders is how many holders of a limit are looked at for a parked one.
 	mostHolders = 100
 	// forgetEvery is how often a node looks whether acknowledged alerts of its partitions are over.
@@ -39,8 +42,9 @@ type alerts struct {
 	over map[string]time.Time
 
 	// mu guards late, and is held while it is found out.
-	mu   sync.Mutex
-	late lateTasks
+	mu sync.Mutex
+	// late holds the latest looks, one for each set of partitions: clients ask for others than the nodes do.
+	late []lateTasks
 }
 
 // Open implements api.Alerts.
@@ -48,8 +52,8 @@ func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (li
 	if list, err = a.held(partitions); err != nil {
 		return nil, false, err
 	}
-	late, err := a.lateTasks(ctx, partitions)
-	if err != nil {
+	late, err := a.lateTasks(partitions)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, false, err
 	}
 	for _, id := range late.tasks {

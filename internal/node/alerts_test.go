@@ -119,6 +119,29 @@ func (w *world) running(p *process, name string) string {
 	return w.scheduled(p, name, func(x *events.Schedule) bool { return len(x.Running) > 0 }).Running[0].Task
 }
 
+// A look at late tasks holds for a while, whatever others ask meanwhile, and also if its asker does not wait for it.
+func TestALookAtLateTasksIsNotWasted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		w.kinds = []string{"stock"}
+		n := w.node(t.TempDir())
+		w.apply(n, "workflow: slow\nsteps:\n  ask: {wait: {signal: go}, remind_after: 5m}\n")
+		w.produce(w.topics.Submissions(), -1, events.Record{Key: []byte("slow-1"), Value: []byte(`{"id":"slow-1","workflow":"slow"}`)})
+		<-time.After(4*time.Minute + 58*time.Second)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err := n.Alerts().Open(gone, []int32{0, 1}, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		<-time.After(4 * time.Second)
+		one, _, err := n.Alerts().Open(t.Context(), []int32{events.Home("slow-1", 2)}, nil)
+		require.NoError(t, err)
+		require.Len(t, one, 1)
+		require.Empty(t, w.opened(n), "it is that of four seconds ago")
+		<-time.After(2 * time.Second)
+		require.Len(t, w.opened(n), 1)
+	})
+}
+
 // An acknowledged alert stays acknowledged while its partition moves to another node and when nodes start again, and is forgotten when its cause is
 // gone: that of a missing agent when the agent is back, that of a parked task some minutes after the task went on.
 func TestAnAcknowledgementLastsAsLongAsItsAlert(t *testing.T) {
