@@ -49,13 +49,11 @@ type alerts struct {
 
 // Open implements api.Alerts.
 func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (list []api.Alert, partial bool, err error) {
-	if list, err = a.held(partitions); err != nil {
-		return nil, false, err
-	}
 	late, err := a.lateTasks(partitions)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, false, err
 	}
+	list = append(a.missing(), late.held...)
 	for _, id := range late.tasks {
 		of, err := a.ofTask(id) // it may have ended since
 		if err != nil {
@@ -70,9 +68,8 @@ func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (li
 	return list, partial, err
 }
 
-// held returns the alerts that tasks do not have: of missing agents, schedules and limits.
+// held returns the alerts of schedules and limits. It reads all rows of all limits.
 func (a *alerts) held(partitions []int32) (list []api.Alert, err error) {
-	list = a.missing()
 	for _, p := range partitions {
 		blocked, err := a.blockedSchedules(p)
 		if err != nil {
@@ -241,7 +238,7 @@ func (a *alerts) forget(ctx context.Context) {
 	}
 	open, err := a.held(mine)
 	if err == nil {
-		open, err = a.with(open, mine, ids)
+		open, err = a.with(append(open, a.missing()...), mine, ids)
 	}
 	if err != nil {
 		a.ns.log.Warn("it is not known which acknowledged alerts are over; looking again", "error", err)

@@ -19,6 +19,8 @@ type lateTasks struct {
 	partitions []int32
 	tasks      []string
 	partial    bool
+	// held are the alerts of schedules and limits, which are looked for at the same time.
+	held []api.Alert
 }
 
 // goesOn are the states in which a task may be late. A parked one waits for an operator, whatever its times.
@@ -40,6 +42,9 @@ func (a *alerts) lateTasks(partitions []int32) (lateTasks, error) {
 		}
 	}
 	found, err := a.findLate(partitions)
+	if err == nil {
+		found.held, err = a.held(partitions)
+	}
 	if err == nil {
 		now := time.Now()
 		found.until = now.Add(max(lateFor, lateShare*now.Sub(begun)))
