@@ -41,9 +41,13 @@ type frame struct {
 	states             map[int32]map[events.TaskState]int64
 	agents, alerts     bool
 
-	// rendered holds the text for streams by the key of their filter. There are few keys, since most streams have the same filter.
-	rendered sync.Map
+	// mu guards rendered: the texts for streams by their key. Most streams ask the same; what only some ask is made for each.
+	mu       sync.Mutex
+	rendered map[string]string
 }
+
+// renderedTexts bounds the texts that a frame keeps: each may be as large as the frame, and the key is the client's choice.
+const renderedTexts = 8
 
 // size is roughly the number of bytes that a frame takes.
 func (f *frame) size() (n int) {
@@ -157,12 +161,20 @@ type message struct {
 // render returns the events of a frame for a stream, "" for none. Only the last one has an ID: a stream that breaks off before it is
 // resumed at the beginning of the frame.
 func (f *frame) render(filter *liveFilter) string {
-	if text, ok := f.rendered.Load(filter.key); ok && filter.asked == nil {
-		return text.(string)
+	f.mu.Lock()
+	text, ok := f.rendered[filter.key]
+	f.mu.Unlock()
+	if ok {
+		return text
 	}
-	text := write(f.messages(filter), f.to)
-	if filter.asked == nil {
-		f.rendered.Store(filter.key, text)
+	text = write(f.messages(filter), f.to)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if filter.asked == nil && len(f.rendered) < renderedTexts {
+		if f.rendered == nil {
+			f.rendered = map[string]string{}
+		}
+		f.rendered[filter.key] = text
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -13,6 +14,14 @@ import (
 // pastPage is how many facts of a task are in memory at once. How many a task has is bounded by the setting task_facts, and by
 // events.MaxRequests for refused requests.
 const pastPage = 100
+
+// pastsAtOnce bounds the tasks that are shown as they were at the same time: each may read thousands of records from the log, twice. It is enough for
+// two people who drag the scrubber, whose page asks for two at once. pastWait is how long another one waits
+// for its turn: less than another node waits for the answer (proxy.AnswerWithin).
+const (
+	pastsAtOnce = 4
+	pastWait    = 2 * time.Second
+)
 
 // AtDocument is the fact after which a task is shown.
 type AtDocument struct {
@@ -27,7 +36,27 @@ type past struct {
 	documents  documents
 	partitions int32
 	log        logger
+	// turns holds a place for each of those that are made now.
+	turns chan struct{}
 }
+
+func newPast(h History, d documents, partitions int32, log logger) past {
+	return past{h, d, partitions, log, make(chan struct{}, pastsAtOnce)}
+}
+
+// enter waits for a turn, which leave ends.
+func (s *past) enter(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, pastWait)
+	defer cancel()
+	select {
+	case s.turns <- struct{}{}:
+		return nil
+	case <-wait.Done():
+		return problem(http.StatusServiceUnavailable, codeUnavailable, "The pasts of other tasks are being read at this node. Ask again.").retryAfter(time.Second)
+	}
+}
+
+func (s *past) leave() { <-s.turns }
 
 // moment is the value of the parameter at: an offset, or an instant if the offset is negative.
 type moment struct {
@@ -64,6 +93,10 @@ func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
 	if at.offset < 0 {
 		if at.offset, err = s.lastBefore(ctx, in.ID, at.time); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -20,6 +21,8 @@ const (
 	// page asks every two seconds, and looking at 40,000 tasks takes about a second.
 	lateFor   = 5 * time.Second
 	lateShare = 20
+	// lateKept bounds the looks that are remembered.
+	lateKept = 4
 	// mostHolders bounds the holders of a limit that are searched for a parked one.
 	mostHolders = 100
 	// forgetEvery is how often a node checks whether acknowledged alerts of its partitions are over.
@@ -39,19 +42,18 @@ type alerts struct {
 	over map[string]time.Time
 
 	// mu guards late, and is held while late is computed.
-	mu   sync.Mutex
-	late lateTasks
+	mu sync.Mutex
+	// late holds the latest looks, one for each set of partitions: clients ask for others than the nodes do.
+	late []lateTasks
 }
 
 // Open implements api.Alerts.
 func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (list []api.Alert, partial bool, err error) {
-	if list, err = a.held(partitions); err != nil {
+	late, err := a.lateTasks(partitions)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, false, err
 	}
-	late, err := a.lateTasks(ctx, partitions)
-	if err != nil {
-		return nil, false, err
-	}
+	list = append(a.missing(), late.held...)
 	for _, id := range late.tasks {
 		of, err := a.ofTask(id) // it may have ended since
 		if err != nil {
@@ -66,9 +68,8 @@ func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (li
 	return list, partial, err
 }
 
-// held returns the alerts that are not about one task: those of missing agents, schedules and limits.
+// held returns the alerts of schedules and limits. It reads all rows of all limits.
 func (a *alerts) held(partitions []int32) (list []api.Alert, err error) {
-	list = a.missing()
 	for _, p := range partitions {
 		blocked, err := a.blockedSchedules(p)
 		if err != nil {
@@ -237,7 +238,7 @@ func (a *alerts) forget(ctx context.Context) {
 	}
 	open, err := a.held(mine)
 	if err == nil {
-		open, err = a.with(open, mine, ids)
+		open, err = a.with(append(open, a.missing()...), mine, ids)
 	}
 	if err != nil {
 		a.ns.log.Warn("cannot find out which acknowledged alerts are over; trying again", "error", err)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,37 +19,46 @@ type lateTasks struct {
 	partitions []int32
 	tasks      []string
 	partial    bool
+	// held are the alerts of schedules and limits, which are looked for at the same time.
+	held []api.Alert
 }
 
 // goesOn are the states in which a task may be late. A parked one waits for an operator, whatever its times.
 var goesOn = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing}
 
-// lateTasks returns the late tasks of partitions, from the last search if that is recent.
-func (a *alerts) lateTasks(ctx context.Context, partitions []int32) (lateTasks, error) {
+// lateTasks returns the late tasks of partitions, as they were found out a moment ago. A look is finished even if nobody waits for it any more: otherwise
+// one that takes longer than its askers wait would begin again with each of them, and never end.
+func (a *alerts) lateTasks(partitions []int32) (lateTasks, error) {
 	if len(partitions) == 0 {
 		return lateTasks{}, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	begun := time.Now()
-	if begun.Before(a.late.until) && slices.Equal(a.late.partitions, partitions) {
-		return a.late, nil
+	a.late = slices.DeleteFunc(a.late, func(l lateTasks) bool { return !begun.Before(l.until) })
+	for _, l := range a.late {
+		if slices.Equal(l.partitions, partitions) {
+			return l, nil
+		}
 	}
-	found, err := a.findLate(ctx, partitions)
+	found, err := a.findLate(partitions)
+	if err == nil {
+		found.held, err = a.held(partitions)
+	}
 	if err == nil {
 		now := time.Now()
 		found.until = now.Add(max(lateFor, lateShare*now.Sub(begun)))
-		a.late = found
+		a.late = append(a.late[max(0, len(a.late)-lateKept+1):], found)
 	}
 	return found, err
 }
 
 // findLate looks at the newest live tasks of partitions, since no index leads to the late ones.
-func (a *alerts) findLate(ctx context.Context, partitions []int32) (lateTasks, error) {
+func (a *alerts) findLate(partitions []int32) (lateTasks, error) {
 	found, now := lateTasks{partitions: slices.Clone(partitions)}, events.At(time.Now())
 	limits := map[string]*softLimits{} // by definition
 	f := projector.Filter{States: goesOn, Partitions: partitions, Limit: projector.MaxList, Brief: true}
-	for seen, read := 0, 0; ctx.Err() == nil; {
+	for seen, read := 0, 0; ; {
 		page, next, err := a.store.List(f)
 		if err != nil {
 			return found, err
@@ -80,7 +88,6 @@ func (a *alerts) findLate(ctx context.Context, partitions []int32) (lateTasks, e
 			return found, nil
 		}
 	}
-	return found, ctx.Err()
 }
 
 // softLimits are those of a definition.

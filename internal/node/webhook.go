@@ -14,6 +14,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/pause"
+	"github.com/sagalog/sagalog/internal/repeats"
 	"github.com/sagalog/sagalog/internal/webhook"
 )
 
@@ -57,14 +58,16 @@ type Webhook struct {
 // Invariant: a committed position covers a message only if it was delivered or given up, by this node or by one whose commit it resumed
 // from. So a message is delivered at least once, even if two nodes believe that they own its partition.
 type webhooks struct {
-	ns      *namespace
-	owners  *owners
-	store   *stateStore
-	sender  *webhook.Sender
-	on      map[string]bool
-	start   bool
-	giveUp  time.Duration
-	log     *slog.Logger
+	ns     *namespace
+	owners *owners
+	store  *stateStore
+	sender *webhook.Sender
+	on     map[string]bool
+	start  bool
+	giveUp time.Duration
+	log    *slog.Logger
+	// often is for what may be so for hours, of every partition and message.
+	often   *slog.Logger
 	metrics *webhookMetrics
 	reader  *kafka.Reader
 	marks   *kafka.Bookmarks
@@ -129,6 +132,7 @@ func newWebhooks(n *Node) (*webhooks, error) {
 		}
 		w.on[kind] = true
 	}
+	w.often = repeats.Limited(w.log)
 	var err error
 	if w.metrics, err = newWebhookMetrics(n.cfg.Registry); err != nil {
 		return nil, err
@@ -173,7 +177,7 @@ func (w *webhooks) poll(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			w.log.Warn("the log cannot be read for the webhook; trying again", "error", err)
+			w.often.Warn("the log cannot be read for the webhook; trying again", "error", err)
 			if !pause.For(ctx, webhookCommit) {
 				return
 			}
@@ -248,7 +252,7 @@ func (w *webhooks) leave(s *webhookStream) {
 func (w *webhooks) begin(found foundPositions) {
 	w.asking = false
 	if found.err != nil {
-		w.log.Warn("the stored positions of the webhook cannot be read; trying again", "error", found.err)
+		w.often.Warn("the stored positions of the webhook cannot be read; trying again", "error", found.err)
 		return
 	}
 	for p := range w.ns.partitions {
@@ -259,7 +263,7 @@ func (w *webhooks) begin(found foundPositions) {
 			s := &webhookStream{place: at}
 			stored, known := found.of[at.topic][at.partition]
 			if err := w.position(s, stored, known); err != nil {
-				w.log.Warn("the webhook cannot begin to read a partition; trying again", "topic", at.topic, "partition", at.partition, "error", err)
+				w.often.Warn("the webhook cannot begin to read a partition; trying again", "topic", at.topic, "partition", at.partition, "error", err)
 				continue
 			}
 			delete(w.left[at.topic], at.partition)
@@ -323,7 +327,8 @@ func (w *webhooks) take(list []kafka.Fetch) {
 		more, err := s.take(f.Records, w.wanted, time.Now())
 		switch {
 		case err != nil:
-			w.log.Error("a record of the log cannot be decoded, so the webhook delivers nothing more of its partition; upgrade this node", "error", err)
+			w.often.Error("a record of the log cannot be decoded, so the webhook delivers nothing more of its partition; upgrade this node",
+				"error", err)
 			w.unread(s)
 		case !more:
 			w.unread(s)
@@ -344,15 +349,17 @@ func (w *webhooks) unread(s *webhookStream) {
 // interrupted resumes reading after an error.
 func (w *webhooks) interrupted(s *webhookStream, cause error) {
 	s.added = 0
-	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 	if errors.As(cause, new(*kafka.OutOfRangeError)) || errors.As(cause, new(*kafka.DataLossError)) {
-		log.Error("the log was trimmed beyond the position of the webhook; continuing from the end of the log, so earlier messages are not delivered")
+		w.log.Error("the log was trimmed beyond the position of the webhook; continuing from the end of the log, so earlier messages are not delivered",
+			"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 		if err := w.toEnd(s); err != nil {
-			w.leave(s) // the next look begins with it again
+			s.due = false // it has no position; the one of the last commit stays
+			w.leave(s)    // the next look begins it once more
 		}
 		return
 	}
-	log.Warn("reading the log for the webhook was interrupted; trying again")
+	w.often.Warn("reading the log for the webhook was interrupted; trying again",
+		"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 }
 
 // send starts attempts, up to maxDeliveries at a time.
@@ -427,6 +434,7 @@ func (w *webhooks) settle(a attempted) {
 		m.failures++
 		wait := webhook.Pause(m.failures, a.answer, rand.Float64())
 		m.again, w.failing = time.Now().Add(wait), true
-		log.Warn("a message of the webhook was not delivered; trying again", "attempts", m.failures, "pause", wait.Round(time.Millisecond), "error", a.failure())
+		w.often.Warn("a message of the webhook was not delivered; trying again",
+			"topic", s.topic, "partition", s.partition, "offset", m.offset, "id", a.id, "attempts", m.failures, "pause", wait.Round(time.Millisecond), "error", a.failure())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	protocol     = "PROTOCOL"
 	timeout      = "TIMEOUT"
 	certificate  = "CERTIFICATE"
+	headers      = "HEADERS"
 	protocolHTTP = "http/protobuf"
 	protocolGRPC = "grpc"
 )
@@ -66,7 +68,7 @@ func Check() (wanted bool, err error) {
 	if !wanted {
 		return false, nil
 	}
-	return true, errors.Join(checkEndpoint(), checkProtocol(), checkTimeout(), checkCertificate(), checkSampler())
+	return true, errors.Join(checkEndpoint(), checkProtocol(), checkTimeout(), checkHeaders(), checkCertificate(), checkSampler())
 }
 
 func checkEndpoint() error {
@@ -97,6 +99,24 @@ func checkTimeout() error {
 	}
 	return nil
 }
+
+// checkHeaders finds what the library would print as it is, with the token that it may hold, and leave out. Both variables are checked, since the
+// library reads both.
+func checkHeaders() error {
+	for _, name := range []string{envTraces + headers, envBase + headers} {
+		for header := range strings.SplitSeq(variable(name), ",") {
+			key, coded, found := strings.Cut(header, "=")
+			_, err := url.PathUnescape(coded)
+			if header != "" && (!found || err != nil || !token.MatchString(strings.TrimSpace(key))) {
+				return fmt.Errorf("%s is not NAME=VALUE, with commas between several, and with what is not a letter or a digit of a value as %% and two hexadecimal digits", name)
+			}
+		}
+	}
+	return nil
+}
+
+// token matches the name of a header.
+var token = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 func checkCertificate() error {
 	name, file := given(certificate)

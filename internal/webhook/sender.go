@@ -134,7 +134,7 @@ func (s *Sender) Send(ctx context.Context, m Message) (Answer, error) {
 		if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %s", s.cfg.Timeout)
 		}
-		return Answer{}, fmt.Errorf("POST to %s: %w", s.host, err)
+		return Answer{}, fmt.Errorf("POST to %s: %s", s.host, printable([]byte(err.Error()))) // it may quote what the receiver sent
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // the status decides
@@ -168,7 +168,7 @@ func (a Answer) String() string {
 var secretText = regexp.MustCompile(`whsec_[A-Za-z0-9+/=_-]*`)
 
 func printable(b []byte) string {
-	s := strings.ToValidUTF8(string(b), "")
+	s := strings.ToValidUTF8(string(b[:min(len(b), answerBytes)]), "")
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
 			return ' '
