@@ -1,11 +1,15 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import { get, segment, type Workflow } from "../api/client";
+import { get, type Info, segment, type StepSummary, type Workflow } from "../api/client";
+import { useKeys } from "../keys";
 import { useLive } from "../live";
 import { Dag } from "../parts/dag";
 import { Fault } from "../parts/fault";
+import { useHeat } from "../parts/heat";
 import { Json } from "../parts/json";
 import { type Column, Rows } from "../parts/rows";
+import { Start } from "../parts/start";
+import { Versions } from "../parts/versions";
 import { When } from "../parts/words";
 import { go, place, refine, to } from "../router";
 
@@ -31,13 +35,23 @@ export function Workflows(): JSX.Element {
 }
 
 const none = new Map();
+const tabs = [["steps", "steps"], ["start", "start a task"], ["versions", "versions"], ["definition", "definition"]] as const;
 
 export function WorkflowScreen({ name }: { name: string }): JSX.Element {
-  const version = place.value.query.get("version") ?? "";
-  const chosen = place.value.query.get("step") ?? undefined;
+  const { query } = place.value;
+  const version = query.get("version") ?? "";
+  const tab = query.get("tab") ?? "steps";
   const live = useLive<Workflow>(`workflow ${name} ${version}`, (signal) => get(`v1/workflows/${segment(name)}`, { query: { version }, signal }), 30);
+  const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 60);
   const w = live.data;
-  const steps = useMemo(() => w?.steps ?? [], [w?.hash]);
+  const show = (to: string) => () => refine({ tab: to === "steps" ? "" : to }, true);
+  useKeys({
+    n: { does: "start a task", run: show("start") },
+    t: { does: "steps", run: show("steps") },
+    v: { does: "versions", run: show("versions") },
+    D: { does: "definition", run: show("definition") },
+    Escape: { does: "back to the list", run: () => go(to(["workflows"])) },
+  });
   return (
     <section class="screen task">
       <header class="title">
@@ -45,7 +59,7 @@ export function WorkflowScreen({ name }: { name: string }): JSX.Element {
         {w && (
           <label>
             version{" "}
-            <select value={String(w.version)} onChange={(e) => refine({ version: e.currentTarget.value })}>
+            <select value={String(w.version)} onChange={(e) => refine({ version: e.currentTarget.value, from: "" })}>
               {w.versions.map((v) => (
                 <option key={v}>{v}</option>
               ))}
@@ -53,19 +67,48 @@ export function WorkflowScreen({ name }: { name: string }): JSX.Element {
           </label>
         )}
         {w && <span class="faint">{w.current ? "current" : "not current"}</span>}
+        {w && (
+          <span class="faint">
+            applied <When at={w.applied_at} />
+          </span>
+        )}
         <a href={to(["tasks"], { workflow: name })}>its tasks</a>
       </header>
       <Fault of={live.error} />
       {w?.description && <p>{w.description}</p>}
-      {w && <Dag steps={steps} states={none} chosen={chosen} choose={(id) => refine({ step: id === chosen ? "" : id }, true)} />}
-      {chosen && <Json of={definitionOf(w, chosen)} label={`definition of ${chosen}`} />}
-      {w && (
-        <details open>
-          <summary>definition</summary>
-          <Json of={w.definition} label="definition" />
-        </details>
+      <nav class="tabs" aria-label="parts of the workflow">
+        {tabs.map(([id, text]) => (
+          <button key={id} type="button" aria-pressed={tab === id} onClick={show(id)}>
+            {text}
+          </button>
+        ))}
+      </nav>
+      {!w ? (
+        !live.error && <p class="faint">Reading …</p>
+      ) : tab === "start" ? (
+        <Start key={`${w.hash} ${w.current}`} of={w} info={info.data} />
+      ) : tab === "versions" ? (
+        <Versions of={w} />
+      ) : tab === "definition" ? (
+        <Json of={w.definition} label="definition" />
+      ) : (
+        <Steps of={w} />
       )}
     </section>
+  );
+}
+
+/** The steps, each with its heat, and the definition of the chosen one. */
+function Steps({ of: w }: { of: Workflow }): JSX.Element {
+  const chosen = place.value.query.get("step") ?? undefined;
+  const steps = useMemo<readonly StepSummary[]>(() => w.steps ?? [], [w.hash]);
+  const heat = useHeat(w.name, steps);
+  return (
+    <>
+      <Dag steps={steps} states={none} chosen={chosen} choose={(id) => refine({ step: id === chosen ? "" : id }, true)} notes={heat.notes} />
+      {heat.legend}
+      {chosen ? <Json of={definitionOf(w, chosen)} label={`definition of ${chosen}`} /> : <p class="faint">Choose a step to see its definition.</p>}
+    </>
   );
 }
 
