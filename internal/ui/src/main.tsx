@@ -14,6 +14,7 @@ import { Jobs } from "./views/jobs";
 import { Limits, LimitScreen } from "./views/limits";
 import { Overview } from "./views/overview";
 import { Partitions } from "./views/partitions";
+import { ScheduleScreen } from "./views/schedule";
 import { Schedules } from "./views/schedules";
 import { Task } from "./views/task";
 import { Tasks } from "./views/tasks";
@@ -48,7 +49,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     case "workflows":
       return id === undefined ? <Workflows /> : <WorkflowScreen name={id} key={id} />;
     case "schedules":
-      return <Schedules />;
+      return id === undefined ? <Schedules /> : <ScheduleScreen name={id} key={id} />;
     case "limits":
       return id === undefined ? <Limits /> : <LimitScreen name={id} key={id} />;
     case "jobs":
