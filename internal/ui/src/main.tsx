@@ -8,6 +8,7 @@ import { Dialog } from "./parts/dialog";
 import { follow, go, place, to } from "./router";
 import "./style.css";
 import { setUTC, utc } from "./time";
+import { AgentScreen } from "./views/agent";
 import { Agents } from "./views/agents";
 import { DeadLetters, DeadLetterScreen } from "./views/deadletters";
 import { Jobs } from "./views/jobs";
@@ -41,7 +42,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     case "tasks":
       return id === undefined ? <Tasks /> : <Task id={id} key={id} />;
     case "agents":
-      return <Agents />;
+      return id === undefined ? <Agents /> : <AgentScreen name={id} key={id} />;
     case "partitions":
       return <Partitions />;
     case "dead-letters":
