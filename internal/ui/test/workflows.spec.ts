@@ -54,8 +54,8 @@ test("a form from the schema shows each fault at its field, and starts", async (
   const form = page.getByRole("region", { name: "start a task" });
   const field = (name: string) => form.getByLabel(name, { exact: true });
   await expect(field("count")).toHaveValue("1");
-  await expect(field("way").getByRole("option")).toHaveText(["none", "card", "bank", "3"]);
-  await expect(field("express").getByRole("option")).toHaveText(["none", "true", "false"]);
+  await expect(field("way").getByRole("option")).toHaveText(["leave out", "card", "bank", "3"]);
+  await expect(field("express").getByRole("option")).toHaveText(["leave out", "true", "false"]);
   await both(page);
 
   // What the page itself can tell.
@@ -191,6 +191,8 @@ test("steps have their failures and times in words", async ({ page, engine }) =>
     await page.getByText("attempts of steps as a table").click();
     await expect(page.getByRole("row", { name: /^pack 4 1 0/ })).toBeVisible();
     await both(page);
+    await page.keyboard.press("Escape");
+    await expect(page.getByRole("row", { name: /^order/ })).toContainText(/4 started, 1 parked/);
   } finally {
     await agents.end();
   }

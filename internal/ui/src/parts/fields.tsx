@@ -86,7 +86,7 @@ function Input({ of: f, text, wrong, change }: { of: Field; text: string; wrong:
   if (choices) {
     return (
       <select {...same} value={text} onChange={(e) => change(e.currentTarget.value)}>
-        <option value="">{f.required ? "choose" : "none"}</option>
+        <option value="">{f.required ? "choose" : "leave out"}</option>
         {choices.map((c) => (
           <option key={c} value={c}>
             {c.startsWith('"') ? (JSON.parse(c) as string) : c}

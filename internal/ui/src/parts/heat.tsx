@@ -104,7 +104,7 @@ export function useHeat(workflow: string, steps: readonly StepSummary[]): Heated
       <div class="count">
         {choice("over", over, [["1h", times["1h"].words], ["6h", times["6h"].words]])}
         {choice("heat", by, [["failures", "failures"], ["time", "time"]])}
-        <span>{by === "failures" ? "Darker: more attempts failed or timed out (over 0 %, from 5 %, from 20 %)." : "Darker: slower, beside the slowest step."}</span>
+        <span>{by === "failures" ? "Redder: more attempts failed or timed out (above 0 %, from 5 %, from 20 %)." : "Redder: slower, beside the slowest step."}</span>
       </div>
       <Fault of={stats.error} />
       <details>

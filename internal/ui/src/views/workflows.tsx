@@ -5,7 +5,7 @@ import { useKeys } from "../keys";
 import { useLive } from "../live";
 import { Dag } from "../parts/dag";
 import { Fault } from "../parts/fault";
-import { useHeat } from "../parts/heat";
+import { seconds, type Stats, times, useHeat } from "../parts/heat";
 import { Json } from "../parts/json";
 import { type Column, Rows } from "../parts/rows";
 import { Start } from "../parts/start";
@@ -13,22 +13,33 @@ import { Versions } from "../parts/versions";
 import { When } from "../parts/words";
 import { go, place, refine, to } from "../router";
 
-const columns: readonly Column<Workflow>[] = [
-  { name: "Workflow", size: "minmax(9rem, 1fr)", cell: (w) => <a href={to(["workflows", w.name])}>{w.name}</a> },
-  { name: "Version", size: "5rem", cell: (w) => w.version },
-  { name: "Versions", size: "5rem", minor: true, cell: (w) => w.versions.length },
-  { name: "About", size: "minmax(9rem, 3fr)", cell: (w) => w.title ?? w.description ?? "" },
-  { name: "Applied", size: "8rem", cell: (w) => <When at={w.applied_at} /> },
-];
+/** What happened to tasks of a workflow in the last hour, in a few words. */
+function lately(rows: Stats["rows"]): string {
+  if (rows.length === 0) return "no task";
+  const sum = (of: (r: Stats["rows"][number]) => number): number => rows.reduce((n, r) => n + of(r), 0);
+  const p95 = Math.max(...rows.map((r) => r.p95_s ?? -1)); // the highest of the parts: that of the whole hour is not above it
+  const ways = [[sum((r) => r.started), "started"], [sum((r) => r.undone), "undone"], [sum((r) => r.parked), "parked"], [sum((r) => r.failed), "terminated"]] as const;
+  return [...ways.filter(([n, w]) => n > 0 || w === "started").map(([n, w]) => `${n} ${w}`), ...(p95 >= 0 ? [`p95 ${seconds(p95)}`] : [])].join(", ");
+}
 
 export function Workflows(): JSX.Element {
   const live = useLive<{ workflows: Workflow[] }>("workflows", (signal) => get("v1/workflows", { signal }), 5);
+  const stats = useLive<Stats>("stats of workflows", (signal) => get("v1/stats", { query: { since: "1h", every: times["1h"].every }, signal }), 10);
+  const rows = stats.data?.rows;
+  const columns: readonly Column<Workflow>[] = [
+    { name: "Workflow", size: "minmax(9rem, 1fr)", cell: (w) => <a href={to(["workflows", w.name])}>{w.name}</a> },
+    { name: "Version", size: "5rem", cell: (w) => w.version },
+    { name: "Versions", size: "5rem", minor: true, cell: (w) => w.versions.length },
+    { name: "Tasks, last hour", size: "minmax(11rem, 1.5fr)", minor: true, cell: (w) => (rows ? lately(rows.filter((r) => r.workflow === w.name)) : "") },
+    { name: "About", size: "minmax(9rem, 2fr)", minor: true, cell: (w) => w.title ?? w.description ?? "" },
+    { name: "Applied", size: "8rem", cell: (w) => <When at={w.applied_at} /> },
+  ];
   return (
     <section class="screen">
       <header class="title">
         <h1>Workflows</h1>
       </header>
-      <Fault of={live.error} />
+      <Fault of={live.error ?? stats.error} />
       <Rows label="workflows" columns={columns} rows={live.data?.workflows ?? []} id={(w) => w.name} open={(w) => go(to(["workflows", w.name]))} empty={live.data ? "No workflow has been applied yet. Apply one: sagalog workflow apply FILE" : "Reading …"} />
     </section>
   );
