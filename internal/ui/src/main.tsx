@@ -8,12 +8,14 @@ import { Dialog } from "./parts/dialog";
 import { follow, go, place, to } from "./router";
 import "./style.css";
 import { setUTC, utc } from "./time";
+import { AgentScreen } from "./views/agent";
 import { Agents } from "./views/agents";
 import { DeadLetters, DeadLetterScreen } from "./views/deadletters";
 import { Jobs } from "./views/jobs";
 import { Limits, LimitScreen } from "./views/limits";
 import { Overview } from "./views/overview";
 import { Partitions } from "./views/partitions";
+import { ScheduleScreen } from "./views/schedule";
 import { Schedules } from "./views/schedules";
 import { Task } from "./views/task";
 import { Tasks } from "./views/tasks";
@@ -40,7 +42,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     case "tasks":
       return id === undefined ? <Tasks /> : <Task id={id} key={id} />;
     case "agents":
-      return <Agents />;
+      return id === undefined ? <Agents /> : <AgentScreen name={id} key={id} />;
     case "partitions":
       return <Partitions />;
     case "dead-letters":
@@ -48,7 +50,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     case "workflows":
       return id === undefined ? <Workflows /> : <WorkflowScreen name={id} key={id} />;
     case "schedules":
-      return <Schedules />;
+      return id === undefined ? <Schedules /> : <ScheduleScreen name={id} key={id} />;
     case "limits":
       return id === undefined ? <Limits /> : <LimitScreen name={id} key={id} />;
     case "jobs":
@@ -169,7 +171,7 @@ function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Ele
   );
 }
 
-/** The page, or the question for a token while the engine wants one: in front of the page if it was open. */
+/** The page, or the sign-in while the engine asks for a token. If the page was open, the sign-in is in front of it. */
 function Door(): JSX.Element {
   const asked = wanted.value !== null;
   if (asked && me.value === undefined) return <SignIn />;

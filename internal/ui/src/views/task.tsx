@@ -120,7 +120,7 @@ export function Task({ id }: { id: string }): JSX.Element {
           <>
             <dt>schedule</dt>
             <dd>
-              <a href={to(["tasks"], { schedule: t.schedule })} title="all tasks of the schedule">
+              <a href={to(["schedules", t.schedule])}>
                 {t.schedule}
               </a>
             </dd>
