@@ -29,6 +29,7 @@ setInterval(() => (now.value = Date.now()), 1000);
 export const lag = computed(() => {
   const f = freshness.value;
   if (f.failing !== null) return { kind: "failing", words: `reconnecting, ${seconds(now.value - f.failing)} without an answer` } as const;
+  if (f.read === 0) return { kind: "late", words: "reading …" } as const;
   if (pace.value === 0) return { kind: "off", words: `refresh is off, read ${seconds(now.value - f.read)} ago` } as const;
   if (pace.value === 1 && stream.value === "broken") return { kind: "late", words: `reconnecting, read ${seconds(now.value - f.read)} ago` } as const;
   const behind = stream.value === "open" && pace.value === 1 ? now.value - (unread.value ?? now.value) - 1000 : now.value - f.read - 1000 * pace.value;

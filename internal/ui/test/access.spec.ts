@@ -26,6 +26,7 @@ test("the page asks for a token, shows whose it is, and says what its role may n
     await expect(page.getByRole("status")).toContainText("needs a token");
     await accessible(page);
     await signIn("sagalog_wrong");
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in"); // again: for a moment the page is there
     await expect(page.getByRole("status")).toContainText("not valid here");
 
     await signIn(viewer);
