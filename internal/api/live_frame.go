@@ -13,8 +13,8 @@ import (
 // LiveTask is a changed task, as a row of a list shows it.
 type LiveTask struct {
 	Partition int32              `json:"partition"`
-	Offset    int64              `json:"offset" doc:"The next offset of the partition: the row holds at least what is before it"`
-	Was       []events.TaskState `json:"was,omitempty" doc:"The states that it had since the message before; unknown if they are not known"`
+	Offset    int64              `json:"offset" doc:"The next offset of the partition: the row reflects at least all facts before it"`
+	Was       []events.TaskState `json:"was,omitempty" doc:"The states that it had since the previous message; unknown if they are not known"`
 	Task      TaskDocument       `json:"task"`
 }
 
@@ -32,9 +32,9 @@ type frame struct {
 	seq      int64
 	from, to liveCursor
 	tasks    []changedTask
-	// more counts changes of tasks that were too many to be read.
+	// more counts the changed tasks that were not read, because there were too many.
 	more int
-	// lost are the partitions of which changes may be missing before from.
+	// lost are the partitions some of whose changes before from may be missing.
 	lost []int32
 	// The messages of the other topics, nil where nothing changed. states is for other nodes.
 	counts, partitions []byte
@@ -49,7 +49,7 @@ type frame struct {
 // renderedTexts bounds the texts that a frame keeps: each may be as large as the frame, and the key is the client's choice.
 const renderedTexts = 8
 
-// size is about how many bytes a frame takes.
+// size is roughly the number of bytes that a frame takes.
 func (f *frame) size() (n int) {
 	for i := range f.tasks {
 		n += 2*len(f.tasks[i].message) + 512
@@ -62,7 +62,7 @@ func (f *frame) idle() bool {
 	return slices.Equal(f.from, f.to) && len(f.tasks) == 0 && f.more == 0 && len(f.lost) == 0 && f.counts == nil && f.partitions == nil && !f.agents && !f.alerts
 }
 
-// merged returns one frame for several in a row: each task once, as it is in the last.
+// merged joins consecutive frames into one, with each task once, as it is in the last of them.
 func merged(frames []*frame) *frame {
 	if len(frames) == 1 {
 		return frames[0]
@@ -79,7 +79,7 @@ func merged(frames []*frame) *frame {
 				continue
 			}
 			t.Was = unite(all.tasks[i].Was, t.Was)
-			t.message = nil // it says another Was
+			t.message = nil // it has another Was
 			all.tasks[i] = t
 		}
 		all.more += f.more
@@ -131,7 +131,7 @@ func newLiveFilter(topics []string, q Query, asked []int32) liveFilter {
 	return f
 }
 
-// fits says whether a change concerns the filter: the task is selected, or was before.
+// fits says whether the filter selects the task, or selected it before the change.
 func (f *liveFilter) fits(t *LiveTask) bool {
 	q, d := &f.query, &t.Task
 	if f.asked != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// lateTasks are the live tasks of some partitions that are past their deadline or a soft limit. It holds until an instant.
+// lateTasks are the live tasks of some partitions that are past their deadline or a soft limit. It is reused until an instant.
 type lateTasks struct {
 	until      time.Time
 	partitions []int32
@@ -26,8 +26,8 @@ type lateTasks struct {
 // goesOn are the states in which a task may be late. A parked one waits for an operator, whatever its times.
 var goesOn = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing}
 
-// lateTasks returns the late tasks of partitions, as they were found out a moment ago. A look is finished even if nobody waits for it any more: otherwise
-// one that takes longer than its askers wait would begin again with each of them, and never end.
+// lateTasks returns the late tasks of partitions, from the last search if that is recent. A search is finished even if its asker no longer waits:
+// otherwise one that takes longer than the askers wait would begin again for each of them, and never end.
 func (a *alerts) lateTasks(partitions []int32) (lateTasks, error) {
 	if len(partitions) == 0 {
 		return lateTasks{}, nil
@@ -154,7 +154,7 @@ func (a *alerts) ofTask(id string) (list []api.Alert, err error) {
 		return list, nil
 	}
 	// A soft limit that has passed leaves the state, so it has passed if the definition has one and the state does not.
-	run := t.SubmittedAt + events.Instant(t.Run-1) // tells the runs of a task apart
+	run := t.SubmittedAt + events.Instant(t.Run-1) // distinguishes the runs of a task
 	if l.task > 0 && t.SoftAt == 0 {
 		raised(api.Alert{Kind: supervisor.AlertSoftLimit, Since: t.SubmittedAt, Reason: notOver(l.task)}, run)
 	}

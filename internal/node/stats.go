@@ -19,7 +19,7 @@ const (
 	statPairs = 200
 )
 
-// stats counts, by the minute, what this node's owners decided, since the node began. A restart forgets it: Prometheus is for what must
+// stats counts per minute what this node's owners decided since the node started. A restart loses the counts: use Prometheus for what must
 // be kept.
 type stats struct {
 	begun    events.Instant
@@ -43,7 +43,7 @@ func newStats(l *liveness, now time.Time) *stats {
 	return &stats{begun: events.At(now), liveness: l, pairs: map[statPair]*[statMinutes]*statMinute{}}
 }
 
-// of returns the counts of a pair in the minute of an instant, nil if that is over long since. It is called with mu held.
+// of returns the counts of a pair in the minute of an instant, nil if that minute is no longer kept. It is called with mu held.
 func (s *stats) of(p statPair, at events.Instant) *api.StatCounts {
 	ring := s.pairs[p]
 	if ring == nil {

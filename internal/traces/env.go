@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// The variables that say whether and how spans are exported. The library reads them too, but takes a default for what it cannot use.
+// The variables that say whether and how spans are exported. The library reads them too, but falls back to a default for a value that it cannot
+// use.
 const (
 	envDisabled  = "OTEL_SDK_DISABLED"
 	envExporter  = "OTEL_TRACES_EXPORTER"
@@ -32,9 +33,9 @@ const (
 
 // Variables describes the variables in the help of a command.
 const Variables = `Traces (OpenTelemetry) are exported by OTLP if OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-OTEL_TRACES_EXPORTER=otlp is set. The other usual variables apply: OTEL_EXPORTER_OTLP_PROTOCOL (http/protobuf or grpc), _HEADERS, _TIMEOUT
-and _CERTIFICATE, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SDK_DISABLED,
-OTEL_TRACES_EXPORTER=none.`
+OTEL_TRACES_EXPORTER=otlp is set, unless OTEL_TRACES_EXPORTER=none or OTEL_SDK_DISABLED=true is set. These variables apply too:
+OTEL_EXPORTER_OTLP_PROTOCOL (http/protobuf or grpc), OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIFICATE,
+OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.`
 
 var samplers = []string{"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"}
 

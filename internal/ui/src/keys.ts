@@ -39,7 +39,7 @@ let first = "";
 let forget: ReturnType<typeof setTimeout> | undefined;
 
 export function press(e: KeyboardEvent): void {
-  const written = e.getModifierState("AltGraph"); // as [ and { are on many keyboards
+  const written = e.getModifierState("AltGraph"); // many keyboards need it for [ and {
   if (((e.ctrlKey || e.metaKey || e.altKey) && !written) || (typing(e) && e.key !== "Escape")) return;
   if (document.querySelector("dialog[open]") !== null) return; // a dialog has its own keys
   clearTimeout(forget);

@@ -16,7 +16,7 @@ const kinds = ["deadline_passed", "soft_limit_passed", "agent_missing", "schedul
 const shown = 50;
 
 export interface OpenAlerts {
-  /** One for each open alert, the oldest first, and last what says that there are more. */
+  /** One item for each open alert, the oldest first, and at the end a note if there are more. */
   items: JSX.Element[];
   /** Says whether an alert of a kind is open about something. */
   has: (kind: string, about: string) => boolean;

@@ -14,7 +14,7 @@ export function curl(method: string, path: string, o: { query?: Options["query"]
   return words.join(" ");
 }
 
-/** The lines that do the same from a terminal, to be copied. */
+/** The command lines that do the same, ready to copy. */
 export function Terminal({ cli, curl: line }: { cli: string; curl: string }): JSX.Element {
   return (
     <details>

@@ -56,7 +56,7 @@ export function Agents(): JSX.Element {
       size: "6rem",
       cell: (g) => {
         const verb = g.paused ? "resume" : "pause";
-        const does = g.paused ? "New attempts start again." : "No new attempt starts for this agent until it is resumed. Running ones go on, and tasks wait.";
+        const does = g.paused ? "Attempts start again." : "No attempt starts at this agent until it is resumed. Running attempts go on, and other steps wait.";
         return act.button({ verb, to: `agent ${g.name}`, does, reason: true, path: () => `v1/agents/${segment(g.name)}/${verb}`, cli: () => `agents ${verb} ${quote(g.name)}` });
       },
     },

@@ -51,7 +51,7 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
         {act.button({
           verb: "redrive",
           to: "the dead letter",
-          does: "Send the record again, as it is. What was wrong with it should have been put right: otherwise it comes back.",
+          does: "Send the record again, unchanged. Remove the cause first: otherwise it becomes a dead letter again.",
           path: () => `v1/dead-letters/${segment(id)}/redrive`,
           cli: () => `dlq redrive ${quote(id)}`,
         })}

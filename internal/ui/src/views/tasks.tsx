@@ -33,11 +33,11 @@ interface Answer {
 type Asked = Record<string, readonly string[]>;
 
 const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_at,ended_at,failure_count,reason,paused,run,waiting_for";
-/** Rows of a page, and the rows that the page keeps at most. */
+/** The number of rows of a page of the list, and the most rows that the screen keeps. */
 const size = 250;
 const most = 10_000;
 const idOf = (t: ListedTask): string => t.id;
-/** Whether a task stands above another one: the newest is first. */
+/** Whether a task is above another one in the list: the newest is first. */
 const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") > (b.submitted_at ?? "");
 
 const columns: readonly Column<ListedTask>[] = [
@@ -65,19 +65,19 @@ function Why({ of: t }: { of: ListedTask }): JSX.Element {
 
 interface List {
   rows: readonly ListedTask[];
-  /** The last reading of the first page. */
+  /** The latest answer for the first page. */
   head: Answer | undefined;
   error: CallError | undefined;
   waiting: number;
   gap: boolean;
-  /** Lets the rows that wait come in. */
+  /** Shows the rows that are kept back. */
   show: () => void;
   more: (() => void) | undefined;
   full: boolean;
   look: (first: number, last: number) => void;
 }
 
-/** The tasks that match: the first page and the one in sight are read again at the pace, further pages once they come near. */
+/** The tasks that match. The first page and the one in view are read again at the pace, further pages when they come near. */
 function useList(asked: Asked, idle: () => boolean): List {
   const key = JSON.stringify(asked);
   const [state, set] = useState<{ key: string; held: Held<ListedTask>; error?: CallError }>({ key, held: none });
@@ -111,7 +111,7 @@ function useList(asked: Asked, idle: () => boolean): List {
       },
     );
   };
-  const failed = state.key === key ? state.error : undefined; // until the first page was read once more
+  const failed = state.key === key ? state.error : undefined; // until the first page has been read again
   return {
     rows: held.rows,
     head: head.data,
@@ -210,7 +210,7 @@ export function Tasks(): JSX.Element {
       <footer class="count">
         <span>
           {rows.length.toLocaleString()}
-          {list.more ? " shown, more below" : list.full ? " shown, the most that this page holds: filter to see others" : rows.length === 1 ? " task" : " tasks"}
+          {list.more ? " shown, more below" : list.full ? " shown, as many as this page holds: use a filter to see others" : rows.length === 1 ? " task" : " tasks"}
         </span>
         {selected.size === 0 && rows.length > 0 && (
           <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
@@ -218,7 +218,7 @@ export function Tasks(): JSX.Element {
           </button>
         )}
         {rows.length > 0 && (
-          <button type="button" class="link" title="the tasks that have been read, as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
+          <button type="button" class="link" title="download the tasks above as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
             CSV
           </button>
         )}
@@ -229,7 +229,7 @@ export function Tasks(): JSX.Element {
   );
 }
 
-/** Says that no task matches, and which filter keeps the most out. */
+/** Says that no task matches, and which filter excludes the most tasks. */
 function Nothing({ asked }: { asked: Asked }): JSX.Element {
   const names = Object.keys(asked);
   const live = useLive<{ without: string; count: number }>(
