@@ -21,7 +21,7 @@ const (
 	// page asks every two seconds, and looking at 40,000 tasks takes about a second.
 	lateFor   = 5 * time.Second
 	lateShare = 20
-	// lateKept bounds the lists that are reused.
+	// lateKept bounds the looks that are remembered.
 	lateKept = 4
 	// mostHolders bounds the holders of a limit that are searched for a parked one.
 	mostHolders = 100
@@ -43,7 +43,7 @@ type alerts struct {
 
 	// mu guards late, and is held while late is computed.
 	mu sync.Mutex
-	// late holds the latest lists, one for each set of partitions: clients ask for other partitions than the nodes do.
+	// late holds the latest looks, one for each set of partitions: clients ask for others than the nodes do.
 	late []lateTasks
 }
 

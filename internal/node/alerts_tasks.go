@@ -26,8 +26,8 @@ type lateTasks struct {
 // goesOn are the states in which a task may be late. A parked one waits for an operator, whatever its times.
 var goesOn = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing}
 
-// lateTasks returns the late tasks of partitions, from the last search if that is recent. A search is finished even if its asker no longer waits:
-// otherwise one that takes longer than the askers wait would begin again for each of them, and never end.
+// lateTasks returns the late tasks of partitions, as they were found out a moment ago. A look is finished even if nobody waits for it any more: otherwise
+// one that takes longer than its askers wait would begin again with each of them, and never end.
 func (a *alerts) lateTasks(partitions []int32) (lateTasks, error) {
 	if len(partitions) == 0 {
 		return lateTasks{}, nil

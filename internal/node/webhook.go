@@ -353,8 +353,8 @@ func (w *webhooks) interrupted(s *webhookStream, cause error) {
 		w.log.Error("the log was trimmed beyond the position of the webhook; continuing from the end of the log, so earlier messages are not delivered",
 			"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 		if err := w.toEnd(s); err != nil {
-			s.due = false // it has no position; that of the last commit stays
-			w.leave(s)    // the next look begins with it again
+			s.due = false // it has no position; the one of the last commit stays
+			w.leave(s)    // the next look begins it once more
 		}
 		return
 	}

@@ -49,7 +49,7 @@ func (w *webhooks) confirm(c commitResult) {
 	if c.err == nil {
 		return
 	}
-	w.often.Warn("the positions of the webhook cannot be committed; trying again. After a crash now, some messages would be delivered again", "error", c.err)
+	w.often.Warn("the positions of the webhook are not committed; trying again. Until then a crash would make it deliver messages again", "error", c.err)
 	for topic, partitions := range c.of {
 		for p := range partitions {
 			if s := w.streams[place{topic, p}]; s != nil {

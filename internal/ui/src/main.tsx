@@ -8,12 +8,14 @@ import { Dialog } from "./parts/dialog";
 import { follow, go, place, to } from "./router";
 import "./style.css";
 import { setUTC, utc } from "./time";
+import { AgentScreen } from "./views/agent";
 import { Agents } from "./views/agents";
 import { DeadLetters, DeadLetterScreen } from "./views/deadletters";
 import { Jobs } from "./views/jobs";
 import { Limits, LimitScreen } from "./views/limits";
 import { Overview } from "./views/overview";
 import { Partitions } from "./views/partitions";
+import { ScheduleScreen } from "./views/schedule";
 import { Schedules } from "./views/schedules";
 import { Task } from "./views/task";
 import { Tasks } from "./views/tasks";
@@ -40,7 +42,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     case "tasks":
       return id === undefined ? <Tasks /> : <Task id={id} key={id} />;
     case "agents":
-      return <Agents />;
+      return id === undefined ? <Agents /> : <AgentScreen name={id} key={id} />;
     case "partitions":
       return <Partitions />;
     case "dead-letters":
@@ -48,7 +50,7 @@ function Screen({ path }: { path: readonly string[] }): JSX.Element {
     case "workflows":
       return id === undefined ? <Workflows /> : <WorkflowScreen name={id} key={id} />;
     case "schedules":
-      return <Schedules />;
+      return id === undefined ? <Schedules /> : <ScheduleScreen name={id} key={id} />;
     case "limits":
       return id === undefined ? <Limits /> : <LimitScreen name={id} key={id} />;
     case "jobs":

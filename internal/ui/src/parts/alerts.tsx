@@ -20,6 +20,8 @@ export interface OpenAlerts {
   items: JSX.Element[];
   /** Says whether an alert of a kind is open about something. */
   has: (kind: string, about: string) => boolean;
+  /** Whether they have been read. */
+  known: boolean;
 }
 
 /** Reads the open alerts that are not about parked tasks. */
@@ -34,7 +36,7 @@ export function useAlerts(): OpenAlerts {
       </li>,
     );
   }
-  return { items, has: (kind, about) => list.some((a) => a.kind === kind && subject(a).name === about) };
+  return { items, known: data !== undefined, has: (kind, about) => list.some((a) => a.kind === kind && subject(a).name === about) };
 }
 
 /** What an alert is about, and the screen that shows it. */

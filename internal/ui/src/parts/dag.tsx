@@ -2,6 +2,7 @@ import dagre from "@dagrejs/dagre";
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Step, StepSummary } from "../api/client";
+import type { Note } from "./heat";
 import { tone, word } from "./words";
 
 interface Box {
@@ -46,9 +47,9 @@ const undoing = (s: Step | undefined): boolean => s?.undo !== undefined;
 
 /**
  * The steps of a task and what they need. The undo of a step is drawn under it, and its arrows run against those of the steps. A click
- * chooses a step. The steps in changed are marked.
+ * chooses a step. The steps in changed are marked. With notes, these stand in place of states.
  */
-export function Dag({ steps, states, chosen, choose, changed }: { steps: readonly StepSummary[]; states: ReadonlyMap<string, Step>; chosen: string | undefined; choose: (id: string) => void; changed?: ReadonlySet<string> }): JSX.Element {
+export function Dag({ steps, states, chosen, choose, changed, notes }: { steps: readonly StepSummary[]; states: ReadonlyMap<string, Step>; chosen: string | undefined; choose: (id: string) => void; changed?: ReadonlySet<string>; notes?: ReadonlyMap<string, Note> }): JSX.Element {
   const l = useMemo(() => layout(steps), [steps]);
   const place = new Map(l.boxes.map((b) => [b.id, b]));
   const undone = [...states.values()].some(undoing);
@@ -77,11 +78,13 @@ export function Dag({ steps, states, chosen, choose, changed }: { steps: readonl
           if (!b) return null;
           const state = states.get(s.id);
           const name = state?.state ?? "not_started";
-          const says = `${s.id}: ${word(name)}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${word(state.undo.state)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
+          const note = notes?.get(s.id);
+          const what = note?.words ?? word(name);
+          const says = `${s.id}: ${what}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${word(state.undo.state)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
           return (
             <g
               key={s.id}
-              class={`step ${tone(name)}${s.id === chosen ? " chosen" : ""}`}
+              class={`step ${note?.tone ?? tone(name)}${s.id === chosen ? " chosen" : ""}`}
               transform={`translate(${b.x} ${b.y})`}
               role="button"
               tabindex={0}
@@ -105,7 +108,7 @@ export function Dag({ steps, states, chosen, choose, changed }: { steps: readonl
                 {clip(s.id, 19)}
               </text>
               <text x="12" y="40" class="word">
-                {word(name)}
+                {what}
                 {state && state.attempt > 1 ? `, attempt ${state.attempt}` : ""}
               </text>
               {s.pivot && (

@@ -97,6 +97,7 @@ export function Rows<T>(p: Props<T>): JSX.Element {
     const row = p.rows[i];
     const e = box.current;
     if (row === undefined || !e) return;
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur(); // so that Enter opens the row, and presses no button
     setAt(p.id(row));
     const y = i * height;
     if (y < e.scrollTop) e.scrollTop = y;

@@ -9,7 +9,7 @@ import { quote } from "../parts/terminal";
 import { When, word } from "../parts/words";
 import { go, to } from "../router";
 
-type Schedule = components["schemas"]["ScheduleDocument"];
+export type Schedule = components["schemas"]["ScheduleDocument"];
 
 const about = (s: Schedule, verb: string, does: string): Act => ({
   verb,
@@ -22,15 +22,30 @@ const about = (s: Schedule, verb: string, does: string): Act => ({
   cli: () => `schedule ${verb} ${quote(s.schedule)}`,
 });
 
+export const when = (s: Schedule): string => `${s.cron ?? `every ${s.every}`}${s.time_zone ? ` ${s.time_zone}` : ""}`;
+
+/** What can be done to a schedule. */
+export const verbsOf = (s: Schedule): readonly Act[] => [
+  about(s, "trigger", "Start a task now, as if it were due."),
+  s.paused ? about(s, "resume", "It continues with the next due time. Use backfill for those that were missed.") : about(s, "pause", "No task is started until the schedule is resumed. Its running tasks go on."),
+  {
+    ...about(s, "backfill", "Start the tasks of past due times, up to 100. Tasks that were started before stay as they are."),
+    fields: [
+      { name: "since", says: "First due time, such as 2026-11-20T00:00:00Z", must: true },
+      { name: "until", says: "Last due time", must: true, was: `${new Date().toISOString().slice(0, 19)}Z` },
+    ],
+  },
+];
+
 export function Schedules(): JSX.Element {
   const live = useLive<{ schedules: Schedule[] }>("schedules", (signal) => get("v1/schedules", { signal }), 5);
   const act = useAct(live.again);
   const columns: readonly Column<Schedule>[] = [
-    { name: "Schedule", size: "minmax(9rem, 1.5fr)", cell: (s) => s.schedule },
+    { name: "Schedule", size: "minmax(9rem, 1.5fr)", cell: (s) => <a href={to(["schedules", s.schedule])}>{s.schedule}</a> },
     { name: "Workflow", size: "minmax(7rem, 1fr)", minor: true, cell: (s) => <a href={to(["workflows", s.workflow])}>{s.workflow}</a> },
-    { name: "When", size: "minmax(8rem, 1fr)", minor: true, cell: (s) => `${s.cron ?? `every ${s.every}`}${s.time_zone ? ` ${s.time_zone}` : ""}` },
+    { name: "When", size: "minmax(8rem, 1fr)", minor: true, cell: when },
     { name: "Next", size: "8rem", cell: (s) => (s.paused ? <span class="state wait">paused</span> : <When at={s.next[0]} />) },
-    { name: "Last", size: "minmax(8rem, 1fr)", cell: (s) => (s.last ? <a href={to(["tasks", s.last.task])}>{word(s.last.state ?? "running")}</a> : "-") },
+    { name: "Last", size: "minmax(8rem, 1fr)", cell: (s) => (s.last ? <a href={to(["tasks", s.last.task])}>{word(s.last.state ?? "not ended")}</a> : "-") },
     { name: "Fired", size: "4rem", minor: true, cell: (s) => s.fired },
     { name: "Skipped", size: "5rem", minor: true, cell: (s) => s.skipped },
     { name: "Missed", size: "5rem", minor: true, cell: (s) => (s.missed ? <span class="state bad">{s.missed}</span> : 0) },
@@ -38,19 +53,7 @@ export function Schedules(): JSX.Element {
     {
       name: "",
       size: "15rem",
-      cell: (s) => (
-        <span class="verbs">
-          {act.button(about(s, "trigger", "Start a task now, as if it were due."))}
-          {act.button(s.paused ? about(s, "resume", "It continues with the next due time. Use backfill for those that were missed.") : about(s, "pause", "No task is started until the schedule is resumed. Its running tasks go on."))}
-          {act.button({
-            ...about(s, "backfill", "Start the tasks of past due times, up to 100. Tasks that were started before stay as they are."),
-            fields: [
-              { name: "since", says: "First due time, such as 2026-11-20T00:00:00Z", must: true },
-              { name: "until", says: "Last due time", must: true, was: `${new Date().toISOString().slice(0, 19)}Z` },
-            ],
-          })}
-        </span>
-      ),
+      cell: (s) => <span class="verbs">{verbsOf(s).map(act.button)}</span>,
     },
   ];
   return (
@@ -65,7 +68,7 @@ export function Schedules(): JSX.Element {
         columns={columns}
         rows={live.data?.schedules ?? []}
         id={(s) => s.schedule}
-        open={(s) => go(to(["tasks"], { schedule: s.schedule }))}
+        open={(s) => go(to(["schedules", s.schedule]))}
         empty={
           live.data ? (
             <>
