@@ -105,7 +105,9 @@ export function Task({ id }: { id: string }): JSX.Element {
         {t.schedule && (
           <>
             <dt>schedule</dt>
-            <dd>{t.schedule}</dd>
+            <dd>
+              <a href={to(["schedules", t.schedule])}>{t.schedule}</a>
+            </dd>
           </>
         )}
         {Object.entries(t.labels ?? {}).map(([k, v]) => (
