@@ -12,7 +12,7 @@ import (
 type request struct {
 	work        events.Work
 	traceparent string
-	// call is the trace context of the latest call, if that has a span.
+	// call is the trace context of the latest call, or nil if that has no span.
 	call atomic.Pointer[string]
 	// by is the complete-by time of the request, by this machine's clock. Nothing starts after it.
 	by time.Time

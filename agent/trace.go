@@ -7,11 +7,11 @@ import (
 	"github.com/sagalog/sagalog/internal/traceparent"
 )
 
-// Trace begins the span of a call of a function. It is called for the calls of sampled traces only. The Traceparent of a is that of the
-// attempt's span, whose child the new span is. It returns the context for the function, the trace context that the function passes
-// on (empty if the span is not sampled), and a function that ends the span with the failure of the call, nil if it succeeded.
+// Trace begins the span of a function call. It is called only for sampled traces. a.Traceparent is the span of the attempt, the parent of the
+// new span. Trace returns the context for the function, the trace context that the function passes on (empty if the span is not sampled), and a
+// function that ends the span with the failure of the call, or with nil if it succeeded.
 //
-// The package knows no library for traces, so that a Go program can bring its own.
+// The package imports no tracing library, so a Go program can use its own.
 type Trace func(ctx context.Context, a Attempt) (_ context.Context, traceparent string, end func(*Failure))
 
 // traced begins the span of a call, if there is one. The function that it returns is not nil.

@@ -1,7 +1,7 @@
 package events
 
-// AlertAcknowledgement is the value of a record of the definitions with the type TypeAlertAcknowledgement: somebody has seen an open alert and
-// cares for it. The alert stays open until its cause is gone.
+// AlertAcknowledgement is the value of a record of the definitions with the type TypeAlertAcknowledgement: somebody takes care of
+// an open alert. The alert stays open until its cause is gone.
 type AlertAcknowledgement struct {
 	// Alert is the ID of the alert.
 	Alert string `json:"alert"`

@@ -1,9 +1,9 @@
 package events
 
-// Past folds the facts of one task without the rest of its partition, by the same fold: it shows the task as it was after each of them.
+// Past folds the facts of one task without the rest of its partition, with the same fold. It shows the task as it was after each fact.
 //
-// Settings are not among the facts of a task, and here they are the default ones. RemindAt depends on them, and after a TimeCorrected so do the
-// instants at which requests in doubt are over.
+// Settings are not among the facts of a task, so Past uses the defaults. RemindAt depends on them, and after a TimeCorrected the instants at which
+// requests in doubt are over do too.
 type Past struct {
 	state *State
 	task  string
@@ -16,8 +16,8 @@ func NewPast(task string) *Past {
 	return &Past{s, task}
 }
 
-// Apply folds the next fact of the task, which was accepted: void records are not facts. It begins with the first fact of the task, or of
-// a request that came before it. An error means that the facts are not those of one task from its beginning.
+// Apply folds the next accepted fact of the task; void records must be left out. The first fact must be the first one of the task, or one about
+// a request that came before the task. An error means that the facts are not those of one task from its beginning.
 func (p *Past) Apply(f *Fact) error {
 	s := p.state
 	s.Partition.Epoch = f.Epoch // the positions in the task name it

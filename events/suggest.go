@@ -21,7 +21,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// distance is the number of letters that were left out, added, replaced, or exchanged with the next one.
+// distance is the least number of letters to delete, insert, replace, or swap with the next one (optimal string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -29,7 +29,7 @@ func (m TaskMatch) Fits(t *Task) bool {
 	return false
 }
 
-// Failures yields the errors of a task's steps that m selects, of both a step and its undo.
+// Failures yields the errors that m selects, of a task's steps and of their undos.
 func (m TaskMatch) Failures(t *Task) iter.Seq2[*Step, *Error] {
 	return func(yield func(*Step, *Error) bool) {
 		for _, s := range t.Steps {
@@ -50,7 +50,7 @@ func (m TaskMatch) names(e *Error) bool {
 	return e != nil && (m.ErrorCode == "" || m.ErrorCode == e.Name())
 }
 
-// Name is the code of an error, or its class if it has no code. So each error has one name, and counts by name are those of lists by name.
+// Name is the code of an error, or its class if it has no code. So each error has one name, and counts by name agree with lists by name.
 func (e *Error) Name() string {
 	if e.Code != "" {
 		return e.Code

@@ -69,7 +69,7 @@ type Folder struct {
 	last    events.Record
 	pending int
 	bytes   int
-	// claimed says that the partition has another owner since the last Flush.
+	// claimed says that the owner of the partition has changed since the last Flush.
 	claimed bool
 }
 
@@ -87,7 +87,7 @@ func (f *Folder) State() *events.State { return f.f.State }
 // Pending returns the number of records since the last Flush.
 func (f *Folder) Pending() int { return f.pending }
 
-// Full reports whether it is time to Flush. A new owner makes it time, so that who looks at commits sees all of them.
+// Full reports whether it is time to Flush. That includes a new owner, so that whoever watches commits sees each owner.
 func (f *Folder) Full() bool { return f.claimed || f.pending >= f.f.Every || f.bytes >= FoldBytes }
 
 // Take folds a record. After an error the Folder is unusable.

@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// MaxAcknowledged bounds the acknowledged alerts that a namespace remembers. One more makes all readers forget the oldest, whose alert is then
-// listed as one that nobody has seen: that is better than a refusal of the newest.
+// MaxAcknowledged bounds the acknowledged alerts that a namespace remembers. For one more, all readers forget the oldest, and its alert is listed as
+// not acknowledged. That is better than refusing the newest.
 const MaxAcknowledged = 1_000
 
 // AcknowledgedRecord is the record that acknowledged an alert.
@@ -29,7 +29,7 @@ func (c *Catalog) applyAcknowledgement(offset int64, e events.Envelope, data []b
 		return fmt.Errorf("read %s: %w", events.TypeAlertAcknowledgement, err)
 	}
 	if r.Alert == "" {
-		return fmt.Errorf("read %s: it names no alert", events.TypeAlertAcknowledgement)
+		return fmt.Errorf("read %s: the member alert is missing", events.TypeAlertAcknowledgement)
 	}
 	var err error
 	if r.At, err = appliedAt(e.Time); err != nil {

@@ -75,7 +75,7 @@ type catalogState struct {
 	losses   map[lossOf]LossRecord
 	// paused are the agents that are paused now.
 	paused map[string]PauseRecord
-	// acknowledged are the alerts that somebody has seen.
+	// acknowledged are the acknowledged alerts.
 	acknowledged map[string]AcknowledgedRecord
 	// schedules are the schedules and those that were deleted, and scheduled counts the former.
 	schedules map[string]ScheduleRecord

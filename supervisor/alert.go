@@ -13,10 +13,10 @@ var alerting = map[events.Name]bool{
 	events.NameDeadlinePassed: true, events.NameStepFailed: true, events.NameEffectFailed: true, events.NameSchedulePassed: true, events.NameScheduleTaskEnded: true,
 }
 
-// RaisesAlerts says whether a fact of that kind may raise an alert, for readers that decode no others.
+// RaisesAlerts says whether a fact of that kind may raise an alert. Readers use it to skip other facts without decoding them.
 func RaisesAlerts(kind events.Name) bool { return alerting[kind] }
 
-// AlertOf returns the alert that an accepted fact raises, without the name of the workflow, which only the state knows, and without Of.
+// AlertOf returns the alert that an accepted fact raises, without Of and without the name of the workflow, which only the state knows.
 func AlertOf(f *events.Fact) (a Alert, raised bool) {
 	if !alerting[f.Body.Name()] {
 		return a, false

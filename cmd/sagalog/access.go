@@ -24,7 +24,7 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 		"Without it and --oidc-issuer access is off, and the API listens on loopback only")
 	f.StringVar(&a.nodeKey, "node-key", "", "the secret by which nodes sign requests that they pass on; everyone on the machine can see flags in ps, so use the variable or --node-key-file")
 	f.StringVar(&a.nodeKeyFile, "node-key-file", "", "file with the secret by which nodes sign the requests that they pass to each other while access is on: the same on all of them; "+
-		"the first line signs, and a second one is believed too, while the secret is changed. It is read again when it changes")
+		"nodes sign with the first line, and accept a second one too, so that the secret can be replaced. The file is read again when it changes")
 	f.StringVar(&a.oidcIssuer, "oidc-issuer", "", "URL of an identity provider (OpenID Connect) whose tokens (JWT) are valid too")
 	f.StringVar(&a.oidcAudience, "oidc-audience", "", "what its tokens must be for (the claim aud)")
 	f.StringVar(&a.oidcRoleClaim, "oidc-role-claim", "groups", "the claim with the groups of the caller; with dots, a member of a claim")

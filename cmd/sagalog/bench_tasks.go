@@ -28,7 +28,7 @@ and after, and whether anything timed out.`,
   sagalog bench tasks --outstanding 1 --latency 0           # one task on an idle system
   sagalog bench tasks --fsync -o json
   sagalog bench tasks --rate 200 --permits                  # what does a permit cost? compare with a run without --permits
-  sagalog bench tasks --tasks 20000 --bytes                 # where are the bytes of a task?
+  sagalog bench tasks --tasks 20000 --bytes                 # how many bytes does a task take, and where?
   sagalog bench tasks --rate 500 --tail 1%:2s               # do slow calls hold up the others?
   sagalog bench tasks --slow-after 10s --slow-factor 10
   sagalog bench tasks --tasks 1000000 --duration 1h         # memory over a million finished tasks
@@ -45,7 +45,7 @@ and after, and whether anything timed out.`,
 	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, counted from the start of the measured time, within --duration")
 	f.BoolVar(&t.Permits, "permits", false, "give each task a concurrency key that no other task has, to measure what a permit costs beside a run without")
 	f.BoolVar(&t.Limit, "limit", false, "make one step of each task need a permit of the same named limit, which delays no task, to measure what that costs")
-	f.BoolVar(&t.Bytes, "bytes", false, "also read all topics at the end, and say where the bytes of a task are: by topic, and by header")
+	f.BoolVar(&t.Bytes, "bytes", false, "at the end, read all topics and show how many bytes a task takes in each, and in which headers")
 	c.windowFlags(f, 3*time.Second, 20*time.Second)
 	c.agentFlags(f)
 	f.Lookup("slow-factor").Hidden = false

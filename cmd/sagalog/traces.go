@@ -17,7 +17,7 @@ func (l *localCheck) traces() {
 	case err != nil:
 		l.add(checkTraces, doctor.StatusFail, err.Error(), "correct the variable, or export no traces (OTEL_TRACES_EXPORTER=none)")
 	case wanted:
-		l.add(checkTraces, doctor.StatusOK, "traces are exported, and whether a collector takes them shows the metric sagalog_trace_spans_total", "")
+		l.add(checkTraces, doctor.StatusOK, "traces are exported; the metric sagalog_trace_spans_total shows whether the collector accepts them", "")
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	fromEnd, fromStart = "end", "start"
 )
 
-// webhookFlags say where messages about alerts and ends of tasks are sent.
+// webhookFlags say where messages about alerts and the outcomes of tasks are sent.
 type webhookFlags struct {
 	receiver
 	kinds []string
@@ -38,28 +38,28 @@ type receiver struct {
 }
 
 func (r *receiver) flags(f *pflag.FlagSet) {
-	f.StringVar(&r.url, "webhook", "", "URL to which messages about alerts and ends of tasks are sent, signed as Standard Webhooks says; everyone on the machine can see flags in ps, so use the variable if the URL is a secret")
-	f.StringVar(&r.secretFile, "webhook-secret-file", "", "file with the secret that signs them, whsec_ and 24 to 64 bytes in base64, such as printed by: echo whsec_$(openssl rand -base64 32); "+
-		"with several lines, while the secret is changed, each signs")
-	f.BoolVar(&r.allowHTTP, "webhook-allow-http", false, "allow --webhook to name another machine by http://, where anyone on the way can read the messages")
+	f.StringVar(&r.url, "webhook", "", "URL that receives messages about alerts and the outcomes of tasks, signed according to Standard Webhooks. If the URL is a secret, use the variable: everyone on the machine can see flags in ps")
+	f.StringVar(&r.secretFile, "webhook-secret-file", "", "file with the secret that signs the messages: whsec_ and 24 to 64 bytes in base64, as printed by echo whsec_$(openssl rand -base64 32). "+
+		"If it has several lines, to replace the secret, each message is signed with all of them")
+	f.BoolVar(&r.allowHTTP, "webhook-allow-http", false, "allow a --webhook with http:// on another machine; anyone on the way can then read the messages")
 }
 
 func (w *webhookFlags) flags(f *pflag.FlagSet) {
 	all, usual := node.WebhookKinds()
 	w.receiver.flags(f)
-	f.StringSliceVar(&w.kinds, "webhook-on", usual, "what messages are sent about: "+strings.Join(all, ", "))
-	f.StringVar(&w.from, "webhook-from", fromEnd, "where the first node that ever has a --webhook begins: at the end of the log, or at its start, so that messages about the past are sent too")
+	f.StringSliceVar(&w.kinds, "webhook-on", usual, "the kinds of messages to send: "+strings.Join(all, ", "))
+	f.StringVar(&w.from, "webhook-from", fromEnd, "where a namespace begins that has no webhook yet: at the end of the log, or at its start, to send messages about the past too")
 }
 
 func (r *receiver) validate() error {
 	switch _, err := webhook.CheckURL(r.url, r.allowHTTP); {
 	case r.url == "" && r.secretFile == "":
 	case r.url == "":
-		return usage("--webhook is missing: the URL to which messages are sent")
+		return usage("--webhook is missing: give the URL of the receiver, or leave out --webhook-secret-file")
 	case err != nil:
 		return usage("--webhook: %v", err)
 	case r.secretFile == "":
-		return usage("--webhook-secret-file is missing: without a signature, the receiver could not tell who sends")
+		return usage("--webhook-secret-file is missing: give a file with the secret that signs the messages, since otherwise the receiver cannot tell who sends them")
 	}
 	return nil
 }
@@ -68,11 +68,11 @@ func (w *webhookFlags) validate() error {
 	all, _ := node.WebhookKinds()
 	for _, kind := range w.kinds {
 		if !slices.Contains(all, kind) {
-			return usage("--webhook-on: %q is not known; %s", kind, events.Suggest(kind, all))
+			return usage("--webhook-on: %q is not a kind of message; %s", kind, events.Suggest(kind, all))
 		}
 	}
 	if w.from != fromEnd && w.from != fromStart {
-		return usage("--webhook-from %q is neither %s nor %s", w.from, fromEnd, fromStart)
+		return usage("--webhook-from %q is not known; use %s or %s", w.from, fromEnd, fromStart)
 	}
 	return w.receiver.validate()
 }
@@ -108,7 +108,7 @@ func (l *localCheck) webhook() {
 	case err != nil:
 		l.findings = append(l.findings, webhookFault(err))
 	case hook != nil:
-		l.add(checkWebhook, doctor.StatusOK, "the secret of the webhook can be used; `sagalog webhook test` sends a message", "")
+		l.add(checkWebhook, doctor.StatusOK, "the URL and the secret of the webhook are well formed; `sagalog webhook test` sends a test message", "")
 	}
 }
 
@@ -117,16 +117,16 @@ func webhookFault(err error) doctor.Finding {
 }
 
 func webhookCommand() *cobra.Command {
-	c := &cobra.Command{Use: "webhook", Short: "Try the receiver of messages about alerts and ends of tasks"}
+	c := &cobra.Command{Use: "webhook", Short: "Test the receiver of the webhook"}
 	var r receiver
 	test := &cobra.Command{
 		Use: "test", Short: "Send one signed test message and print the answer", Args: cobra.NoArgs,
-		Long: "Send one signed message of the type sagalog.test, as serve and dev send theirs, and print what the receiver answers.\nIt needs no engine. It exits with 1 unless the receiver answers 2xx.",
+		Long: "Send one message of the type sagalog.test, signed like the messages of serve and dev, and print the answer of the receiver.\nNo engine is needed. The exit code is 1 unless the receiver answers 2xx.",
 		Example: "  sagalog webhook test --webhook https://ops.example/hooks/sagalog --webhook-secret-file webhook.secret\n" +
 			"  SAGALOG_WEBHOOK=http://127.0.0.1:9000/ SAGALOG_WEBHOOK_SECRET_FILE=webhook.secret sagalog webhook test",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.url == "" {
-				return usage("--webhook is missing: the URL to which the message is sent")
+				return usage("--webhook is missing: give the URL of the receiver")
 			}
 			if err := r.validate(); err != nil {
 				return err
@@ -139,7 +139,7 @@ func webhookCommand() *cobra.Command {
 	return c
 }
 
-// test sends a message that no engine would.
+// test sends a message of a type that no engine sends.
 func (r *receiver) test(cmd *cobra.Command) error {
 	s, err := r.open()
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *receiver) test(cmd *cobra.Command) error {
 	}
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s)\n", a, time.Since(began).Round(time.Millisecond))
 	if !a.Delivered() {
-		return errors.New("the receiver did not take the message: it must answer 2xx")
+		return errors.New("the receiver did not accept the message: it must answer 2xx")
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestWrongFlagsOfTheWebhookAreRefused(t *testing.T) {
 		{webhookFlags{receiver: receiver{url: "http://example.com/sesame", secretFile: "f"}}, "plain HTTP"},
 		{webhookFlags{receiver: receiver{url: "https://u:sesame@example.com/", secretFile: "f"}}, "user or password"},
 		{webhookFlags{kinds: []string{"parkd"}}, `did you mean "parked"`},
-		{webhookFlags{from: "middle"}, "neither end nor start"},
+		{webhookFlags{from: "middle"}, "use end or start"},
 	} {
 		if c.w.from == "" {
 			c.w.from = fromEnd

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// OpenAuthorities reads a file of CA certificates (PEM), and again when it has changed. It returns the TLS for one connection to another
-// node, as of a second ago at most. Without a path the CAs are those of the system.
+// OpenAuthorities reads a file of CA certificates (PEM), and reads it again when it has changed. The function that it returns gives the TLS
+// configuration for a connection to another node, at most a second out of date. Without a path the CAs are those of the system.
 func OpenAuthorities(path string, log *slog.Logger) (func() *tls.Config, error) {
 	if path == "" {
 		return func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }, nil

@@ -37,7 +37,7 @@ var signedHeaders = []string{
 
 // Peers signs and checks requests between the nodes of a namespace. It is safe for concurrent use.
 type Peers struct {
-	// keys are valid as of a second ago at most, fresh ones as of now.
+	// keys returns the valid keys, at most a second out of date; fresh looks at the file now.
 	keys, fresh func() [][]byte
 }
 

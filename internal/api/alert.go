@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// Alert is something that a person must see: an open one follows from the state, and one of the past is a record.
+// Alert is something that a person must look at. An open alert is derived from the state; a past one is a record of the topic of alerts.
 type Alert struct {
 	ID           string           `json:"id" doc:"It stays the same while the alert is open" example:"parked:order-9@mihfw0o1"`
 	Kind         string           `json:"kind"`
@@ -22,15 +22,15 @@ type Alert struct {
 	Limit        string           `json:"limit,omitempty"`
 	Agent        string           `json:"agent,omitempty"`
 	Operation    string           `json:"operation,omitempty" doc:"Of agent_missing: what no live instance offers"`
-	Since        events.Instant   `json:"since,omitzero" format:"date-time" doc:"Of an open alert: since when it is so"`
+	Since        events.Instant   `json:"since,omitzero" format:"date-time" doc:"Of an open alert: when its cause began"`
 	Reason       string           `json:"reason,omitempty"`
 	Time         events.Instant   `json:"time,omitzero" format:"date-time" doc:"Of a record: when the alert was raised"`
 	Reminder     int              `json:"reminder,omitzero" doc:"Of a record: how often the alert was repeated"`
-	Acknowledged *Acknowledgement `json:"acknowledged,omitempty" doc:"Who has seen it"`
-	Command      string           `json:"command,omitempty" doc:"The command that shows what it is about"`
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty" doc:"Who acknowledged it"`
+	Command      string           `json:"command,omitempty" doc:"The command that shows the subject of the alert"`
 }
 
-// Acknowledgement says who has seen an alert.
+// Acknowledgement says who takes care of an alert.
 type Acknowledgement struct {
 	By   string         `json:"by,omitempty"`
 	At   events.Instant `json:"at" format:"date-time"`
@@ -49,8 +49,8 @@ var (
 // maxAlertID bounds the ID of an alert: a task's ID and a step's, escaped.
 const maxAlertID = 3*events.MaxTaskID + 1024
 
-// Named gives an open alert its ID, and the command that shows what it is about. The instant tells the alert from others about the same subject. The
-// ID of agent_missing has none in it, because the agent has been missing all the time also if another node begins to look.
+// Named gives an open alert its ID, and the command that shows its subject. The instant in the ID distinguishes the alert from others about the
+// same subject. The ID of agent_missing contains none, because each node notices at another moment that the agent is missing.
 func (a Alert) Named(at events.Instant) Alert {
 	switch a.Kind {
 	case supervisor.AlertMissing:

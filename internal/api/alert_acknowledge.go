@@ -15,7 +15,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// AlertPath names an alert.
+// AlertPath is the path of one alert.
 type AlertPath struct {
 	ID string `path:"id" doc:"The ID of an open alert"`
 }
@@ -23,7 +23,7 @@ type AlertPath struct {
 // AcknowledgedAlert is an alert that somebody has acknowledged.
 type AcknowledgedAlert struct {
 	Alert
-	Changed bool `json:"changed" doc:"False: somebody had acknowledged it before, and that stands"`
+	Changed bool `json:"changed" doc:"False: somebody had acknowledged it before, and that acknowledgement stays"`
 }
 
 // AcknowledgedAnswer is an alert that somebody has acknowledged.
@@ -31,17 +31,17 @@ type AcknowledgedAnswer struct{ Body AcknowledgedAlert }
 
 // AcknowledgeBody is the body of the call that acknowledges an alert.
 type AcknowledgeBody struct {
-	Note   string `json:"note,omitempty" doc:"What is done about it, for those who see the alert"`
+	Note   string `json:"note,omitempty" doc:"What is being done about it, for others who see the alert"`
 	Reason string `json:"reason,omitempty" doc:"The same as note"`
-	By     string `json:"by,omitempty" doc:"Who has seen it, for the record"`
+	By     string `json:"by,omitempty" doc:"Who takes care of it, for the record"`
 }
 
 func (s *alerts) registerAcknowledge(api huma.API) {
 	huma.Register(api, needsOwner(api, huma.Operation{
 		OperationID: "acknowledge-alert", Method: http.MethodPost, Path: acknowledgePath, Summary: "Acknowledge an open alert", Tags: []string{"alerts"},
-		Description: "Says that somebody cares for it. The alert stays open until its cause is gone, and lists show it behind the others. The acknowledgement is durable when it is answered; " +
-			"other nodes follow within moments, and it is forgotten some time after the alert is over. A namespace remembers 1,000: one more makes it forget the oldest. An alert that is " +
-			"not open is answered 409.",
+		Description: "Records that somebody takes care of the alert. The alert stays open until its cause is gone, and lists show it after the others. The acknowledgement is durable when " +
+			"the call is answered; other nodes follow within moments. It is forgotten some time after the alert is over. A namespace remembers 1,000 acknowledgements, and forgets " +
+			"the oldest for one more. For an alert that is not open the answer is 409.",
 	}), s.acknowledge)
 	describeBody(api, acknowledgePath, http.MethodPost, described{reflect.TypeFor[AcknowledgeBody](), map[string]any{"note": "the bank looks into it", "by": "anna"}, settingsBytes}, contentJSON)
 	api.OpenAPI().Paths[acknowledgePath].Post.RequestBody.Required = false
@@ -70,7 +70,7 @@ func (s *alerts) acknowledge(ctx context.Context, in *AlertPath) (*AcknowledgedA
 	return &AcknowledgedAnswer{AcknowledgedAlert{Alert: a, Changed: changed}}, nil
 }
 
-// one returns an open alert, or the problem that it is not open.
+// one returns an open alert, or a problem if it is not open.
 func (s *alerts) one(ctx context.Context, id string) (Alert, error) {
 	if _, _, ok := AlertSubject(id); !ok {
 		return Alert{}, problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf("%q is not the ID of an alert that can be open. GET /v1/alerts lists them.", events.Clip(id, maxReason)))
@@ -91,7 +91,7 @@ func (s *alerts) one(ctx context.Context, id string) (Alert, error) {
 		}
 		return Alert{}, takeoverProblem(missing...)
 	}
-	return Alert{}, problem(http.StatusConflict, codeRefused, fmt.Sprintf("The alert %s is not open: what it was about is over, or has changed since. GET /v1/alerts lists the open alerts.", id))
+	return Alert{}, problem(http.StatusConflict, codeRefused, fmt.Sprintf("The alert %s is not open: its cause is gone, or has changed since. GET /v1/alerts lists the open alerts.", id))
 }
 
 // readAcknowledgement reads the body {"note","reason","by"}, which is optional.

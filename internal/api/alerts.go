@@ -27,14 +27,15 @@ const (
 	MostRead = 5_000
 )
 
-// Alerts finds what a person must see, and remembers what somebody has seen.
+// Alerts finds what a person must look at, and remembers which alerts somebody has acknowledged.
 type Alerts interface {
-	// Open returns the open alerts of partitions, without those of parked tasks: with MostOpen of them at most, partial says that there may be
-	// more. To these it adds those alerts of ids that are open, also of parked tasks. It reads no topic.
+	// Open returns the open alerts of partitions, at most MostOpen, without those of parked tasks; partial says that there may be more. It adds
+	// the alerts of ids that are open, including those of parked tasks. It reads no topic.
 	Open(ctx context.Context, partitions []int32, ids []string) (list []Alert, partial bool, err error)
-	// Acknowledged returns who has seen which alert, by its ID. Some of these alerts may be over.
+	// Acknowledged returns the acknowledgements by the ID of the alert. Some of these alerts may be over.
 	Acknowledged() map[string]Acknowledgement
-	// Acknowledge records that an alert was seen; false if it was before. On return that is durable. Its error may be ErrNoAnswer.
+	// Acknowledge records an acknowledgement, and returns false if the alert has one already. The record is durable on return. The error may be
+	// ErrNoAnswer.
 	Acknowledge(context.Context, events.AlertAcknowledgement) (changed bool, err error)
 	// Raised returns the bounds of the topic of alerts: start <= offset < end.
 	Raised(ctx context.Context) (start, end int64, err error)
@@ -58,10 +59,10 @@ func (q *AlertsQuery) wants(kind string) bool {
 
 // AlertList is a page of alerts.
 type AlertList struct {
-	Alerts  []Alert            `json:"alerts" nullable:"false" doc:"Open ones: the oldest first, then those of parked tasks as in a list of tasks, then those that somebody has acknowledged. Records: the newest first"`
+	Alerts  []Alert            `json:"alerts" nullable:"false" doc:"Open alerts: the oldest first, then those of parked tasks in the order of a list of tasks, then the acknowledged ones. Records: the newest first"`
 	Next    string             `json:"next,omitempty" doc:"The cursor of the next page; absent on the last. A page may be short, or empty, and still have one"`
-	Counts  []AlertCount       `json:"counts,omitempty" doc:"How many alerts are open on all pages, by kind, whatever the query selects"`
-	Partial bool               `json:"partial,omitzero" doc:"There may be more alerts than were looked for: the counts of other kinds than parked are minimums"`
+	Counts  []AlertCount       `json:"counts,omitempty" doc:"How many alerts are open, by kind, on all pages and whatever the query selects"`
+	Partial bool               `json:"partial,omitzero" doc:"There may be more alerts than were looked for, so all counts except that of parked are minimums"`
 	Missing []MissingPartition `json:"missing,omitempty" doc:"The partitions whose alerts this page lacks"`
 }
 
@@ -75,7 +76,7 @@ type AlertCount struct {
 // AlertsAnswer is a page of alerts.
 type AlertsAnswer struct{ Body AlertList }
 
-// alerts answers for alerts.
+// alerts serves the calls about alerts.
 type alerts struct {
 	*counts
 	alerts Alerts
@@ -84,12 +85,13 @@ type alerts struct {
 func (s *alerts) register(api huma.API) {
 	huma.Register(api, needsOwner(api, huma.Operation{
 		OperationID: "list-alerts", Method: http.MethodGet, Path: alertsPath, Summary: "List alerts", Tags: []string{"alerts"},
-		Description: "Open alerts follow from the state of the tasks and not from the topic of alerts, so none is missing after that topic was lost. Open are: parked tasks; tasks that " +
-			"live though their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, beyond their remind_after (soft_limit_passed); " +
-			"operations that steps have been waiting for 30 s and no live instance offers (agent_missing); schedules whose due times are passed over (schedule_blocked); and limits of concurrency " +
-			"for which tasks have been waiting behind a parked task for 15 minutes, as far as the node knows that task (concurrency_blocked). The other kinds say what happened, so they are never open. " +
-			"No index leads to the tasks past their deadline or a soft limit: every five seconds, or less often if it takes long, a node looks at its newest 50,000 live tasks, at 5,000 of them whole, " +
-			"and shows 1,000; beyond that the answer is partial. A record of a lost topic is not shown by open=false.",
+		Description: "Open alerts are derived from the current state of tasks, agents, schedules and limits, so they survive the loss of the topic of alerts. These are open: parked tasks " +
+			"(parked); tasks that have not ended although their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, for " +
+			"longer than their remind_after (soft_limit_passed); operations that no live instance offers although steps have waited for them for 30 s (agent_missing); schedules " +
+			"whose due times are passed over (schedule_blocked); and concurrency limits for which tasks have been waiting behind a parked task for 15 minutes, as far as the node " +
+			"knows that task (concurrency_blocked). The other kinds report something that happened, so they are never open. Tasks past their deadline or a soft limit have no " +
+			"index: every five seconds, or less often if it takes long, a node looks at its newest 50,000 live tasks, reads 5,000 of them completely, and shows 1,000; beyond that " +
+			"the answer is partial. With open=false, records of a lost topic are missing.",
 	}), s.list)
 	s.registerAcknowledge(api)
 }

@@ -44,9 +44,9 @@
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: bulkBytes bounds how much of it
 //     is in memory, and queueDisk how many of its answers wait on disk.
 //   - A list never lacks a partition without naming it, and a walk by its cursors ends only when each partition was read to its end.
-//   - A stream about the namespace never leaves out a change in silence: what it cannot name, it counts (more) or admits to lack (reset). It has no
-//     queue: it reads the frames that all streams share (hub), so a slow client holds up nobody, and owners do nothing for it while
-//     none is open.
+//   - A stream about the namespace never silently leaves out a change: it counts changes that it cannot name (more), and says when it may lack
+//     some (reset). It has no queue: it reads the frames that all streams share (hub), so a slow client holds up nobody. While no stream is
+//     open, owners do nothing for streams.
 //   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
 //   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).
 //   - Nobody without a ticket that a key of this namespace has signed makes the API read a report, or write one. Neither an answer nor the

@@ -26,7 +26,7 @@ type TaskDocument struct {
 	UpdatedAt   events.Instant `json:"updated_at" format:"date-time"`
 	EndedAt     events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
-	ParkedAt    events.Instant `json:"parked_at,omitzero" format:"date-time" doc:"Since when it is parked"`
+	ParkedAt    events.Instant `json:"parked_at,omitzero" format:"date-time" doc:"When it was parked"`
 	NotBefore   events.Instant `json:"not_before,omitzero" format:"date-time" doc:"Nothing of the task starts before this instant; absent once it has come"`
 
 	Schedule string         `json:"schedule,omitempty" doc:"The schedule that started the task"`
@@ -43,7 +43,7 @@ type TaskDocument struct {
 
 	Request *RequestOutcome `json:"request,omitempty" doc:"What became of the request that the parameter request of a list names"`
 
-	At *AtDocument `json:"at,omitempty" doc:"The last fact that is in the document, if it was asked for by the parameter at"`
+	At *AtDocument `json:"at,omitempty" doc:"With the parameter at: the last fact that the document reflects"`
 
 	// only lists the members that are written; nil means all.
 	only []string

@@ -88,7 +88,7 @@ func (s *jobs) registerOpen(api huma.API, tags []string) {
 		Description: "The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; " +
 			"the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. " +
 			"With dry_run nothing is opened, and the answer says how many tasks match. " +
-			"The caller's right is looked at now: a job whose caller loses it, as by a revoked token, goes on under the recorded name until somebody stops it.",
+			"The caller's right is checked only when the job is opened: if the token is revoked later, the job goes on under the recorded name until somebody stops it.",
 	})
 	huma.Register(api, op, s.open)
 	example := map[string]any{

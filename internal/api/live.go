@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -28,11 +27,11 @@ const (
 var liveTopics = []string{topicTasks, topicCounts, topicPartitions, topicAgents, topicAlerts}
 
 const (
-	// streamTasks bounds the rows that a stream gets in a second; beyond it, it gets their number.
+	// streamTasks bounds the rows that a stream gets in a second. If there are more, it gets only their number.
 	streamTasks = 200
 	// DefaultLiveStreams bounds the open streams of clients. Each takes about 40 KB, and 20 µs of CPU for a message.
 	DefaultLiveStreams = 2000
-	// resumesAtOnce bounds the streams that read the log at the same time, and resumeWait how long another one waits before it gets a reset:
+	// resumesAtOnce bounds the streams that read the log at the same time, and resumeWait how long a further one waits before it gets a reset:
 	// when a node dies, all its streams come back at once.
 	resumesAtOnce = 4
 	resumeWait    = 2 * time.Second
@@ -40,18 +39,18 @@ const (
 
 // LiveOpen is the first event of a stream.
 type LiveOpen struct {
-	Node   string `json:"node" doc:"Who answers"`
-	Cursor string `json:"cursor" doc:"Where the stream begins. A list that is read from now on shows at least that"`
+	Node   string `json:"node" doc:"The node that answers"`
+	Cursor string `json:"cursor" doc:"Where the stream begins. A list that is read from now on contains all earlier changes"`
 }
 
-// LiveMore says that more tasks changed than a stream takes.
+// LiveMore says that too many tasks changed to name each.
 type LiveMore struct {
-	Count int `json:"count" doc:"How many changes there were, about"`
+	Count int `json:"count" doc:"About how many changes there were"`
 }
 
 // LiveReset says that changes may be missing.
 type LiveReset struct {
-	Partitions []int32 `json:"partitions,omitempty" doc:"Of these partitions; absent: of all"`
+	Partitions []int32 `json:"partitions,omitempty" doc:"The partitions whose changes may be missing; absent: all"`
 }
 
 // LiveOwners are the partitions whose owner changed.
@@ -67,7 +66,7 @@ type LiveOwner struct {
 
 // LiveQuery says what a stream is about.
 type LiveQuery struct {
-	Topics      []string `query:"topics" doc:"tasks, counts, partitions, agents, alerts, with commas between them; all without it" example:"tasks,counts"`
+	Topics      []string `query:"topics" doc:"One or more of tasks, counts, partitions, agents and alerts, separated by commas; all by default" example:"tasks,counts"`
 	State       []string `query:"state,explode" doc:"As for a list of tasks. A task that leaves the state is a change, too"`
 	Workflow    string   `query:"workflow" doc:"As for a list of tasks"`
 	Label       []string `query:"label,explode" doc:"As for a list of tasks"`
@@ -76,15 +75,15 @@ type LiveQuery struct {
 	Schedule    string   `query:"schedule" doc:"As for a list of tasks"`
 	Cursor      string   `query:"cursor" doc:"Continue after this event"`
 	Accept      string   `header:"Accept" doc:"text/event-stream"`
-	LastEventID string   `header:"Last-Event-ID" doc:"Continue after this event; it counts before cursor"`
+	LastEventID string   `header:"Last-Event-ID" doc:"Continue after this event; it has precedence over cursor"`
 }
 
-// liveStreams answers with what changes in the whole namespace.
+// liveStreams serves streams of the changes in the whole namespace.
 type liveStreams struct {
 	hub     *hub
 	lists   *lists
 	streams prometheus.Gauge
-	// room holds a place for each open stream of a client, and resumes one for each that reads the log.
+	// room has a slot for each open stream of a client, and resumes one for each stream that reads the log.
 	room, resumes chan struct{}
 }
 
@@ -95,26 +94,20 @@ func (s *Server) live(l *lists) *liveStreams {
 }
 
 func (s *liveStreams) register(api huma.API) {
-	registry := api.OpenAPI().Components.Schemas
 	op := operation(api, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: livePath, Summary: "Follow what changes", Tags: []string{"tasks"},
-		Description: "Server-sent events. The first is open. Then task: a changed task as a row of a list, once a second at most; tasks that are forgotten are left " +
-			"out. counts: the counts by state of all tasks, as of GET /v1/counts. partitions: those whose owner changed. agents and alerts: something about " +
-			"agents, or what alerts are about, changed. more: too many tasks changed to name them (200 a second for a stream, 500 for a node): list again. " +
-			"reset: changes may be missing since the last event, because the client was slow or away for long: read everything again. " +
-			"A comment every 15 s keeps the stream alive. The id of an event resumes the stream at any node, by Last-Event-ID or cursor: the offsets of the partitions of events, " +
-			"with dots between them. A change may come again after that. The stream survives take-overs, and ends without an event when its node stops. " +
-			"A node that has too many open streams answers 503 with Retry-After.",
+		Description: "Server-sent events. The first event is open. Then come: task, a changed task as a row of a list, at most once a second (changes of tasks that were forgotten are left " +
+			"out); counts, the counts of all tasks by state, as in GET /v1/counts; partitions, those whose owner changed; agents and alerts, when the agents or the subjects of " +
+			"alerts changed; more, when too many tasks changed to name each (200 a second for a stream, 500 for a node): read the list again; reset, when changes may be missing " +
+			"since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. To resume the stream at any " +
+			"node, send the id of the last event as Last-Event-ID or cursor. It consists of the offsets of the partitions of events, separated by dots. Some changes may then be " +
+			"sent twice. The stream survives take-overs, and ends without an event when its node stops. A node with too many open streams answers 503 with Retry-After.",
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentEventStream: {Schema: &huma.Schema{
-			Type: huma.TypeString, Description: "The data of task, open, more, reset and partitions are LiveTask, LiveOpen, LiveMore, LiveReset and LiveOwners.",
+			Type: huma.TypeString, Description: "The data of an event is a JSON object. open: {node, cursor}. task: {partition, offset, was, task}, with task as in GET /v1/tasks. " +
+				"counts: as the answer of GET /v1/counts. partitions: {partitions: [{partition, owner}]}. more: {count}. reset: {partitions}, absent for all. " +
+				"agents and alerts: {}.",
 		}}}}},
 	})
-	for name, t := range map[string]reflect.Type{
-		"LiveTask": reflect.TypeFor[LiveTask](), "LiveOpen": reflect.TypeFor[LiveOpen](), "LiveMore": reflect.TypeFor[LiveMore](),
-		"LiveReset": reflect.TypeFor[LiveReset](), "LiveOwners": reflect.TypeFor[LiveOwners](),
-	} {
-		registry.Schema(t, true, name)
-	}
 	huma.Register(api, op, s.open)
 }
 
@@ -129,7 +122,7 @@ func (s *liveStreams) open(ctx context.Context, in *LiveQuery) (*huma.StreamResp
 	topics := slices.DeleteFunc(strings.Split(strings.Join(in.Topics, ","), ","), func(t string) bool { return t == "" })
 	for _, t := range topics {
 		if !slices.Contains(liveTopics, t) {
-			return nil, parameterProblem("topics", "has a name that is not a topic; the topics are "+strings.Join(liveTopics, ", "))
+			return nil, parameterProblem("topics", "names an unknown topic; the topics are "+strings.Join(liveTopics, ", "))
 		}
 	}
 	if len(topics) == 0 {
@@ -143,7 +136,7 @@ func (s *liveStreams) open(ctx context.Context, in *LiveQuery) (*huma.StreamResp
 	v := &live{liveStreams: s, x: x, filter: newLiveFilter(topics, q, asked)}
 	if text := cmp.Or(in.LastEventID, in.Cursor); text != "" {
 		if v.at, ok = parseLiveCursor(text, s.hub.partitions); !ok {
-			return nil, parameterProblem("cursor", "is not a cursor of this namespace: nothing is known about what changed; begin without one")
+			return nil, parameterProblem("cursor", "is not a cursor of this namespace; begin without a cursor, and read the lists again")
 		}
 	}
 	return &huma.StreamResponse{Body: func(huma.Context) { v.serve() }}, nil
@@ -154,7 +147,7 @@ type live struct {
 	*liveStreams
 	x      exchange
 	filter liveFilter
-	// at is where the client is; nil: nowhere.
+	// at is the position of the client; nil if it has none.
 	at  liveCursor
 	out eventStream
 }
@@ -193,7 +186,7 @@ func (v *live) serve() {
 	}
 }
 
-// begin sends what the client lacks, and returns the frame after which it goes on.
+// begin sends what the client has missed, and returns the frame after which it continues.
 func (v *live) begin(ctx context.Context) (int64, error) {
 	_, last, _ := v.hub.from(nil)
 	if v.filter.asked != nil && v.at != nil {
@@ -277,7 +270,11 @@ func (v *live) resume(ctx context.Context, lacks liveCursor, last *frame) []mess
 		}
 		var list []string
 		err := ErrBeforeLog
-		if from != unknownOffset && v.hub.cluster.Route(p).Readable() {
+		switch {
+		case from == unknownOffset || !v.hub.cluster.Route(p).Readable():
+		case len(ids) > hubTasks: // they are only counted, so the client lists all again
+			err = nil
+		default:
 			list, err = v.hub.concerned(ctx, p, from, to)
 		}
 		if err != nil {

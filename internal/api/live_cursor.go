@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// liveCursor is how far a stream is: the next offset of each partition of events, unknownOffset where that is not known.
+// liveCursor is the position of a stream: the next offset of each partition of events, or unknownOffset.
 type liveCursor []int64
 
 const unknownOffset = -1
@@ -44,7 +44,7 @@ func parseLiveCursor(text string, partitions int32) (liveCursor, bool) {
 	return c, len(c) == int(partitions)
 }
 
-// reaches says whether nothing is missing between c and a stream that goes on at from.
+// reaches says whether a stream at c can continue at from without missing anything.
 func (c liveCursor) reaches(from liveCursor) bool {
 	for p, offset := range from {
 		if c[p] < offset {
@@ -54,7 +54,7 @@ func (c liveCursor) reaches(from liveCursor) bool {
 	return true
 }
 
-// advance moves a partition on, never back.
+// advance moves a partition forward, never back.
 func (c liveCursor) advance(partition int32, offset int64) {
 	c[partition] = max(c[partition], offset)
 }

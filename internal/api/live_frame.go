@@ -13,8 +13,8 @@ import (
 // LiveTask is a changed task, as a row of a list shows it.
 type LiveTask struct {
 	Partition int32              `json:"partition"`
-	Offset    int64              `json:"offset" doc:"The next offset of the partition: the row holds at least what is before it"`
-	Was       []events.TaskState `json:"was,omitempty" doc:"The states that it had since the message before; unknown if they are not known"`
+	Offset    int64              `json:"offset" doc:"The next offset of the partition: the row reflects at least all facts before it"`
+	Was       []events.TaskState `json:"was,omitempty" doc:"The states that it had since the previous message; unknown if they are not known"`
 	Task      TaskDocument       `json:"task"`
 }
 
@@ -32,20 +32,24 @@ type frame struct {
 	seq      int64
 	from, to liveCursor
 	tasks    []changedTask
-	// more counts changes of tasks that were too many to be read.
+	// more counts the changed tasks that were not read, because there were too many.
 	more int
-	// lost are the partitions of which changes may be missing before from.
+	// lost are the partitions some of whose changes before from may be missing.
 	lost []int32
 	// The messages of the other topics, nil where nothing changed. states is for other nodes.
 	counts, partitions []byte
 	states             map[int32]map[events.TaskState]int64
 	agents, alerts     bool
 
-	// rendered holds the text for streams by their key; they are few, as most streams ask the same.
-	rendered sync.Map
+	// mu guards rendered: the texts for streams by their key. Most streams ask the same; what only some ask is made for each.
+	mu       sync.Mutex
+	rendered map[string]string
 }
 
-// size is about how many bytes a frame takes.
+// renderedTexts bounds the texts that a frame keeps: each may be as large as the frame, and the key is the client's choice.
+const renderedTexts = 8
+
+// size is roughly the number of bytes that a frame takes.
 func (f *frame) size() (n int) {
 	for i := range f.tasks {
 		n += 2*len(f.tasks[i].message) + 512
@@ -58,7 +62,7 @@ func (f *frame) idle() bool {
 	return slices.Equal(f.from, f.to) && len(f.tasks) == 0 && f.more == 0 && len(f.lost) == 0 && f.counts == nil && f.partitions == nil && !f.agents && !f.alerts
 }
 
-// merged returns one frame for several in a row: each task once, as it is in the last.
+// merged joins consecutive frames into one, with each task once, as it is in the last of them.
 func merged(frames []*frame) *frame {
 	if len(frames) == 1 {
 		return frames[0]
@@ -75,7 +79,7 @@ func merged(frames []*frame) *frame {
 				continue
 			}
 			t.Was = unite(all.tasks[i].Was, t.Was)
-			t.message = nil // it says another Was
+			t.message = nil // it has another Was
 			all.tasks[i] = t
 		}
 		all.more += f.more
@@ -127,7 +131,7 @@ func newLiveFilter(topics []string, q Query, asked []int32) liveFilter {
 	return f
 }
 
-// fits says whether a change concerns the filter: the task is selected, or was before.
+// fits says whether the filter selects the task, or selected it before the change.
 func (f *liveFilter) fits(t *LiveTask) bool {
 	q, d := &f.query, &t.Task
 	if f.asked != nil {
@@ -157,12 +161,20 @@ type message struct {
 // render returns the events of a frame for a stream, "" for none. Only the last one has an ID: a stream that breaks off before it is
 // resumed at the beginning of the frame.
 func (f *frame) render(filter *liveFilter) string {
-	if text, ok := f.rendered.Load(filter.key); ok && filter.asked == nil {
-		return text.(string)
+	f.mu.Lock()
+	text, ok := f.rendered[filter.key]
+	f.mu.Unlock()
+	if ok {
+		return text
 	}
-	text := write(f.messages(filter), f.to)
-	if filter.asked == nil {
-		f.rendered.Store(filter.key, text)
+	text = write(f.messages(filter), f.to)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if filter.asked == nil && len(f.rendered) < renderedTexts {
+		if f.rendered == nil {
+			f.rendered = map[string]string{}
+		}
+		f.rendered[filter.key] = text
 	}
 	return text
 }

@@ -16,12 +16,12 @@ import (
 const (
 	// frameEvery is the least time between two messages about one task.
 	frameEvery = time.Second
-	// hubTasks bounds the tasks that are read for a frame. If more changed, none is read: all streams are asked to list again, which costs
-	// a busy node less than messages that nobody can follow.
+	// hubTasks bounds the tasks that are read for a frame. If more changed, none is read, and all clients are asked to list again: that costs a
+	// busy node less than messages that nobody can follow.
 	hubTasks = 500
 	// hubPending bounds the IDs of changed tasks that wait for the next frame; the others are only counted.
 	hubPending = 20_000
-	// hubFrames and hubBytes bound the frames that are kept for streams that are slow. One that falls behind them gets a reset.
+	// hubFrames and hubBytes bound the frames that are kept for slow streams. A stream that falls further behind gets a reset.
 	hubFrames = 6
 	hubBytes  = 16 << 20
 )
@@ -29,7 +29,7 @@ const (
 // Changes knows what the commits of this node's store change.
 type Changes interface {
 	// Watch calls changed after each commit until stop is called; one call may still be under way then. changed must not block, since the
-	// owner of the partition calls it, and must not keep the slice. Nothing is called for while nobody watches.
+	// owner of the partition calls it, and must not keep the slice. While nobody watches, a commit calls nothing.
 	Watch(changed func(Change)) (stop func())
 	// Next returns how far a partition of the store is folded.
 	Next(partition int32) int64
@@ -47,14 +47,14 @@ type Change struct {
 	Tasks     []TaskChange
 }
 
-// TaskChange is a changed task. Was is its state before, empty for a new one.
+// TaskChange is a changed task. Was is its previous state, empty for a new task.
 type TaskChange struct {
 	ID  string
 	Was events.TaskState
 }
 
-// hub collects what changes for all streams of a node. It works only while a stream is open. Changes of partitions whose store is here
-// come from the commits; those of others from one stream of each node that has them (follower).
+// hub collects changes for all streams of a node. It works only while a stream is open. Changes of the partitions that this node stores come
+// from the commits of the store; those of other partitions come over one stream from each node that stores them (follower).
 type hub struct {
 	changes    Changes
 	documents  documents
@@ -71,7 +71,7 @@ type hub struct {
 	stop func()
 	// mu guards the fields below. The owners of partitions lock it for each of their commits while streams are open.
 	mu sync.Mutex
-	// members are the open streams, and clients those that are not of other nodes.
+	// members are the open streams, and clients those of them that no other node opened.
 	members, clients int
 	wake             chan struct{}
 	pending          pendingChanges
@@ -83,7 +83,7 @@ type hub struct {
 
 // pendingChanges are those since the last frame.
 type pendingChanges struct {
-	// accepts says for each partition whose changes are taken: nil those of the store's commits, otherwise those of a follower.
+	// accepts holds for each partition the source whose changes are taken: nil for the commits of the store, otherwise a follower.
 	accepts []*follower
 	here    []bool
 	tasks   map[string]*pendingTask
@@ -99,7 +99,7 @@ type pendingTask struct {
 	row *LiveTask
 }
 
-// join opens a stream. It returns when the hub knows where it stands, or with the error of ctx.
+// join adds a stream. It returns when the hub knows its own position, or with the error of ctx.
 func (h *hub) join(ctx context.Context, client bool) error {
 	h.turn.Lock()
 	h.mu.Lock()
@@ -126,7 +126,7 @@ func (h *hub) join(ctx context.Context, client bool) error {
 	return nil
 }
 
-// leave ends what join began. The last one ends the hub's work.
+// leave removes a stream. After the last one the hub stops working.
 func (h *hub) leave(client bool) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -207,8 +207,8 @@ func (p *pendingChanges) add(id string, was events.TaskState) *pendingTask {
 	return t
 }
 
-// after returns the frames after seq. lost says that some of these are gone: it then returns the last one. published is closed by the
-// next one.
+// after returns the frames after seq. If some of these are gone, lost is true and only the last frame is returned. published is closed by
+// the next frame.
 func (h *hub) after(seq int64) (list []*frame, lost bool, published <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,8 +227,8 @@ func (h *hub) counted() []byte {
 	return h.counts
 }
 
-// from returns the number of the frame before those that a stream with this cursor lacks. If the frames do not go back so far, ok is
-// false, and last is where the hub stands.
+// from returns the number of the frame after which a stream with this cursor continues. If the frames do not go back that far, ok is false,
+// and last is the latest frame.
 func (h *hub) from(c liveCursor) (seq int64, last *frame, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,7 +244,7 @@ func (h *hub) from(c liveCursor) (seq int64, last *frame, ok bool) {
 	return last.seq, last, false
 }
 
-// hubWork is what only the hub's goroutine knows.
+// hubWork is the state of the hub's goroutine.
 type hubWork struct {
 	*hub
 	seq    int64
@@ -281,7 +281,7 @@ func (w *hubWork) run(ctx context.Context) {
 // settleWithin is how long the first streams wait for the other nodes.
 const settleWithin = 2 * time.Second
 
-// settle waits until the other nodes have said where they stand: streams that begin before would get a reset as soon as they do.
+// settle waits until the other nodes have sent their positions. Streams that begin before would get a reset as soon as they do.
 func (w *hubWork) settle(ctx context.Context) {
 	w.mu.Lock()
 	w.client = w.clients > 0
@@ -298,7 +298,7 @@ func (w *hubWork) settle(ctx context.Context) {
 	}
 }
 
-// awaits says whether some follower has not heard anything yet.
+// awaits says whether a follower has not received anything yet.
 func (w *hubWork) awaits() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -323,7 +323,7 @@ func (w *hubWork) next(ctx context.Context) *frame {
 	w.mu.Unlock()
 	for p, next := range taken.next {
 		if w.seq > 0 && w.cursor[p] == unknownOffset && next != unknownOffset {
-			taken.lost = append(taken.lost, int32(p)) // streams were opened that know nothing of it
+			taken.lost = append(taken.lost, int32(p)) // streams are open that do not have its position
 		}
 		w.cursor.advance(int32(p), next)
 	}
@@ -346,7 +346,7 @@ func (w *hubWork) next(ctx context.Context) *frame {
 	return f
 }
 
-// read adds the row of a task. A task that is forgotten by now has none.
+// read adds the row of a task. A task that was forgotten in the meantime has none.
 func (w *hubWork) read(ctx context.Context, f *frame, l look, id string, t *pendingTask) {
 	row := t.row
 	if row == nil {
@@ -467,7 +467,7 @@ func (w *hubWork) count(f *frame) {
 	}
 }
 
-// prints returns numbers that change with the agents, and with what alerts are about.
+// prints returns fingerprints of the agents and of the subjects of alerts.
 func (w *hubWork) prints(ctx context.Context, f *frame) (agents, alerts uint64) {
 	list, err := w.cluster.Agents(ctx)
 	if err != nil {

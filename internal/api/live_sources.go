@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// resumeFacts bounds the records of a partition that are read from the log to find out what changed since a cursor. Beyond it the client
-	// lists again, which costs less.
+	// resumeFacts bounds the records of a partition that are read from the log to find out what changed since a cursor. If there are more, the
+	// client lists again, which costs less.
 	resumeFacts = 5000
 	// resumeWithin is how long such a read may take: the hub waits for it.
 	resumeWithin = 5 * time.Second
 	// followedLine bounds a line of another node's stream: a row has labels and reasons, but no input or output.
 	followedLine = 4 << 20
-	// followedSilence ends a stream of another node that says nothing for so long: twice the time between its signs of life.
+	// followedSilence ends the stream of another node that has been silent for this long: twice the interval of its keep-alive comments.
 	followedSilence = 2*keepAliveEvery + 5*time.Second
 )
 
 // ErrBeforeLog is returned by Changes.Concerned when records are gone.
 var ErrBeforeLog = errors.New("the log begins later")
 
-// locate finds out where the changes of each partition come from now. A new source goes on where the one before it ended.
+// locate finds the current source of the changes of each partition. A new source continues where the previous one ended.
 func (w *hubWork) locate(ctx context.Context) {
 	there := map[proxy.Route][]int32{}
 	for p := range w.partitions {
@@ -43,7 +43,7 @@ func (w *hubWork) locate(ctx context.Context) {
 				w.comeHere(ctx, p)
 			}
 		case !to.Known():
-			continue // it goes on at the next owner
+			continue // it continues at the next owner
 		case w.client:
 			there[to] = append(there[to], p)
 		}
@@ -62,11 +62,12 @@ func (w *hubWork) locate(ctx context.Context) {
 	}
 }
 
-// comeHere takes the changes of a partition from the store. What the store folded since the last source ended is looked up in the log.
+// comeHere takes the changes of a partition from the store from now on. What the store folded since the previous source ended is read from the
+// log.
 func (w *hubWork) comeHere(ctx context.Context, p int32) {
 	w.mu.Lock()
 	w.pending.accepts[p], w.pending.here[p] = nil, true
-	w.cursor.advance(p, w.pending.next[p]) // what the last source said is still pending, and is part of the next frame
+	w.cursor.advance(p, w.pending.next[p]) // the changes of the previous source are still pending, and belong to the next frame
 	w.mu.Unlock()
 	from, next := w.cursor[p], w.changes.Next(p)
 	switch {
@@ -90,7 +91,7 @@ func (w *hubWork) comeHere(ctx context.Context, p int32) {
 	w.cursor.advance(p, next)
 }
 
-// concerned is Changes.Concerned for few enough records.
+// concerned is Changes.Concerned, with a bound on the records.
 func (h *hub) concerned(ctx context.Context, p int32, from, to int64) ([]string, error) {
 	if to-from > resumeFacts {
 		return nil, ErrBeforeLog
@@ -127,7 +128,7 @@ func (f *follower) over() bool {
 
 func (f *follower) stop() { f.cancel(); <-f.ended }
 
-// follow opens a stream of another node, after what is known of its partitions.
+// follow opens the stream of another node, after the known positions of its partitions.
 func (w *hubWork) follow(ctx context.Context, to proxy.Route, partitions []int32) *follower {
 	ctx, cancel := context.WithCancel(access.With(ctx, access.Caller{Name: "node " + w.node, Role: access.Viewer}))
 	f := &follower{partitions: partitions, cancel: cancel, ended: make(chan struct{})}
@@ -148,7 +149,7 @@ func (w *hubWork) follow(ctx context.Context, to proxy.Route, partitions []int32
 		question := proxy.Question{Path: livePath, Query: url.Values{"topics": {topicTasks}}}
 		body, err := h.proxy.Follow(ctx, to, partitions, question, after.String())
 		if err != nil {
-			return // logged there; the next look tries again
+			return // it is logged there, and tried again at the next look
 		}
 		defer body.Close()
 		h.listen(f, body)

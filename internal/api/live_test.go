@@ -194,6 +194,24 @@ func TestAStreamResumesFromTheLog(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"partitions":[%d]}`, events.Home("x", apitest.Partitions)), reset.data)
 }
 
+// A client that lacks more than can be named costs no more reads of the log than it takes to find that out.
+func TestAResumeReadsNoMoreThanItCanSay(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.opened("topics=tasks")
+	s.cancel()
+	require.Eventually(t, func() bool { return w.engine.Watching() == 0 }, soon, 5*time.Millisecond)
+	var lines strings.Builder
+	for i := range 2400 {
+		fmt.Fprintf(&lines, `{"id":"t%d","workflow":"order","input":{"item":"lamp"}}`+"\n", i)
+	}
+	require.Equal(t, 200, w.do("POST", "/v1/tasks", lines.String(), "Content-Type", "application/x-ndjson").status)
+	before := w.engine.LogReads.Load()
+	e := w.opened("topics=tasks", "Last-Event-ID", s.last).until(func(event) bool { return true })
+	require.Equal(t, "more", e.name, "the client lists again")
+	require.Less(t, w.engine.LogReads.Load()-before, int64(apitest.Partitions))
+}
+
 func TestStreamsOfTheNamespaceAreBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, func(c *api.Config) { c.LiveStreams = 1 })

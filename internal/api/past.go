@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -14,6 +15,14 @@ import (
 // events.MaxRequests for refused requests.
 const pastPage = 100
 
+// pastsAtOnce bounds the tasks that are shown as they were at the same time: each may read thousands of records from the log, twice. It is enough for
+// two people who drag the scrubber, whose page asks for two at once. pastWait is how long another one waits
+// for its turn: less than another node waits for the answer (proxy.AnswerWithin).
+const (
+	pastsAtOnce = 4
+	pastWait    = 2 * time.Second
+)
+
 // AtDocument is the fact after which a task is shown.
 type AtDocument struct {
 	Partition int32          `json:"partition"`
@@ -21,13 +30,33 @@ type AtDocument struct {
 	Time      events.Instant `json:"time" format:"date-time"`
 }
 
-// past shows tasks as they were. It folds the facts of one task from its first, however late the moment.
+// past shows tasks as they were. It always folds the facts of a task from the first one.
 type past struct {
 	history    History
 	documents  documents
 	partitions int32
 	log        logger
+	// turns holds a place for each of those that are made now.
+	turns chan struct{}
 }
+
+func newPast(h History, d documents, partitions int32, log logger) past {
+	return past{h, d, partitions, log, make(chan struct{}, pastsAtOnce)}
+}
+
+// enter waits for a turn, which leave ends.
+func (s *past) enter(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, pastWait)
+	defer cancel()
+	select {
+	case s.turns <- struct{}{}:
+		return nil
+	case <-wait.Done():
+		return problem(http.StatusServiceUnavailable, codeUnavailable, "The pasts of other tasks are being read at this node. Ask again.").retryAfter(time.Second)
+	}
+}
+
+func (s *past) leave() { <-s.turns }
 
 // moment is the value of the parameter at: an offset, or an instant if the offset is negative.
 type moment struct {
@@ -58,12 +87,16 @@ func parseAt(text string, home int32) (moment, error) {
 
 func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if in.Wait != "" || in.Token != "" {
-		return nil, parameterProblem("at", "shows the past, which waits for nothing: leave out wait and token")
+		return nil, parameterProblem("at", "shows the past, so there is nothing to wait for: leave out wait and token")
 	}
 	at, err := parseAt(in.At, events.Home(in.ID, s.partitions))
 	if err != nil {
 		return nil, err
 	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
 	if at.offset < 0 {
 		if at.offset, err = s.lastBefore(ctx, in.ID, at.time); err != nil {
 			return nil, err
@@ -147,15 +180,15 @@ func (s *past) fold(ctx context.Context, id string, offset int64) (*events.Task,
 	return p.Task(), last, err
 }
 
-// notThen says that the task did not exist yet, and since when it did.
+// notThen says that the task did not exist yet, and when it was submitted.
 func notThen(submitted LoggedFact) *Problem {
-	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+", which is the earliest at.")
+	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+": ask for that moment or a later one.")
 }
 
-// trimmed says that the first facts of a task are gone, so that no state of it before the present one is known.
+// trimmed says that the first facts of a task are gone, so its earlier states are not known.
 func trimmed(first LoggedFact) *Problem {
 	return problem(http.StatusGone, codeBeforeLog, "The facts of this task before "+placeOf(first)+
-		" were trimmed from the log, and without them its past is not known. Read it without at, and what is left of its history.")
+		" were trimmed from the log, so its past is not known. Read the task without at, or what is left of its history.")
 }
 
 func placeOf(f LoggedFact) string {
@@ -163,8 +196,8 @@ func placeOf(f LoggedFact) string {
 	return fmt.Sprintf("%s (%d@%d)", e.Time, e.Partition, e.Offset)
 }
 
-// waitedFor returns what the steps of the task waited for, as far as its facts say: they name neither who held the permits of a limit, nor
-// which agents were there.
+// waitedFor returns what the steps of the task waited for, as far as its facts say. They name neither the holders of permits nor the agents
+// that were running.
 func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
 	for w := range events.WaitingFor(t, at) {
 		d := WaitingDocument{Step: w.Step, Kind: w.Kind, Since: w.Since, Until: w.Until}

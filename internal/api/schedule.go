@@ -103,7 +103,7 @@ type ScheduleReceipt struct {
 	Request  string           `json:"request" doc:"The ID of the request"`
 	Schedule string           `json:"schedule"`
 	Result   string           `json:"result,omitempty" enum:"granted" doc:"Absent: it has not been judged yet"`
-	Fired    []ScheduleFire   `json:"fired,omitempty" doc:"The tasks that were submitted for it. Whether such a task is accepted is judged next, like any submission: without a state it has been accepted or is not judged yet, and the calls for the task and for the fires of the schedule say what became of it"`
+	Fired    []ScheduleFire   `json:"fired,omitempty" doc:"The tasks that were submitted for it. The engine then accepts or rejects each, like any submission. A task without a state was accepted or is not judged yet; read the task, or the fires of the schedule, to see what became of it"`
 	Queued   []events.Instant `json:"queued,omitempty" doc:"The due time whose task starts when the running one has ended"`
 	Already  []ScheduleFire   `json:"already,omitempty" doc:"The due times that had led to a task before. To do one again, submit its input with another ID"`
 	Refused  []RefusedDue     `json:"refused,omitempty" doc:"The due times that lead to no task now"`

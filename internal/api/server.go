@@ -106,7 +106,7 @@ func (s *Server) parts() []part {
 		s.submissions,
 		&tasks{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents,
-			past: past{c.History, documents, c.Partitions, s.log}, partitions: c.Partitions, life: s.life, log: s.log,
+			past: newPast(c.History, documents, c.Partitions, s.log), partitions: c.Partitions, life: s.life, log: s.log,
 		},
 		lists, counts, &alerts{counts, c.Alerts}, s.live(lists), &stats{c.Stats, s.proxy, lists, c.Now},
 		&requests{

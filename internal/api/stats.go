@@ -50,8 +50,8 @@ func (q *StatsQuery) Selects(workflow, step string) bool {
 
 // StatKey is what a row is about.
 type StatKey struct {
-	At       events.Instant `json:"at" format:"date-time" doc:"The beginning of the time that is counted"`
-	Workflow string         `json:"workflow" doc:"_other stands for those beyond the first 200 workflows and steps of a node"`
+	At       events.Instant `json:"at" format:"date-time" doc:"The beginning of the interval"`
+	Workflow string         `json:"workflow" doc:"_other stands for all beyond the first 200 workflows and steps of a node"`
 	Step     string         `json:"step,omitempty" doc:"Absent in rows about tasks"`
 }
 
@@ -78,15 +78,15 @@ type StatRow struct {
 	P50   *float64 `json:"p50_s,omitempty" doc:"How long tasks took from acceptance to end, or attempts of the step, at the median: an estimate, within a quarter. Absent if none ended"`
 	P95   *float64 `json:"p95_s,omitempty"`
 	P99   *float64 `json:"p99_s,omitempty"`
-	Queue *float64 `json:"queue_p95_s,omitempty" doc:"How long tasks waited for their first attempt, or attempts for a place"`
+	Queue *float64 `json:"queue_p95_s,omitempty" doc:"How long tasks waited for their first attempt, or attempts for a free place at their agent"`
 }
 
 // StatsDocument is what happened lately.
 type StatsDocument struct {
-	Rows    []StatRow       `json:"rows" nullable:"false" doc:"By time, workflow and step; a time in which nothing happened has none"`
-	Since   events.Instant  `json:"since" format:"date-time" doc:"Since when all nodes that answered know: a restart forgets what was before, and each node remembers six hours"`
-	Every   events.Duration `json:"every" doc:"What each row counts"`
-	Partial bool            `json:"partial,omitzero" doc:"There are more rows, or another node did not answer"`
+	Rows    []StatRow       `json:"rows" nullable:"false" doc:"By interval, workflow and step; an interval in which nothing happened has no row"`
+	Since   events.Instant  `json:"since" format:"date-time" doc:"The time from which on all nodes that answered have counted: a restart loses earlier counts, and each node keeps six hours"`
+	Every   events.Duration `json:"every" doc:"The length of an interval: each row counts one"`
+	Partial bool            `json:"partial,omitzero" doc:"There are more rows, or a node did not answer"`
 }
 
 // StatsAnswer is what happened lately.
@@ -94,11 +94,11 @@ type StatsAnswer struct{ Body StatsDocument }
 
 // StatsInput says what to count.
 type StatsInput struct {
-	Workflow string `query:"workflow" doc:"The name of a workflow; all without it"`
-	Step     string `query:"step" doc:"The name of a step: its attempts, instead of the tasks; * means each step"`
+	Workflow string `query:"workflow" doc:"The name of a workflow; all by default"`
+	Step     string `query:"step" doc:"The name of a step, to count its attempts instead of tasks; * means each step"`
 	Since    string `query:"since" default:"1h" doc:"From this instant on, or for this long" example:"1h"`
-	Until    string `query:"until" doc:"Before this instant, or until this long ago; now without it"`
-	Every    string `query:"every" default:"1m" doc:"What each row counts: whole minutes" example:"5m"`
+	Until    string `query:"until" doc:"Before this instant, or until this long ago; now by default"`
+	Every    string `query:"every" default:"1m" doc:"The length of an interval in whole minutes: each row counts one" example:"5m"`
 }
 
 // Took counts how long something took.
@@ -173,8 +173,8 @@ type stats struct {
 func (s *stats) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "stats", Method: http.MethodGet, Path: statsPath, Summary: "What happened lately, by the minute", Tags: []string{"engine"},
-		Description: "Each node counts what it decided, in memory: what a node that stopped had counted is missing. For what must be kept, use the metrics. " +
-			"An answer has 400 times and 5,000 rows at most.",
+		Description: "Each node counts in memory what it decided, so the counts of a node that stopped are lost. Use the metrics for what must be kept. An answer has at most 400 intervals " +
+			"and 5,000 rows.",
 	}), s.read)
 }
 
@@ -216,7 +216,7 @@ func (s *stats) query(in *StatsInput) (StatsQuery, error) {
 	}
 	q.Since, q.Until = since.Time().Truncate(q.Every), until.Time().Truncate(q.Every).Add(q.Every)
 	if q.Until.Sub(q.Since) > maxStatInstants*q.Every {
-		return q, parameterProblem("every", "is too short for the time between since and until: an answer has 400 times at most")
+		return q, parameterProblem("every", "is too short for the time between since and until: an answer has at most 400 intervals")
 	}
 	return q, nil
 }

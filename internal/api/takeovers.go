@@ -21,14 +21,14 @@ type PastTakeOver struct {
 	Epoch string           `json:"epoch"`
 	At    events.Instant   `json:"at" format:"date-time" doc:"When the claim was made"`
 	Cause string           `json:"cause,omitempty" enum:"stopped,silent,fault" doc:"stopped: the earlier owner gave the partition up; silent: its heartbeats ended; fault: it said that it cannot own the partition. Absent if the node that answers did not hear the heartbeats then"`
-	Gap   *events.Duration `json:"gap,omitempty" doc:"For how long nobody owned it: from the last sign of the earlier owner. Absent if the cause is, and, unless the node that answers is the owner, if the earlier owner lived"`
-	Void  *uint64          `json:"void,omitempty" doc:"Records of earlier owners that came about the take-over or after it, until the next one, and count for nobody. Absent if the node that answers was restarted meanwhile"`
+	Gap   *events.Duration `json:"gap,omitempty" doc:"For how long nobody owned it, from the last sign of the earlier owner. Absent if the cause is absent. If the earlier owner lived, only the new owner knows it"`
+	Void  *uint64          `json:"void,omitempty" doc:"Void records: those that earlier owners wrote around this take-over and until the next one, and that every reader skips. Absent if the node that answers was restarted meanwhile"`
 }
 
 // TakeOversDocument lists take-overs, the latest first.
 type TakeOversDocument struct {
 	Partition int32          `json:"partition"`
-	Node      string         `json:"node,omitempty" doc:"The node that answers, as whose memory this is to be read"`
+	Node      string         `json:"node,omitempty" doc:"The node that answers: the list is what this node knows"`
 	TakeOvers []PastTakeOver `json:"takeovers" nullable:"false"`
 }
 
@@ -41,10 +41,10 @@ type takeOversParameters struct {
 
 func (s *status) registerTakeOvers(api huma.API, tags []string) {
 	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "list-takeovers", Method: http.MethodGet, Path: takeOversPath, Summary: "List who took a partition over, from whom, and why", Tags: tags,
-		Description: fmt.Sprintf("The latest %d, the latest first, as the node that answers has read them in the log. It keeps them when it restarts. ", TakeOversKept) +
-			"Take-overs before its first start are known as far as it has folded the log from its beginning, without cause and gap. A node that takes " +
-			"a partition back from itself, as after a restart, is no take-over.",
+		OperationID: "list-takeovers", Method: http.MethodGet, Path: takeOversPath, Summary: "List the take-overs of a partition", Tags: tags,
+		Description: fmt.Sprintf("The last %d take-overs, the latest first, as the node that answers has read them in the log. It keeps them across restarts. ", TakeOversKept) +
+			"Take-overs before its first start have no cause and no gap, and are known only if it has folded the log from its beginning. " +
+			"A node that claims its own partition again, as after a restart, is no take-over.",
 	}), s.takeOvers)
 }
 

@@ -51,8 +51,8 @@ func (s *tasks) register(api huma.API) {
 			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. " +
 			"If the partition is taken over meanwhile, the wait continues at the next owner. " +
 			"With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. " +
-			"waiting_for then lacks what no fact says: agents that were missing or full, and who had the permits of limits. Before the task's first " +
-			"fact, and if the log no longer has its first facts, the answer is 410 with the code before-log-start.",
+			"waiting_for then lacks what no fact records: agents that were missing or full, and who held the permits of limits. For a moment before " +
+			"the task's first fact, or if the log no longer has its first facts, the answer is 410 with the code before-log-start.",
 	})
 	huma.Register(api, get, s.get)
 }

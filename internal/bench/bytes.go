@@ -68,10 +68,10 @@ func newTopicSum() *topicSum { return &topicSum{headers: map[string][2]int64{}} 
 // fillTopics reads the topics of the tasks from their beginning and says what each task left in them.
 func (b *bench) fillTopics(ctx context.Context) error {
 	if b.before.records > 0 {
-		b.result.note("bytes by topic: left out; an earlier log was there, and most topics do not say which run wrote a record")
+		b.result.note("bytes by topic: left out; the topics hold records of an earlier run, and most records do not say which run wrote them")
 		return nil
 	}
-	fmt.Fprintln(b.cfg.Progress, "reading all topics: where are the bytes of a task?")
+	fmt.Fprintln(b.cfg.Progress, "reading all topics, to count the bytes of a task")
 	groups := []struct {
 		name   string
 		topics []string

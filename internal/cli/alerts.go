@@ -24,34 +24,34 @@ const (
 
 func alertCommand() *cobra.Command {
 	list := output(&cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List what a person must see", Args: cobra.NoArgs,
-		Long: "List the open alerts: parked tasks, missing agents, tasks past their deadline or a soft limit, blocked schedules and limits. They follow from the\n" +
-			"state, so none is missing. Those that somebody has acknowledged come last. With --open=false, list the newest records of the topic of alerts,\n" +
-			"whether what they say still holds or not.",
+		Use: "list", Aliases: []string{"ls"}, Short: "List open alerts", Args: cobra.NoArgs,
+		Long: "List the open alerts: parked tasks, missing agents, tasks past their deadline or remind_after, blocked schedules and limits. They are derived\n" +
+			"from the current state. Acknowledged alerts come last. With --open=false, list the newest records of the topic of alerts instead, whether or\n" +
+			"not they still apply; these have further kinds, such as undone and permanent_failure.",
 		Example: "  sagalog alert list --kind agent_missing",
 		RunE:    alertClient(func(s alertCaller, _ []string) error { return s.listed() }),
 	})
 	alertFlags(list)
-	list.Flags().Bool("open", true, "the open alerts; --open=false: the records of the topic")
+	list.Flags().Bool("open", true, "list the open alerts; --open=false lists the records of the topic of alerts")
 	list.Flags().Int("limit", 100, "alerts a page, up to 1000")
 	list.Flags().String("cursor", "", "continue after an earlier page")
 	list.Flags().Bool("all", false, "all pages")
 	watch := output(&cobra.Command{
-		Use: "watch", Short: "Print open alerts as they come, until Ctrl-C", Args: cobra.NoArgs,
-		Long: "Print the alerts that are open now, and then each new one, a line each. It looks every two seconds, and goes on while the engine does not answer.",
+		Use: "watch", Short: "Print open alerts and then new ones, until Ctrl-C", Args: cobra.NoArgs,
+		Long: "Print the alerts that are open now, and then each new one, one a line. The command asks every two seconds, and keeps trying while the engine does\nnot answer.",
 		RunE: alertClient(func(s alertCaller, _ []string) error { return s.watch() }),
 	})
 	alertFlags(watch)
 	ack := output(&cobra.Command{
-		Use: "ack ID...", Aliases: []string{"acknowledge"}, Short: "Acknowledge open alerts: somebody cares for them", Args: cobra.MinimumNArgs(1),
-		Long: "Say that somebody cares for open alerts. An alert stays open until its cause is gone; lists show it last, with the reason.\n" +
+		Use: "ack ID...", Aliases: []string{"acknowledge"}, Short: "Acknowledge open alerts", Args: cobra.MinimumNArgs(1),
+		Long: "Record that somebody takes care of open alerts. `alert list` shows the IDs. An alert stays open until its cause is gone; lists show it last,\nwith the reason. " +
 			"The exit code is 4 if one of them is not open.",
 		Example: "  sagalog alert ack parked:order-9@mihfw0o1 --reason 'the bank looks into it'",
 		RunE:    alertClient(func(s alertCaller, args []string) error { return s.acknowledge(args) }),
 	})
-	ack.Flags().String("reason", "", "what is done about it, for those who see the alert")
-	ack.Flags().String("by", "", "who has seen it, for the record")
-	g := group("alert", "List, watch and acknowledge what a person must see", list, watch, ack)
+	ack.Flags().String("reason", "", "what is being done about it, for others who see the alert")
+	ack.Flags().String("by", "", "who takes care of it, for the record")
+	g := group("alert", "List, watch and acknowledge alerts", list, watch, ack)
 	g.Aliases = []string{"alerts"}
 	return g
 }
@@ -89,7 +89,7 @@ func (s alertCaller) listed() error {
 			return row{a.Kind, aboutAlert(&a), instant(a.Time), a.Reason}
 		}))
 	}
-	return s.pages("/v1/alerts", q, "alerts", row{"KIND", "ABOUT", "SINCE", "REASON", "SEEN", "ID"}, rowOf(func(a api.Alert) row {
+	return s.pages("/v1/alerts", q, "alerts", row{"KIND", "ABOUT", "SINCE", "REASON", "ACKNOWLEDGED", "ID"}, rowOf(func(a api.Alert) row {
 		return row{a.Kind, aboutAlert(&a), instant(a.Since), a.Reason, seenText(a.Acknowledged), a.ID}
 	}))
 }
@@ -209,7 +209,7 @@ func (s alertCaller) acknowledge(ids []string) error {
 		}
 		docs = append(docs, doc)
 	}
-	err := s.list(docs, row{"ID", "CHANGED", "SEEN"}, rowOf(func(a api.AcknowledgedAlert) row { return row{a.ID, yesNo(a.Changed), seenText(a.Acknowledged)} }))
+	err := s.list(docs, row{"ID", "CHANGED", "ACKNOWLEDGED"}, rowOf(func(a api.AcknowledgedAlert) row { return row{a.ID, yesNo(a.Changed), seenText(a.Acknowledged)} }))
 	if err != nil || bad == 0 {
 		return err
 	}

@@ -121,11 +121,11 @@ func partitionsCommand() *cobra.Command {
 
 func takeOversCommand() *cobra.Command {
 	return output(&cobra.Command{
-		Use: "takeovers PARTITION", Short: "List who took a partition over, from whom and why, the latest first", Args: cobra.ExactArgs(1),
+		Use: "takeovers PARTITION", Short: "List the take-overs of a partition, the latest first: by whom, from whom, why", Args: cobra.ExactArgs(1),
 		Example: "  sagalog partitions takeovers 3",
 		RunE: client(func(s *session, args []string) error {
 			if _, err := strconv.ParseUint(args[0], 10, 31); err != nil {
-				return Usage("%q is not the number of a partition; `sagalog partitions list` has them", args[0])
+				return Usage("%q is not the number of a partition; `sagalog partitions list` shows them", args[0])
 			}
 			return s.whole("/v1/partitions/"+args[0]+"/takeovers", "takeovers", row{"AT", "OWNER", "FROM", "CAUSE", "WITHOUT AN OWNER", "VOID RECORDS", "EPOCH"},
 				rowOf(func(t api.PastTakeOver) row {

@@ -20,7 +20,7 @@ func filterFlags(c *cobra.Command) {
 	f.String("until", "", "submitted before this instant, or this long ago")
 	f.String("schedule", "", "the schedule that started the tasks")
 	f.String("failed-step", "", "a step that failed, or whose undo failed, at the last attempt")
-	f.String("error-code", "", "the code of the error of a failed step, or its class if it has no code (http_503, timeout); without --failed-step, of any step")
+	f.String("error-code", "", "the error code of a failed step, such as http_503, or its error class if it has no code, such as timeout; without --failed-step, of any step")
 	f.String("older-than", "", "not changed for this long (1h), or since an instant")
 	suggest(c, "state", taskStates...)
 }

@@ -15,7 +15,7 @@ func getPast(s *session, id, at string) error {
 	case at == "":
 		return Usage("--at is empty: give an instant such as 2026-11-21T14:00:00Z or an offset such as 3@1200, or leave it out")
 	case s.isSet("wait"):
-		return Usage("--at shows the past, which waits for nothing: leave out --wait")
+		return Usage("--at shows the past, so there is nothing to wait for: leave out --wait")
 	}
 	_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodGet, path: taskPath(id), query: url.Values{"at": {at}}})
 	if err != nil {

@@ -187,7 +187,7 @@ func (s scheduleCaller) ask(verb, name string, members map[string]string) error 
 	case status == http.StatusAccepted:
 		return exit(ExitStillRunning, "the request was not judged within %s; `sagalog schedule get %s` shows the schedule", within, name)
 	case slices.ContainsFunc(r.Fired, func(f api.ScheduleFire) bool { return f.State == events.EndRejected }):
-		return exit(ExitConflict, "the task is rejected; correct the schedule, and apply it")
+		return exit(ExitConflict, "the task was rejected; correct the schedule and apply it again")
 	case slices.ContainsFunc(r.Fired, func(f api.ScheduleFire) bool { return f.State == "" }):
 		s.note("submitted: the engine accepts or rejects the task next; `sagalog schedule next %s` shows which, and why", Printable(name))
 	}

@@ -12,7 +12,7 @@ import (
 
 func statsCommand() *cobra.Command {
 	c := output(&cobra.Command{
-		Use: "stats", Short: "Show what happened lately: tasks or attempts a minute, and how long they took", Args: cobra.NoArgs,
+		Use: "stats", Short: "Show how many tasks or attempts started and ended lately, and how long they took", Args: cobra.NoArgs,
 		Example: "  sagalog stats\n  sagalog stats --workflow drone-delivery --step '*' --since 10m --every 10m",
 		RunE: client(func(s *session, _ []string) error {
 			q := url.Values{}
@@ -47,9 +47,9 @@ func statsCommand() *cobra.Command {
 	f := c.Flags()
 	apiFlags(f)
 	f.String("workflow", "", "only this workflow")
-	f.String("step", "", "the attempts of this step instead of tasks; * for each step")
-	f.String("since", "1h", "from this instant on, or for this long")
-	f.String("every", "1m", "what each row counts, in whole minutes")
+	f.String("step", "", "count the attempts of this step instead of tasks; * for each step")
+	f.String("since", "1h", "the beginning: an instant, or how long ago")
+	f.String("every", "1m", "the length of the interval that each row counts, in whole minutes")
 	return c
 }
 

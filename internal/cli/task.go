@@ -84,7 +84,7 @@ func getCommand() *cobra.Command {
 		Use: "get ID", Short: "Read a task", Args: cobra.ExactArgs(1),
 		Long: "Read a task. With --wait the command waits until the task has ended or is parked, for at most --timeout;\n" +
 			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error. With --at the command\n" +
-			"shows the task as it was after its last fact at or before that instant, or at or before that offset of its partition.",
+			"shows the task as it was at an instant, or after the fact at an offset of its partition; `task history -o json` has both for each fact.",
 		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json\n" +
 			"  sagalog task get delivery-42 --at 2026-11-21T14:00:00Z\n  sagalog task get delivery-42 --at 3@1200",
 		RunE: client(func(s *session, args []string) error {
@@ -95,7 +95,7 @@ func getCommand() *cobra.Command {
 		}),
 	})
 	waitFlags(c)
-	c.Flags().String("at", "", "as it was then: an instant, or PARTITION@OFFSET as task history -o json and the page show it")
+	c.Flags().String("at", "", "show the task as it was: at an instant, or after the fact at PARTITION@OFFSET")
 	return c
 }
 

@@ -193,8 +193,8 @@ func tokenList() *cobra.Command {
 func tokenRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke NAME", Short: "Remove a token from a file", Args: cobra.ExactArgs(1),
-		Long: "Remove a token from a file. From then on nobody can call by it, and streams and bulk submissions that it opened end. A job, schedule or task that\n" +
-			"it began is a fact by then, and goes on under its name: look at `sagalog job list`, and stop what should not go on.",
+		Long: "Remove a token from a file. Requests with it are then refused, and streams and bulk submissions that it opened end. Jobs, schedules and tasks\n" +
+			"that it started continue under its name: `sagalog job list` shows its jobs, and `sagalog job stop` stops one.",
 		Example: "  sagalog token revoke ci --file ./access/tokens.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := tokensFile(cmd)
@@ -204,7 +204,7 @@ func tokenRevoke() *cobra.Command {
 			if err := access.Revoke(file, args[0]); err != nil {
 				return tokenError(err)
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%[1]s is revoked. What it began goes on under its name: `sagalog job list` shows its jobs (BY %[1]s), and `sagalog job stop ID` ends one.\n", Printable(args[0]))
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is revoked. What it started continues under its name: `sagalog job list` shows its jobs (column BY), and `sagalog job stop ID` stops one.\n", Printable(args[0]))
 			return err
 		},
 	}

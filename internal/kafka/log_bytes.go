@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// LogBytes returns the size of the logs of each topic whose name begins with prefix, over all brokers and replicas. It needs the right to
-// describe the cluster. If a broker does not answer there is no sum, only the error.
+// LogBytes returns the total size of each topic whose name begins with prefix, over all brokers and replicas. It needs the right to describe the
+// cluster. If a broker does not answer, it returns only the error.
 func LogBytes(ctx context.Context, c *Cluster, prefix string) (map[string]int64, error) {
 	all, err := c.admin.DescribeAllLogDirs(ctx, nil)
 	if err != nil {
@@ -18,7 +18,7 @@ func LogBytes(ctx context.Context, c *Cluster, prefix string) (map[string]int64,
 	sums := map[string]int64{}
 	all.Each(func(d kadm.DescribedLogDir) {
 		if d.Err != nil {
-			err = fmt.Errorf("broker %d does not say the sizes of the logs in %s: %w", d.Broker, d.Dir, d.Err)
+			err = fmt.Errorf("broker %d did not report the sizes of the logs in %s: %w", d.Broker, d.Dir, d.Err)
 			return
 		}
 		d.Topics.Each(func(p kadm.DescribedLogDirPartition) {

@@ -27,7 +27,7 @@ type Bookmarks struct {
 	group   string
 }
 
-// NewBookmarks returns those of a group.
+// NewBookmarks returns the bookmarks of a group.
 func NewBookmarks(c *Cluster, group string) *Bookmarks { return &Bookmarks{c, group} }
 
 // Commit stores positions. The brokers refuse it while the group has members.

@@ -155,7 +155,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogWebhookFailing", Expr: `sum(rate(sagalog_webhook_deliveries_total{outcome="failed"}[15m])) > 0 or max(sagalog_webhook_oldest_seconds) > {900s}`, For: 15 * time.Minute,
 		Summary:     "messages of the webhook are not delivered",
-		Description: "The log of the nodes says what the receiver answers. Nothing else waits for it; each message is tried for 24 hours, then given up.",
+		Description: "The log of the nodes shows what the receiver answers. No task is affected. Each message is tried for 24 hours, and then given up.",
 		Command:     "sagalog webhook test",
 	},
 	{

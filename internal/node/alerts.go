@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -16,17 +17,19 @@ import (
 )
 
 const (
-	// lateFor is how long what was found out about late tasks holds, at least, and lateShare how many times as long as it took to find it out: each
-	// open page asks every two seconds, and a look at 40,000 tasks takes about a second.
+	// lateFor is the least time for which the list of late tasks is reused, and lateShare the multiple of the time that it took to make it: each open
+	// page asks every two seconds, and looking at 40,000 tasks takes about a second.
 	lateFor   = 5 * time.Second
 	lateShare = 20
-	// mostHolders is how many holders of a limit are looked at for a parked one.
+	// lateKept bounds the looks that are remembered.
+	lateKept = 4
+	// mostHolders bounds the holders of a limit that are searched for a parked one.
 	mostHolders = 100
-	// forgetEvery is how often a node looks whether acknowledged alerts of its partitions are over.
+	// forgetEvery is how often a node checks whether acknowledged alerts of its partitions are over.
 	forgetEvery = 10 * time.Second
 )
 
-// alerts implements api.Alerts. What is open follows from the projection and the heartbeats, so that the topic of alerts may be lost.
+// alerts implements api.Alerts. Open alerts are derived from the projection and the heartbeats, so they survive the loss of the topic of alerts.
 type alerts struct {
 	*tasks
 	defs     *definitions
@@ -35,23 +38,22 @@ type alerts struct {
 	producer *kafka.Producer
 	router   proxy.Router
 
-	// over holds since when the forgetting goroutine has seen that an acknowledged alert is not open. Owned by forget.
+	// over holds when forget first saw that an acknowledged alert is not open. Owned by forget.
 	over map[string]time.Time
 
-	// mu guards late, and is held while it is found out.
-	mu   sync.Mutex
-	late lateTasks
+	// mu guards late, and is held while late is computed.
+	mu sync.Mutex
+	// late holds the latest looks, one for each set of partitions: clients ask for others than the nodes do.
+	late []lateTasks
 }
 
 // Open implements api.Alerts.
 func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (list []api.Alert, partial bool, err error) {
-	if list, err = a.held(partitions); err != nil {
+	late, err := a.lateTasks(partitions)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, false, err
 	}
-	late, err := a.lateTasks(ctx, partitions)
-	if err != nil {
-		return nil, false, err
-	}
+	list = append(a.missing(), late.held...)
 	for _, id := range late.tasks {
 		of, err := a.ofTask(id) // it may have ended since
 		if err != nil {
@@ -66,9 +68,8 @@ func (a *alerts) Open(ctx context.Context, partitions []int32, ids []string) (li
 	return list, partial, err
 }
 
-// held returns the alerts that tasks do not have: of missing agents, schedules and limits.
+// held returns the alerts of schedules and limits. It reads all rows of all limits.
 func (a *alerts) held(partitions []int32) (list []api.Alert, err error) {
-	list = a.missing()
 	for _, p := range partitions {
 		blocked, err := a.blockedSchedules(p)
 		if err != nil {
@@ -83,7 +84,7 @@ func (a *alerts) held(partitions []int32) (list []api.Alert, err error) {
 	return list, nil
 }
 
-// with adds those alerts of ids that tasks of the partitions have.
+// with adds the alerts of ids that are about tasks of the partitions.
 func (a *alerts) with(list []api.Alert, partitions []int32, ids []string) ([]api.Alert, error) {
 	for _, id := range ids {
 		one, err := a.one(partitions, id)
@@ -109,7 +110,7 @@ func (a *alerts) one(partitions []int32, id string) ([]api.Alert, error) {
 	return slices.DeleteFunc(of, func(x api.Alert) bool { return x.ID != id }), err
 }
 
-// missing returns the operations that steps have been waiting for as long as it takes to raise an alert.
+// missing returns the operations that steps have been waiting for long enough to raise an alert.
 func (a *alerts) missing() (list []api.Alert) {
 	now := events.At(time.Now())
 	for _, m := range a.liveness.missing() {
@@ -220,8 +221,8 @@ func (a *alerts) Acknowledge(ctx context.Context, x events.AlertAcknowledgement)
 	return err == nil, err
 }
 
-// forget forgets the acknowledgements of alerts that have not been open for a while. That of a missing agent is forgotten as soon as an instance
-// is there; while partitions move, nobody says what is missing.
+// forget removes the acknowledgements of alerts that have not been open for a while. That of a missing agent is removed as soon as an instance is
+// running, because while partitions move no node reports missing agents.
 func (a *alerts) forget(ctx context.Context) {
 	acknowledged := a.ns.catalog.Acknowledged()
 	var ids []string
@@ -237,10 +238,10 @@ func (a *alerts) forget(ctx context.Context) {
 	}
 	open, err := a.held(mine)
 	if err == nil {
-		open, err = a.with(open, mine, ids)
+		open, err = a.with(append(open, a.missing()...), mine, ids)
 	}
 	if err != nil {
-		a.ns.log.Warn("it is not known which acknowledged alerts are over; looking again", "error", err)
+		a.ns.log.Warn("cannot find out which acknowledged alerts are over; trying again", "error", err)
 		return
 	}
 	offered, before := a.liveness.offers(a.ns.partitions), a.over
@@ -257,12 +258,12 @@ func (a *alerts) forget(ctx context.Context) {
 			continue
 		}
 		if _, err := a.Acknowledge(ctx, events.AlertAcknowledgement{Alert: id, Over: true}); err != nil && ctx.Err() == nil {
-			a.ns.log.Warn("the acknowledgement of an alert that is over is not forgotten yet; trying again", "alert", id, "error", err)
+			a.ns.log.Warn("cannot remove the acknowledgement of an alert that is over; trying again", "alert", id, "error", err)
 		}
 	}
 }
 
-// homeOf returns the partition whose owner looks whether an alert is over.
+// homeOf returns the partition whose owner checks whether an alert is over.
 func (a *alerts) homeOf(id string) int32 {
 	switch kind, subject, _ := api.AlertSubject(id); kind {
 	case supervisor.AlertMissing:
@@ -276,7 +277,7 @@ func (a *alerts) homeOf(id string) int32 {
 	}
 }
 
-// isBack says whether an alert is that of a missing agent of which an instance is there.
+// isBack says whether an alert is about a missing agent that has a running instance again.
 func (a *alerts) isBack(id string, offered offers) bool {
 	for name, o := range offered {
 		for _, call := range callsOf(name, o) {

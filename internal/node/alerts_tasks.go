@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,43 +13,52 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// lateTasks are the live tasks of some partitions that are past their deadline or a soft limit. It holds until an instant.
+// lateTasks are the live tasks of some partitions that are past their deadline or a soft limit. It is reused until an instant.
 type lateTasks struct {
 	until      time.Time
 	partitions []int32
 	tasks      []string
 	partial    bool
+	// held are the alerts of schedules and limits, which are looked for at the same time.
+	held []api.Alert
 }
 
 // goesOn are the states in which a task may be late. A parked one waits for an operator, whatever its times.
 var goesOn = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing}
 
-// lateTasks returns the late tasks of partitions, as they were found out a moment ago.
-func (a *alerts) lateTasks(ctx context.Context, partitions []int32) (lateTasks, error) {
+// lateTasks returns the late tasks of partitions, as they were found out a moment ago. A look is finished even if nobody waits for it any more: otherwise
+// one that takes longer than its askers wait would begin again with each of them, and never end.
+func (a *alerts) lateTasks(partitions []int32) (lateTasks, error) {
 	if len(partitions) == 0 {
 		return lateTasks{}, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	begun := time.Now()
-	if begun.Before(a.late.until) && slices.Equal(a.late.partitions, partitions) {
-		return a.late, nil
+	a.late = slices.DeleteFunc(a.late, func(l lateTasks) bool { return !begun.Before(l.until) })
+	for _, l := range a.late {
+		if slices.Equal(l.partitions, partitions) {
+			return l, nil
+		}
 	}
-	found, err := a.findLate(ctx, partitions)
+	found, err := a.findLate(partitions)
+	if err == nil {
+		found.held, err = a.held(partitions)
+	}
 	if err == nil {
 		now := time.Now()
 		found.until = now.Add(max(lateFor, lateShare*now.Sub(begun)))
-		a.late = found
+		a.late = append(a.late[max(0, len(a.late)-lateKept+1):], found)
 	}
 	return found, err
 }
 
 // findLate looks at the newest live tasks of partitions, since no index leads to the late ones.
-func (a *alerts) findLate(ctx context.Context, partitions []int32) (lateTasks, error) {
+func (a *alerts) findLate(partitions []int32) (lateTasks, error) {
 	found, now := lateTasks{partitions: slices.Clone(partitions)}, events.At(time.Now())
 	limits := map[string]*softLimits{} // by definition
 	f := projector.Filter{States: goesOn, Partitions: partitions, Limit: projector.MaxList, Brief: true}
-	for seen, read := 0, 0; ctx.Err() == nil; {
+	for seen, read := 0, 0; ; {
 		page, next, err := a.store.List(f)
 		if err != nil {
 			return found, err
@@ -80,7 +88,6 @@ func (a *alerts) findLate(ctx context.Context, partitions []int32) (lateTasks, e
 			return found, nil
 		}
 	}
-	return found, ctx.Err()
 }
 
 // softLimits are those of a definition.
@@ -147,7 +154,7 @@ func (a *alerts) ofTask(id string) (list []api.Alert, err error) {
 		return list, nil
 	}
 	// A soft limit that has passed leaves the state, so it has passed if the definition has one and the state does not.
-	run := t.SubmittedAt + events.Instant(t.Run-1) // tells the runs of a task apart
+	run := t.SubmittedAt + events.Instant(t.Run-1) // distinguishes the runs of a task
 	if l.task > 0 && t.SoftAt == 0 {
 		raised(api.Alert{Kind: supervisor.AlertSoftLimit, Since: t.SubmittedAt, Reason: notOver(l.task)}, run)
 	}

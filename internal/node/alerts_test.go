@@ -119,6 +119,39 @@ func (w *world) running(p *process, name string) string {
 	return w.scheduled(p, name, func(x *events.Schedule) bool { return len(x.Running) > 0 }).Running[0].Task
 }
 
+// A look at late tasks and at limits holds for a while, whatever others ask meanwhile, and also if its asker does not wait for it.
+func TestALookAtLateTasksIsNotWasted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		w.kinds = []string{"stock"}
+		n := w.node(t.TempDir())
+		w.apply(n, "workflow: slow\nsteps:\n  ask: {wait: {signal: go}, remind_after: 5m}\n")
+		w.apply(n, "workflow: turns\nconcurrency: {key: k, max: 1}\nsteps:\n  only: {agent: stock, retry: {attempts: 1, then: park}}\n")
+		w.hire(func(context.Context, agent.Attempt) error { return errRefused })
+		for _, id := range []string{"slow-1", "turns-1", "turns-2"} {
+			workflow, _, _ := strings.Cut(id, "-")
+			w.produce(w.topics.Submissions(), -1, events.Record{Key: []byte(id), Value: []byte(`{"id":"` + id + `","workflow":"` + workflow + `"}`)})
+			if id == "turns-1" {
+				w.watch.state(id, events.TaskStateError)
+			}
+		}
+		begun, home := time.Now(), []int32{events.Home("slow-1", 2)}
+		for i, after := range []time.Duration{5 * time.Minute, 15 * time.Minute} {
+			<-time.After(time.Until(begun.Add(after - 2*time.Second)))
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, _, err := n.Alerts().Open(gone, []int32{0, 1}, nil)
+			require.ErrorIs(t, err, context.Canceled)
+			<-time.After(4 * time.Second)
+			_, _, err = n.Alerts().Open(t.Context(), home, nil)
+			require.NoError(t, err)
+			require.Len(t, w.opened(n), i, "it is that of four seconds ago")
+			<-time.After(2 * time.Second)
+			require.Len(t, w.opened(n), i+1, said(w.opened(n)))
+		}
+	})
+}
+
 // An acknowledged alert stays acknowledged while its partition moves to another node and when nodes start again, and is forgotten when its cause is
 // gone: that of a missing agent when the agent is back, that of a parked task some minutes after the task went on.
 func TestAnAcknowledgementLastsAsLongAsItsAlert(t *testing.T) {

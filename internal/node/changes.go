@@ -12,7 +12,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// watchers are called after each commit of the store. Without any, a commit pays for one load.
+// watchers are called after each commit of the store. Without watchers a commit costs one atomic load more.
 type watchers struct {
 	mu   sync.Mutex // held while the list changes
 	list atomic.Pointer[[]*func(api.Change)]

@@ -32,8 +32,8 @@ const (
 )
 
 func newLogBytesMetrics(n *Node) *logBytesMetrics {
-	return &logBytesMetrics{ns: n.ns, owners: n.owners, bytes: prometheus.NewDesc("sagalog_log_bytes", "Size of each topic on all brokers, with replicas, at most 30 s ago. "+
-		"The owner of partition 0 shows it, and nobody while a broker does not say it, as when the node may not describe the cluster. Topics beyond the first 200 by name are _other.",
+	return &logBytesMetrics{ns: n.ns, owners: n.owners, bytes: prometheus.NewDesc("sagalog_log_bytes", "Size of each topic on all brokers, with replicas, at most 30 s old. "+
+		"Only the owner of partition 0 shows it. Absent while a broker does not report it, for example if the node may not describe the cluster. Topics beyond the first 200 by name are _other.",
 		[]string{"topic"}, nil)}
 }
 
@@ -71,7 +71,7 @@ func (m *logBytesMetrics) ask() {
 	prefix := m.ns.name + "."
 	sizes, err := kafka.LogBytes(ctx, m.ns.cluster, prefix)
 	if err != nil {
-		m.ns.log.Debug("the metrics lack the sizes of the topics", "error", err)
+		m.ns.log.Debug("the sizes of the topics are not known, so their metric is absent", "error", err)
 		return
 	}
 	m.sizes = map[string]int64{}

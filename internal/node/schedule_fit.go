@@ -11,11 +11,11 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// maxMisfits bounds the schedules that an apply warns of. Whoever has more of them corrects the workflow.
+// maxMisfits bounds the schedules that an apply warns of. With more of them, the workflow is what needs a correction.
 const maxMisfits = 20
 
 // misfits warns of the schedules that use the current version of a workflow and whose tasks this version would refuse. They do not stop an
-// apply: what corrects them may be applied next.
+// apply, since the corrected schedules may be applied next.
 func (d *definitions) misfits(def *scheduler.Definition, version int) (warnings []api.Fault) {
 	var p *scheduler.Program
 	all := d.ns.catalog.Schedules()
@@ -37,10 +37,10 @@ func (d *definitions) misfits(def *scheduler.Definition, version int) (warnings 
 			continue
 		}
 		if len(warnings) == maxMisfits {
-			return append(warnings, api.Fault{Pointer: "/input", Message: "further schedules do not fit this version either"})
+			return append(warnings, api.Fault{Pointer: "/input", Message: "the tasks of more schedules will be rejected from this version on"})
 		}
 		warnings = append(warnings, api.Fault{Pointer: "/input", Message: fmt.Sprintf(
-			"the tasks of schedule %q will be rejected from this version on: %s; correct it, and apply it (sagalog schedule apply)", name, why)})
+			"the tasks of schedule %q will be rejected from this version on: %s; correct the schedule and apply it (sagalog schedule apply)", name, why)})
 	}
 	return warnings
 }

@@ -2,6 +2,8 @@ package node
 
 import (
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,4 +59,48 @@ func TestStatsForgetWhatIsOldAndBoundNames(t *testing.T) {
 	require.Len(t, rows, 1, "a minute takes the place of the one six hours before")
 	require.Equal(t, int64(1), rows[0].Parked)
 	require.Greater(t, since, events.At(begun)-1)
+}
+
+// An owner that waits while somebody reads all pairs goes on between two of them. A fact of a node whose clock is before 1970 is counted, too.
+func TestReadingStatsDoesNotHoldUpOwners(t *testing.T) {
+	t.Parallel()
+	begun := time.Now().Add(-statMinutes * time.Minute).Truncate(time.Minute)
+	s := newStats(nil, begun)
+	s.count(&events.Task{Workflow: "old"}, &events.Fact{Time: -1e6, Body: &events.TaskParked{}})
+	for i := range statPairs {
+		for m := range statMinutes {
+			at := events.At(begun.Add(time.Duration(m) * time.Minute))
+			s.count(&events.Task{Workflow: fmt.Sprint("w", i), SubmittedAt: at}, &events.Fact{Time: at, Body: &events.TaskProcessed{}})
+		}
+	}
+	var step atomic.Int64 // odd while somebody reads
+	stop, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			step.Add(1)
+			s.Stats(api.StatsQuery{Since: begun, Until: begun.Add(24 * time.Hour), Every: time.Minute})
+			step.Add(1)
+		}
+	}()
+	between := false
+	for step.Load() < 100 && !between {
+		before := step.Load()
+		if s.mu.TryLock() {
+			s.mu.Unlock()
+			runtime.Gosched()
+			continue
+		}
+		s.mu.Lock()
+		between = before%2 == 1 && step.Load() == before
+		s.mu.Unlock()
+	}
+	close(stop)
+	<-over
+	require.True(t, between, "nobody could count while somebody read")
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 )
 
-// takeoverLog keeps the latest take-overs of each partition, whichever nodes they concern: each node folds every claim. Claims give
-// owner, epoch and instant, also those that were made while this node was down. Why the earlier owner lost the partition, and for how long
-// nobody owned it, is known only of what happens while this node hears the heartbeats.
+// takeoverLog keeps the latest take-overs of each partition, whichever nodes they concern: each node folds every claim. A claim gives owner, epoch
+// and instant, even if it was made while this node was down. Why the earlier owner lost the partition, and for how long nobody owned it, is known
+// only if this node was receiving heartbeats at the time.
 //
-// A small file for each partition outlives the process. A fault of a file is logged and stops nothing.
+// The take-overs of each partition are kept in a small file. An error of a file is logged and stops nothing.
 type takeoverLog struct {
 	dir string
 	// topic is the ID of events: a file that was written for another log is ignored.
@@ -50,18 +50,18 @@ type takeovers struct {
 	epoch events.Epoch
 	// last is N of the epoch of the last entry.
 	last uint64
-	// counts says that void records are counted since the last entry: voids are those that were followed, before those that the shell had
-	// folded then.
+	// counts says that all void records since the last entry have been counted. voids is the number of those that this node folded as a
+	// follower since then, and before is what ownVoids returned then.
 	counts        bool
 	voids, before uint64
-	// said is what this node's shell said of a take-over whose claim is not committed yet.
+	// said is what this node's shell knows of a take-over whose claim is not committed yet.
 	said *api.TakeOver
 }
 
-// takeoverRecent is how old a claim may be for the heartbeats of the moment to explain it: older ones are read while the node catches up.
+// takeoverRecent bounds the age of a claim that the present heartbeats can explain. Older claims are read while the node catches up.
 const takeoverRecent = 10 * time.Second
 
-// openTakeovers makes the log of take-overs listen to the store.
+// openTakeovers connects the take-over log to the store.
 func (n *Node) openTakeovers() error {
 	l := &takeoverLog{
 		dir: filepath.Join(n.cfg.Dir, "takeovers"), topic: fmt.Sprintf("%x", n.store.topic), log: n.cfg.Logger, sign: n.liveness.lastSign, self: n.cfg.Name,
@@ -82,7 +82,7 @@ func (l *takeoverLog) path(partition int32) string {
 	return filepath.Join(l.dir, strconv.Itoa(int(partition))+".json")
 }
 
-// begin reads what the process before this one has left. owner and epoch are those of the stored state.
+// begin reads the files that the previous process left. owner and epoch are those of the stored state.
 func (l *takeoverLog) begin(partition int32, owner string, epoch events.Epoch) {
 	t := &takeovers{}
 	b, err := os.ReadFile(l.path(partition))
@@ -90,7 +90,7 @@ func (l *takeoverLog) begin(partition int32, owner string, epoch events.Epoch) {
 		err = json.Unmarshal(b, t)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("the log of the partition's take-overs cannot be read; it begins again", "partition", partition, "error", err)
+		l.log.Warn("the file of the partition's take-overs cannot be read; starting a new one", "partition", partition, "error", err)
 	}
 	if err != nil || t.Topic != l.topic {
 		t = &takeovers{Topic: l.topic}
@@ -106,7 +106,7 @@ func (l *takeoverLog) begin(partition int32, owner string, epoch events.Epoch) {
 	l.of[partition] = t
 }
 
-// mayClaim says that a delta may hold a claim. To decode each state of a partition would cost more than all else here.
+// mayClaim says whether a delta may contain a claim. Decoding every state of a partition would cost more than everything else here.
 func (l *takeoverLog) mayClaim(d *events.Delta) bool {
 	i := slices.IndexFunc(d.Parts, func(r events.PartRow) bool { return r.Kind == events.KindPartition })
 	if i < 0 {
@@ -147,8 +147,8 @@ func (l *takeoverLog) folded(partition int32, owner string, epoch events.Epoch, 
 	l.write(partition, t)
 }
 
-// judge explains a take-over by another node from the heartbeats, as far as they do. Nothing is known of an owner that was never heard, and
-// only its successor knows since when nobody owned the partition of one that lives.
+// judge explains a take-over by another node from the heartbeats, if possible. Nothing is known about an owner that was never heard. If the earlier
+// owner lives, only its successor knows for how long nobody owned the partition.
 func (l *takeoverLog) judge(from string, partition int32, now time.Time) (cause string, gap *events.Duration) {
 	cause, at := l.sign(from, partition)
 	if at.IsZero() {
@@ -178,7 +178,7 @@ func (l *takeoverLog) tell(partition int32, over api.TakeOver) {
 	t.said = &over
 }
 
-// void counts records that count for nobody.
+// void counts void records.
 func (l *takeoverLog) void(partition int32, n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +224,7 @@ func (l *takeoverLog) write(partition int32, t *takeovers) {
 	}
 	if err != nil {
 		l.failed.Do(func() {
-			l.log.Warn("the log of take-overs cannot be written; after a restart it lacks the latest", "partition", partition, "error", err)
+			l.log.Warn("the file of the partition's take-overs cannot be written; after a restart the latest ones will be missing", "partition", partition, "error", err)
 		})
 	}
 }

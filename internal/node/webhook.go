@@ -14,17 +14,18 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/pause"
+	"github.com/sagalog/sagalog/internal/repeats"
 	"github.com/sagalog/sagalog/internal/webhook"
 )
 
 const (
 	// maxDeliveries bounds the messages that a node sends at a time: enough for 800 a second to a receiver that takes 10 ms.
 	maxDeliveries = 8
-	// webhookLook is how often a node looks which partitions it owns, and which messages are to be sent again.
+	// webhookLook is how often a node checks which partitions it owns, and which messages are due again.
 	webhookLook = 250 * time.Millisecond
 	// webhookCommit is how often positions are committed: what was delivered after the last commit is delivered again after a crash.
 	webhookCommit = time.Second
-	// webhookRenew is how often a position is committed that has not changed: brokers forget one after some days (offsets.retention.minutes).
+	// webhookRenew is how often an unchanged position is committed again: brokers forget positions after some days (offsets.retention.minutes).
 	webhookRenew = 6 * time.Hour
 	// webhookWithin bounds a request to the brokers, so that a dead one does not stop those that follow.
 	webhookWithin = 10 * time.Second
@@ -34,19 +35,19 @@ const (
 	webhookRecords = 4096
 )
 
-// Webhook says what is delivered to a receiver outside.
+// Webhook says which messages are delivered to which receiver.
 type Webhook struct {
 	Sender *webhook.Sender
-	// On are the kinds of messages; nil for the usual ones.
+	// On are the kinds of messages; nil for the default ones.
 	On []string
-	// FromStart begins a namespace that has delivered nothing yet at the beginning of its log, and not at its end.
+	// FromStart makes a namespace that has delivered nothing yet begin at the start of its log instead of its end.
 	FromStart bool
 	// GiveUpAfter is how long a message is tried; default webhook.GiveUpAfter.
 	GiveUpAfter time.Duration
 }
 
-// webhooks delivers messages about the partitions that this node owns. Only Run's goroutine touches the streams; attempts and requests to
-// the brokers run beside it, and no owner ever waits for any of it.
+// webhooks delivers messages about the partitions that this node owns. Only Run's goroutine touches the streams. Attempts and requests to the
+// brokers have their own goroutines, and no owner waits for any of these.
 //
 //	 look (the partition is owned)        take                  ready                  settle
 //	not followed ------------------> read -------> outstanding -------> being sent -----------> delivered or given up
@@ -57,14 +58,16 @@ type Webhook struct {
 // Invariant: a committed position covers a message only if it was delivered or given up, by this node or by one whose commit it resumed
 // from. So a message is delivered at least once, even if two nodes believe that they own its partition.
 type webhooks struct {
-	ns      *namespace
-	owners  *owners
-	store   *stateStore
-	sender  *webhook.Sender
-	on      map[string]bool
-	start   bool
-	giveUp  time.Duration
-	log     *slog.Logger
+	ns     *namespace
+	owners *owners
+	store  *stateStore
+	sender *webhook.Sender
+	on     map[string]bool
+	start  bool
+	giveUp time.Duration
+	log    *slog.Logger
+	// often is for what may be so for hours, of every partition and message.
+	often   *slog.Logger
 	metrics *webhookMetrics
 	reader  *kafka.Reader
 	marks   *kafka.Bookmarks
@@ -80,7 +83,7 @@ type webhooks struct {
 	committed, renewed time.Time
 	// left are the last positions of partitions that moved away.
 	left kafka.Positions
-	// failing says that the latest attempt failed.
+	// failing says that the last attempt failed.
 	failing bool
 
 	fetched   chan []kafka.Fetch
@@ -94,7 +97,7 @@ type webhooks struct {
 type attempted struct {
 	stream *webhookStream
 	of     *outstanding
-	// id is the message's, "" if it was not made.
+	// id is the ID of the message, "" if the message could not be made.
 	id     string
 	answer webhook.Answer
 	err    error
@@ -129,6 +132,7 @@ func newWebhooks(n *Node) (*webhooks, error) {
 		}
 		w.on[kind] = true
 	}
+	w.often = repeats.Limited(w.log)
 	var err error
 	if w.metrics, err = newWebhookMetrics(n.cfg.Registry); err != nil {
 		return nil, err
@@ -173,7 +177,7 @@ func (w *webhooks) poll(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			w.log.Warn("the log cannot be read for the webhook; trying again", "error", err)
+			w.often.Warn("the log cannot be read for the webhook; trying again", "error", err)
 			if !pause.For(ctx, webhookCommit) {
 				return
 			}
@@ -217,7 +221,7 @@ func (w *webhooks) look(ctx context.Context) {
 	w.metrics.show(w.streams, w.end)
 }
 
-// end is where the log of a stream ends as far as this node has folded it; nobody looks for the end of the alerts.
+// end returns the end of the log of a stream, as far as this node has folded it. It is not known for the topic of alerts.
 func (w *webhooks) end(s *webhookStream) int64 {
 	if s.topic == w.ns.topics.Alerts() {
 		return s.next
@@ -225,7 +229,7 @@ func (w *webhooks) end(s *webhookStream) int64 {
 	return w.store.Partition(s.partition).Next()
 }
 
-// places are what the owner of a partition delivers: the owner of the first also the alerts that no fact raises.
+// places returns what the owner of a partition delivers. The owner of the first one also delivers the alerts that no fact raises.
 func (w *webhooks) places(p int32) []place {
 	list := []place{{w.ns.topics.Events(), p}}
 	if p == 0 {
@@ -248,7 +252,7 @@ func (w *webhooks) leave(s *webhookStream) {
 func (w *webhooks) begin(found foundPositions) {
 	w.asking = false
 	if found.err != nil {
-		w.log.Warn("the positions of the webhook cannot be read; trying again", "error", found.err)
+		w.often.Warn("the stored positions of the webhook cannot be read; trying again", "error", found.err)
 		return
 	}
 	for p := range w.ns.partitions {
@@ -259,7 +263,7 @@ func (w *webhooks) begin(found foundPositions) {
 			s := &webhookStream{place: at}
 			stored, known := found.of[at.topic][at.partition]
 			if err := w.position(s, stored, known); err != nil {
-				w.log.Warn("a partition of the webhook does not begin; trying again", "topic", at.topic, "partition", at.partition, "error", err)
+				w.often.Warn("the webhook cannot begin to read a partition; trying again", "topic", at.topic, "partition", at.partition, "error", err)
 				continue
 			}
 			delete(w.left[at.topic], at.partition)
@@ -277,7 +281,7 @@ func (w *webhooks) position(s *webhookStream, stored kafka.Stored, known bool) e
 			return nil
 		}
 		*s = webhookStream{place: s.place}
-		w.log.Error("the position of the webhook is not one of ours; going on from the end of the log, and what came before is not delivered",
+		w.log.Error("the stored position of the webhook is not in our format; continuing from the end of the log, so earlier messages are not delivered",
 			"topic", s.topic, "partition", s.partition, "offset", stored.Next, "error", err)
 	} else if w.start {
 		s.due = true
@@ -323,7 +327,8 @@ func (w *webhooks) take(list []kafka.Fetch) {
 		more, err := s.take(f.Records, w.wanted, time.Now())
 		switch {
 		case err != nil:
-			w.log.Error("a record of the log cannot be read, so the webhook of its partition stands still; start a build that knows it", "error", err)
+			w.often.Error("a record of the log cannot be decoded, so the webhook delivers nothing more of its partition; upgrade this node",
+				"error", err)
 			w.unread(s)
 		case !more:
 			w.unread(s)
@@ -335,27 +340,29 @@ func (w *webhooks) take(list []kafka.Fetch) {
 	}
 }
 
-// unread stops reading a partition. Whoever ends that reads from the position on.
+// unread stops reading a partition. Reading resumes at the position.
 func (w *webhooks) unread(s *webhookStream) {
 	w.reader.Remove(s.topic, s.partition)
 	s.added = 0
 }
 
-// interrupted begins to read again after an error.
+// interrupted resumes reading after an error.
 func (w *webhooks) interrupted(s *webhookStream, cause error) {
 	s.added = 0
-	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 	if errors.As(cause, new(*kafka.OutOfRangeError)) || errors.As(cause, new(*kafka.DataLossError)) {
-		log.Error("the log no longer holds the position of the webhook; going on from its end, and what came before is not delivered")
+		w.log.Error("the log was trimmed beyond the position of the webhook; continuing from the end of the log, so earlier messages are not delivered",
+			"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 		if err := w.toEnd(s); err != nil {
-			w.leave(s) // the next look begins it once more
+			s.due = false // it has no position; the one of the last commit stays
+			w.leave(s)    // the next look begins it once more
 		}
 		return
 	}
-	log.Warn("reading the log for the webhook is interrupted; trying again")
+	w.often.Warn("reading the log for the webhook was interrupted; trying again",
+		"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
 }
 
-// send starts attempts, while there is room for more.
+// send starts attempts, up to maxDeliveries at a time.
 func (w *webhooks) send(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
@@ -416,17 +423,18 @@ func (w *webhooks) settle(a attempted) {
 		s.done(m)
 		if w.failing {
 			w.failing = false
-			log.Info("the receiver of the webhook takes messages again")
+			log.Info("the receiver of the webhook accepts messages again")
 		}
 	case a.gone || time.Since(m.since) >= w.giveUp:
 		w.metrics.givenUp.Inc()
 		s.done(m)
-		log.Error("a message of the webhook is given up and will never be delivered", "attempts", m.failures+1, "error", a.failure())
+		log.Error("a message of the webhook is given up, and will not be delivered", "attempts", m.failures+1, "error", a.failure())
 	default:
 		w.metrics.failed.Inc()
 		m.failures++
 		wait := webhook.Pause(m.failures, a.answer, rand.Float64())
 		m.again, w.failing = time.Now().Add(wait), true
-		log.Warn("a message of the webhook was not delivered; trying again", "attempts", m.failures, "pause", wait.Round(time.Millisecond), "error", a.failure())
+		w.often.Warn("a message of the webhook was not delivered; trying again",
+			"topic", s.topic, "partition", s.partition, "offset", m.offset, "id", a.id, "attempts", m.failures, "pause", wait.Round(time.Millisecond), "error", a.failure())
 	}
 }

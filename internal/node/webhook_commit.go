@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// commit stores the positions that have changed. A partition that stood still is read on if it may be.
+// commit stores the positions that have changed. It resumes reading a partition that has room for more messages again.
 func (w *webhooks) commit(ctx context.Context) {
 	for _, s := range w.streams {
 		if s.added == 0 && len(s.outstanding) <= maxOutstanding/2 {
@@ -49,7 +49,7 @@ func (w *webhooks) confirm(c commitResult) {
 	if c.err == nil {
 		return
 	}
-	w.log.Warn("the positions of the webhook are not committed; trying again. Until then a crash would make it deliver messages again", "error", c.err)
+	w.often.Warn("the positions of the webhook are not committed; trying again. Until then a crash would make it deliver messages again", "error", c.err)
 	for topic, partitions := range c.of {
 		for p := range partitions {
 			if s := w.streams[place{topic, p}]; s != nil {
@@ -66,7 +66,7 @@ func (w *webhooks) put(of kafka.Positions, s *webhookStream) {
 	of[s.topic][s.partition] = s.position()
 }
 
-// stop commits what the attempts that were under way have led to.
+// stop commits the outcomes of the attempts that were under way.
 func (w *webhooks) stop(ctx context.Context) {
 	for ; w.sending > 0; w.sending-- {
 		if a := <-w.attempts; a.delivered() {

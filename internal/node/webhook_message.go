@@ -15,9 +15,9 @@ import (
 const (
 	// webhookReason bounds the reason in a message, in bytes.
 	webhookReason = 1024
-	// webhookLabels bounds the labels in a message, in bytes; a message without them says so by their absence.
+	// webhookLabels bounds the labels in a message, in bytes. A message with more labels has none.
 	webhookLabels = 8 << 10
-	// webhookFold is how long a message waits for this node's store to hold its fact. After that it goes without what the store would add.
+	// webhookFold is how long a message waits until this node's store has folded its fact. After that it is sent without what the store would add.
 	webhookFold = 2 * time.Second
 )
 
@@ -51,12 +51,12 @@ type webhookData struct {
 	By        string            `json:"by,omitempty"`
 }
 
-// tells says whether facts of a kind may be messages.
+// tells says whether facts of a kind may cause messages.
 func tells(kind events.Name) bool {
 	return supervisor.RaisesAlerts(kind) || kind == events.NameTaskTerminated || kind == events.NameTaskProcessed
 }
 
-// contentOf returns the kind and the content of the message about a fact; no kind if there is no message about it.
+// contentOf returns the kind and the content of the message about a fact, or no kind if the fact causes no message.
 func contentOf(f *events.Fact) (d webhookData) {
 	switch b := f.Body.(type) {
 	case *events.TaskProcessed:
@@ -82,12 +82,12 @@ func alertData(a *supervisor.Alert) webhookData {
 	}
 }
 
-// wanted says whether a record is to be delivered. Alerts that facts raise come from events, so that of the topic alerts only those count that no
-// fact raises.
+// wanted says whether a record is to be delivered. Alerts that facts raise are delivered from the topic of events, so only alerts that no fact
+// raises are taken from the topic of alerts.
 func (w *webhooks) wanted(r *events.Record, log *authority) (bool, error) {
 	if r.Topic == w.ns.topics.Alerts() {
 		var a supervisor.Alert
-		err := json.Unmarshal(r.Value, &a) // whatever else is in the topic is not delivered
+		err := json.Unmarshal(r.Value, &a) // records that are not alerts are not delivered
 		return err == nil && a.Kind == supervisor.AlertMissing && w.on[a.Kind], nil
 	}
 	f, err := log.fact(r, tells)
@@ -103,7 +103,7 @@ func (w *webhooks) message(ctx context.Context, r *events.Record) (webhook.Messa
 		if err := json.Unmarshal(r.Value, &a); err != nil {
 			return webhook.Message{}, err
 		}
-		sum := sha256.Sum256([]byte(r.Header(events.HeaderID))) // which has dots, and a signed ID must have none
+		sum := sha256.Sum256([]byte(r.Header(events.HeaderID))) // the header has dots, and a signed ID must not
 		id, body.Time, body.Data = a.Kind+"/"+hex.EncodeToString(sum[:16]), a.Time, alertData(&a)
 	} else {
 		f, err := events.DecodeFact(r)

@@ -12,7 +12,7 @@ import (
 type webhookMetrics struct {
 	delivered, failed, givenUp prometheus.Counter
 	outstanding, lag           atomic.Int64
-	// oldest is when this node read the oldest message first that is not delivered, in nanoseconds; 0 without one.
+	// oldest is when this node first read its oldest undelivered message, in nanoseconds; 0 without one.
 	oldest atomic.Int64
 }
 
@@ -24,11 +24,11 @@ func newWebhookMetrics(r prometheus.Registerer) (*webhookMetrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sagalog_webhook_" + name, Help: help}, of)
 	}
 	return m, errors.Join(r.Register(all),
-		r.Register(value("outstanding", "Messages of the partitions of this node that are not delivered, as far as the log was read for it.",
+		r.Register(value("outstanding", "Undelivered messages of the partitions of this node, as far as the webhook has read the log.",
 			func() float64 { return float64(m.outstanding.Load()) })),
-		r.Register(value("lag_records", "Records of the log that were not read for the webhook, because too many messages of their partition are not delivered.",
+		r.Register(value("lag_records", "Records of the log that the webhook has not read, because too many messages of their partition are undelivered.",
 			func() float64 { return float64(m.lag.Load()) })),
-		r.Register(value("oldest_seconds", "For how long this node has tried to deliver the oldest message that is not delivered.", func() float64 {
+		r.Register(value("oldest_seconds", "For how long this node has tried to deliver its oldest undelivered message.", func() float64 {
 			if at := m.oldest.Load(); at != 0 {
 				return time.Since(time.Unix(0, at)).Seconds()
 			}

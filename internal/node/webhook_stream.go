@@ -13,11 +13,11 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// maxOutstanding bounds the messages of a partition that were read and are neither delivered nor given up. Behind the last of them, the
-// partition is not read on. As many always fit into the metadata of a commit.
+// maxOutstanding bounds the messages of a partition that were read and are neither delivered nor given up. At the bound the partition is not
+// read further. This many always fit into the metadata of a commit.
 const maxOutstanding = 256
 
-// webhookStream is one partition of events or alerts, of which messages are delivered. It holds only positions.
+// webhookStream is one partition of events or alerts whose messages are delivered. It holds positions only.
 type webhookStream struct {
 	place
 	// added is the number of the reading, 0 while the partition is not read.
@@ -81,12 +81,12 @@ func (s *webhookStream) ready(now time.Time) *outstanding {
 	return nil
 }
 
-// positionFormat begins the metadata of a commit. Ordinal and ID of the epoch, the next sequence, whether the epoch is broken, the barrier, and how far
-// before the position the outstanding messages lie follow, as in "sagalog-webhook-1 3-9f0c 17 0 2 2s,1". Distances are in base 36.
+// positionFormat begins the metadata of a commit, such as "sagalog-webhook-1 3-9f0c 17 0 2 2s,1". After it come the ordinal and the ID of the epoch,
+// the next sequence, whether the epoch is broken, the barrier, and the distances of the outstanding messages before the position, in base 36.
 const positionFormat = "sagalog-webhook-1"
 
-// position is what a commit holds. Its Next is the position of reading and not the first outstanding message, because only there is it known
-// who may write.
+// position is what a commit holds. Its Next is the position of reading, not the first outstanding message, because the rest of the metadata says
+// who may write at that position.
 func (s *webhookStream) position() kafka.Stored {
 	b := []byte(positionFormat + " " + s.log.String() + " ")
 	for i, m := range s.outstanding {
@@ -136,7 +136,7 @@ type authority struct {
 	reader int
 }
 
-// authorityOf is that of a folded state, for the record at its Next.
+// authorityOf returns the authority after a folded state, for the record at its Next.
 func authorityOf(p *events.PartitionState) authority {
 	return authority{epoch: p.Epoch, next: p.NextSequence, broken: p.Broken, reader: p.Reader}
 }
@@ -168,8 +168,8 @@ func parseAuthority(words []string) (a authority, err error) {
 	return a, nil
 }
 
-// fact judges a record and returns its fact if it is accepted and of a kind that decode wants; otherwise nil. Of other kinds only the
-// headers are read.
+// fact judges a record. It returns the fact if it is accepted and of a kind that decode wants, and nil otherwise. Of other kinds it reads only
+// the headers.
 func (a *authority) fact(r *events.Record, decode func(events.Name) bool) (*events.Fact, error) {
 	kind := events.Name(strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix))
 	if kind == events.NamePartitionClaimed {

@@ -242,7 +242,7 @@ func TestAReceiverThatWasDownForAnHourGetsEverything(t *testing.T) {
 				w.shared("node-1")
 				one = start(0)
 			}
-			<-time.After(begun.Add(time.Duration(round+1) * pause).Sub(time.Now()))
+			<-time.After(time.Until(begun.Add(time.Duration(round+1) * pause)))
 		}
 		require.Empty(t, r.taken)
 		r.set(func() { r.down = false })

@@ -93,7 +93,7 @@ type Config struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, partitions ...int32)
 	// Sign, if set, signs a request in the name of its caller, who is in its context. It is called when nothing else changes any more.
 	Sign func(r *http.Request, body []byte)
-	// TLS, if set, returns that of the next connection to another node's API: then none is called without.
+	// TLS, if set, returns the configuration for the next connection to another node's API. Then no node is called without TLS.
 	TLS func() *tls.Config
 	// Stopping ends when this node begins to stop: waits and streams end with it.
 	Stopping   context.Context

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Follow opens a stream of events of another node about these partitions of it, after an event ID. The caller closes it. It ends with ctx.
+// Follow opens a stream of events of another node about some of its partitions, after an event ID. The caller closes it. It ends with ctx.
 func (p *Proxy) Follow(ctx context.Context, to Route, partitions []int32, q Question, after string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(AnswerWithin, func() { cancel(errSilent) })

@@ -14,7 +14,7 @@ const (
 	flagsAt           = 53
 )
 
-// Sampled says whether a trace context is valid, and its spans are wanted.
+// Sampled says whether a trace context is valid and sampled, so that its spans are exported.
 func Sampled(s string) bool {
 	if !Valid(s) {
 		return false
@@ -48,14 +48,14 @@ func OfTask(of, ticket string, run int) string {
 // OfDecision returns the context of the span of the decision to accept a task.
 func OfDecision(of, ticket string) string { return derive(of, "decision", ticket) }
 
-// OfAttempt returns the context of the span of an attempt. It does not depend on the fact by which the attempt began, since a new owner, which
-// sees only how it ended, does not know that fact.
+// OfAttempt returns the context of the span of an attempt. It does not depend on the fact that began the attempt, because a new owner sees only
+// the fact that ended it.
 func OfAttempt(of string, a Attempt) string {
 	return derive(of, "attempt", a.Ticket, a.Step, a.Operation, strconv.Itoa(a.Number))
 }
 
-// derive returns a context with the trace and the flags of another one, and with a span that follows from that and from the names. Two
-// namespaces may know the same trace: their tasks have different parents.
+// derive returns a context with the trace and the flags of another one, and with a span ID that is a hash of that context and of the names. Tasks
+// of two namespaces may belong to one trace, but their parents differ.
 func derive(of string, names ...string) string {
 	h := sha256.New()
 	h.Write([]byte(of[:spanEnd]))

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// The variables that say whether and how spans are exported. The library reads them too, but takes a default for what it cannot use.
+// The variables that say whether and how spans are exported. The library reads them too, but falls back to a default for a value that it cannot
+// use.
 const (
 	envDisabled  = "OTEL_SDK_DISABLED"
 	envExporter  = "OTEL_TRACES_EXPORTER"
@@ -24,15 +26,16 @@ const (
 	protocol     = "PROTOCOL"
 	timeout      = "TIMEOUT"
 	certificate  = "CERTIFICATE"
+	headers      = "HEADERS"
 	protocolHTTP = "http/protobuf"
 	protocolGRPC = "grpc"
 )
 
 // Variables describes the variables in the help of a command.
 const Variables = `Traces (OpenTelemetry) are exported by OTLP if OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-OTEL_TRACES_EXPORTER=otlp is set. The other usual variables apply: OTEL_EXPORTER_OTLP_PROTOCOL (http/protobuf or grpc), _HEADERS, _TIMEOUT
-and _CERTIFICATE, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SDK_DISABLED,
-OTEL_TRACES_EXPORTER=none.`
+OTEL_TRACES_EXPORTER=otlp is set, unless OTEL_TRACES_EXPORTER=none or OTEL_SDK_DISABLED=true is set. These variables apply too:
+OTEL_EXPORTER_OTLP_PROTOCOL (http/protobuf or grpc), OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIFICATE,
+OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.`
 
 var samplers = []string{"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"}
 
@@ -65,7 +68,7 @@ func Check() (wanted bool, err error) {
 	if !wanted {
 		return false, nil
 	}
-	return true, errors.Join(checkEndpoint(), checkProtocol(), checkTimeout(), checkCertificate(), checkSampler())
+	return true, errors.Join(checkEndpoint(), checkProtocol(), checkTimeout(), checkHeaders(), checkCertificate(), checkSampler())
 }
 
 func checkEndpoint() error {
@@ -96,6 +99,24 @@ func checkTimeout() error {
 	}
 	return nil
 }
+
+// checkHeaders finds what the library would print as it is, with the token that it may hold, and leave out. Both variables are checked, since the
+// library reads both.
+func checkHeaders() error {
+	for _, name := range []string{envTraces + headers, envBase + headers} {
+		for header := range strings.SplitSeq(variable(name), ",") {
+			key, coded, found := strings.Cut(header, "=")
+			_, err := url.PathUnescape(coded)
+			if header != "" && (!found || err != nil || !token.MatchString(strings.TrimSpace(key))) {
+				return fmt.Errorf("%s is not NAME=VALUE, with commas between several, and with what is not a letter or a digit of a value as %% and two hexadecimal digits", name)
+			}
+		}
+	}
+	return nil
+}
+
+// token matches the name of a header.
+var token = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 func checkCertificate() error {
 	name, file := given(certificate)

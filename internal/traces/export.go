@@ -25,7 +25,7 @@ const (
 	spanDropped  = "dropped"
 )
 
-// spans counts what became of the spans. It stands before and behind the queue of the library, which counts nothing.
+// spans counts what became of the spans, before and after the queue of the library, which counts nothing.
 type spans struct {
 	sdk.SpanProcessor // the queue
 	exporter          sdk.SpanExporter
@@ -47,7 +47,7 @@ func newSpans(exporter sdk.SpanExporter, log *slog.Logger, r prometheus.Register
 	s := &spans{
 		exporter: exporter, log: log, over: make(chan struct{}),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sagalog_trace_spans_total",
-			Help: "Spans by result: exported, failed (the collector did not take them) or dropped (too many were waiting)."}, []string{"result"}),
+			Help: "Spans by result: exported, failed (the collector did not accept them) or dropped (too many were waiting)."}, []string{"result"}),
 	}
 	for _, result := range []string{spanExported, spanFailed} {
 		s.results.WithLabelValues(result)
@@ -86,11 +86,11 @@ func (b behind) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 	if n := s.unsaid.Swap(0); n > 0 {
-		s.log.Warn("spans are dropped, since the collector of traces takes fewer than there are; sample fewer (OTEL_TRACES_SAMPLER)", "spans", n)
+		s.log.Warn("spans are dropped, because the collector of traces does not keep up; sample fewer traces (OTEL_TRACES_SAMPLER)", "spans", n)
 	}
 	if err := s.exporter.ExportSpans(ctx, batch); err != nil {
 		s.results.WithLabelValues(spanFailed).Add(float64(len(batch)))
-		s.log.Warn("the collector of traces did not take spans; see OTEL_EXPORTER_OTLP_ENDPOINT. Nothing else is affected", "spans", len(batch), "error", err)
+		s.log.Warn("the collector of traces did not accept spans; check OTEL_EXPORTER_OTLP_ENDPOINT. Nothing else is affected", "spans", len(batch), "error", err)
 		return nil
 	}
 	s.results.WithLabelValues(spanExported).Add(float64(len(batch)))

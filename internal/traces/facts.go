@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// openTasks bounds the tasks of a partition whose begun attempts are remembered. If there are more, all are forgotten: the spans of those
-// attempts then begin at the time that the task's state gives, which may be that of a later attempt's fact.
+// openTasks bounds the tasks of a partition whose running attempts are remembered. If there are more, all are forgotten. The spans of those
+// attempts then begin at the time in the task's state, which may be that of a later attempt.
 const openTasks = 10_000
 
 // observer makes the spans of the facts of one partition. Owned by the goroutine that owns the partition.
@@ -34,7 +34,7 @@ type attemptName struct {
 	number    int
 }
 
-// begun is what the fact said by which an attempt began.
+// begun is what the fact that began an attempt said.
 type begun struct {
 	at    events.Instant
 	agent string
@@ -49,7 +49,7 @@ type outcome struct {
 	err      *events.Error
 	effect   events.Effect
 	verdict  events.Action
-	// byHand says that an operator decided it: only then it is possible that no attempt ran.
+	// byHand says that an operator decided it. Only then may there have been no attempt.
 	byHand bool
 }
 
@@ -62,8 +62,8 @@ const (
 	resultRerun     = "rerun"   // of a task that was parked
 )
 
-// Facts returns a function that makes the spans of the facts of a partition. It must be called with each durable fact in order, and with
-// its task as it is now, nil if it is gone. It retains neither.
+// Facts returns a function that makes spans from the facts of a partition. It must be called with each durable fact in order, and with the
+// current state of its task, nil if the task is gone. It retains neither.
 func (t *Tracer) Facts(partition int32) func(*events.Task, *events.Fact) {
 	o := &observer{tracer: t, partition: partition, open: map[string]*openTask{}}
 	return o.see
@@ -147,11 +147,11 @@ func (o *observer) decided(f *events.Fact, b *events.Submitted) {
 	})
 }
 
-// oldestInput bounds how long before its decision an input was written, by a clock that may differ.
+// oldestInput bounds the age of an input at its decision. The time when it was written comes from another clock.
 const oldestInput = events.Instant(24 * time.Hour / time.Millisecond)
 
-// writtenAt returns when an input was written. The ID of one that came through the API holds the time (UUIDv7). For others it is not known,
-// and the time of the decision is returned.
+// writtenAt returns when an input was written. The ID of an input from the API contains the time (UUIDv7). For others the time is not known, and
+// writtenAt returns that of the decision.
 func writtenAt(id string, decided events.Instant) events.Instant {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 {
@@ -192,7 +192,8 @@ func (o *observer) forget(task string, a attemptName) (b begun, ok bool) {
 	return b, ok
 }
 
-// begunAs returns how an attempt began that is not remembered: an owner that has taken the partition over knows it from the task.
+// begunAs returns how an attempt began that is not remembered, from the state of the task. An owner that has just taken the partition over needs
+// this.
 func begunAs(t *events.Task, f *events.Fact, a attemptName) begun {
 	s := t.Step(a.step)
 	if s == nil {

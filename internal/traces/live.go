@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -16,7 +17,8 @@ import (
 func (t *Tracer) Submission(parent string, since time.Time) (string, func(task, workflow string, status int)) {
 	_, s, carried := t.live(context.Background(), parent, "submission", trace.SpanKindServer, since)
 	return carried, func(task, workflow string, status int) {
-		s.SetAttributes(keyTask.String(task), keyWorkflow.String(workflow), keyStatus.Int(status))
+		// A submission that is refused may name anything, and thousands of spans may wait.
+		s.SetAttributes(keyTask.String(events.Clip(task, events.MaxTaskID)), keyWorkflow.String(events.Clip(workflow, events.MaxTaskID)), keyStatus.Int(status))
 		if status >= http.StatusInternalServerError {
 			s.SetStatus(codes.Error, http.StatusText(status))
 		}

@@ -7,11 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -80,4 +83,15 @@ func TestWithoutVariablesThereIsNoTracer(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, x)
 	x.Close()
+}
+
+// Whoever may submit chooses these names, also of a submission that is refused, and thousands of spans may wait.
+func TestNamesInTheSpanOfASubmissionAreClipped(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	x := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")}
+	_, end := x.Submission("", time.Now())
+	end(strings.Repeat("t", 1<<20), strings.Repeat("w", 1<<20), 404)
+	for _, a := range spans.Ended()[0].Attributes() {
+		require.LessOrEqual(t, len(a.Value.Emit()), 300, a.Key)
+	}
 }

@@ -85,7 +85,7 @@ func spanOf(of string) trace.SpanID {
 	return id
 }
 
-// header returns the trace context that says a span is the parent.
+// header returns the trace context of a span, for its children.
 func header(s trace.Span) string {
 	c := s.SpanContext()
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()

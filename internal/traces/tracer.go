@@ -42,7 +42,9 @@ func Open(ctx context.Context, c Config) (*Tracer, error) {
 		return nil, err
 	}
 	log := repeats.Limited(c.Logger)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("the OpenTelemetry library reports an error; tasks are not affected", "error", err)
+	}))
 	named, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", "sagalog"), attribute.String("service.version", c.Version), attribute.String("service.instance.id", c.Instance),
 	), resource.WithFromEnv())

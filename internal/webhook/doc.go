@@ -3,13 +3,13 @@
 //
 // # Invariants
 //
-//   - A message is signed with each secret, so a receiver that knows the old or the new one accepts it while they are exchanged.
-//   - No error and no log holds a secret, or more of the URL than its host: a path or a query may be what lets its caller in.
+//   - A message is signed with each secret. So while a secret is being replaced, receivers that know the old one or the new one accept it.
+//   - No error and no log contains a secret, or more of the URL than its host, since a path or a query may be a credential.
 //   - A message goes to the URL that was configured and nowhere else: redirects are not followed.
-//   - What the receiver answers is read up to a bound, and shortened in errors.
+//   - Only a bounded part of an answer is read and shown in errors.
 //
 // # What it refuses to do
 //
-// It repeats nothing, and keeps nothing: its caller decides with Pause when a message is sent again. It refuses plain HTTP to other machines
-// unless that is allowed, and a URL with a user or password, which would end up in logs of proxies.
+// It retries nothing and stores nothing: the caller decides with Pause when to send a message again. It refuses plain HTTP to other machines
+// unless that is allowed, and a URL with a user or password, which would appear in the logs of proxies.
 package webhook

@@ -16,7 +16,7 @@ const (
 	secretPrefix = "whsec_"
 	// The sizes of a secret in bytes, from the convention.
 	leastSecret, mostSecret = 24, 64
-	// maxSecrets is enough for an exchange, and bounds the header.
+	// maxSecrets is enough to replace a secret, and bounds the header.
 	maxSecrets = 5
 )
 
@@ -36,10 +36,10 @@ func ParseKeys(text string) (*Keys, error) {
 		}
 		secret, err := base64.StdEncoding.DecodeString(coded)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: what follows %s is not base64", i+1, secretPrefix) // err would say where, and so quote some of it
+			return nil, fmt.Errorf("line %d: what follows %s is not base64", i+1, secretPrefix) // err would reveal a part of it
 		}
 		if len(secret) < leastSecret || len(secret) > mostSecret {
-			return nil, fmt.Errorf("line %d: the secret has %d bytes, not from %d to %d", i+1, len(secret), leastSecret, mostSecret)
+			return nil, fmt.Errorf("line %d: the secret has %d bytes; it must have %d to %d", i+1, len(secret), leastSecret, mostSecret)
 		}
 		if len(k.secrets) == maxSecrets {
 			return nil, fmt.Errorf("line %d: more than %d secrets", i+1, maxSecrets)
@@ -47,7 +47,7 @@ func ParseKeys(text string) (*Keys, error) {
 		k.secrets = append(k.secrets, secret)
 	}
 	if len(k.secrets) == 0 {
-		return nil, errors.New("it holds no secret")
+		return nil, errors.New("it is empty: write a secret to it, such as printed by: echo whsec_$(openssl rand -base64 32)")
 	}
 	return k, nil
 }
@@ -64,7 +64,7 @@ func (k *Keys) Sign(id string, at time.Time, body []byte) string {
 	return strings.Join(list, " ")
 }
 
-// String hides the secrets from whoever prints them.
+// String hides the secrets when keys are printed.
 func (k *Keys) String() string { return fmt.Sprintf("%d secrets", len(k.secrets)) }
 
 // GoString is String.

@@ -9,19 +9,19 @@ import (
 const (
 	// firstPause is short, since most failures are brief.
 	firstPause = time.Second
-	// maxPause is how late a message may come after its receiver is back.
+	// maxPause bounds the delay of a message after its receiver is back.
 	maxPause = 5 * time.Minute
 	// firstRefusedPause and maxRefusedPause are for a receiver that refuses the message itself: only a person can change that.
 	firstRefusedPause = 30 * time.Second
 	maxRefusedPause   = time.Hour
-	// maxRetryAfter bounds what a receiver may ask to wait.
+	// maxRetryAfter bounds the pause that a receiver may ask for.
 	maxRetryAfter = time.Hour
 	// GiveUpAfter is how long a message is tried.
 	GiveUpAfter = 24 * time.Hour
 )
 
-// Pause returns how long to wait before a message is sent again that has failed failures times, the last time with the answer a; the zero
-// Answer means that there was none. random is from 0 to 1: it keeps messages apart that failed together.
+// Pause returns how long to wait before sending a message again after a number of failures. a is the last answer; the zero Answer means that there
+// was none. random is from 0 to 1, and spreads messages that failed at the same time.
 func Pause(failures int, a Answer, random float64) time.Duration {
 	first, most := firstPause, maxPause
 	if a.Refused() {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// defaultTimeout is longer than a receiver needs that only stores the message, and short enough that a silent one does not occupy the
-	// few deliveries at a time for long.
+	// defaultTimeout is longer than a receiver needs to store a message, and short enough that a silent receiver does not block the few concurrent
+	// deliveries for long.
 	defaultTimeout = 10 * time.Second
 	// answerBytes is how much of an answer is read: enough for a sentence.
 	answerBytes = 512
@@ -92,12 +92,12 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Hostname() == "":
 		return nil, errors.New("it is not a URL such as https://example.com/hooks/sagalog")
 	case u.User != nil:
-		return nil, errors.New("it holds a user or password, which logs of proxies would show; receivers check the signature instead")
+		return nil, errors.New("it contains a user or password, which would appear in the logs of proxies: leave them out, since receivers check the signature instead")
 	case u.Fragment != "":
 		return nil, errors.New("it has a fragment (#), which is never sent: leave it out")
 	case u.Scheme == "https":
 	case u.Scheme != "http":
-		return nil, errors.New("it begins neither with https:// nor with http://")
+		return nil, errors.New("it must begin with https:// (or with http:// for the same machine)")
 	case !allowHTTP && !loopback(u.Hostname()):
 		return nil, errors.New("anyone on the way can read what goes to another machine by plain HTTP; use https://, or --webhook-allow-http if the network is trusted")
 	}
@@ -134,7 +134,7 @@ func (s *Sender) Send(ctx context.Context, m Message) (Answer, error) {
 		if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %s", s.cfg.Timeout)
 		}
-		return Answer{}, fmt.Errorf("POST to %s: %w", s.host, err)
+		return Answer{}, fmt.Errorf("POST to %s: %s", s.host, printable([]byte(err.Error()))) // it may quote what the receiver sent
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // the status decides
@@ -164,11 +164,11 @@ func (a Answer) String() string {
 	return s
 }
 
-// secretText finds what an answer must not bring into a log: receivers like to print what they know when a signature does not match.
+// secretText matches secrets, to keep them out of the log: receivers tend to print what they know when a signature does not match.
 var secretText = regexp.MustCompile(`whsec_[A-Za-z0-9+/=_-]*`)
 
 func printable(b []byte) string {
-	s := strings.ToValidUTF8(string(b), "")
+	s := strings.ToValidUTF8(string(b[:min(len(b), answerBytes)]), "")
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
 			return ' '

@@ -135,6 +135,23 @@ func TestARedirectIsARefusal(t *testing.T) {
 	require.NotContains(t, err.Error(), "sesame")
 }
 
+// The library quotes what it cannot use of an answer; what a receiver writes there is shortened, and its secrets are left out.
+func TestAnErrorShowsNoMoreOfAnAnswerThanAnAnswer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://[wrong "+secret+strings.Repeat("x", 5000))
+		w.WriteHeader(http.StatusFound)
+	}))
+	defer server.Close()
+	s, err := webhook.New(webhook.Config{URL: server.URL, Keys: keys(t, secret)})
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Send(t.Context(), webhook.Message{ID: "1"})
+	require.ErrorContains(t, err, "Location")
+	require.NotContains(t, err.Error(), "MfKQ")
+	require.Less(t, len(err.Error()), 700)
+}
+
 func TestPausesGrowToTheirBounds(t *testing.T) {
 	t.Parallel()
 	none, busy, bad := webhook.Answer{}, webhook.Answer{Status: 503, RetryAfter: time.Minute}, webhook.Answer{Status: 410}

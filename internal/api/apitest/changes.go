@@ -79,6 +79,7 @@ func (e *Engine) Trim(partition int32, offset int64) {
 
 // Concerned implements api.Changes.
 func (e *Engine) Concerned(_ context.Context, partition int32, from, to int64) ([]string, error) {
+	e.LogReads.Add(1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if from < e.feed.trimmed[partition] {

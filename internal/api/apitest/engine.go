@@ -43,6 +43,8 @@ type Engine struct {
 	Drafted []api.Step
 	// OffersBuilt counts calls of Offered.
 	OffersBuilt atomic.Int64
+	// LogReads counts calls of Concerned.
+	LogReads atomic.Int64
 	// NotReady is what Ready returns.
 	NotReady error
 	// JobsWait makes jobs wait for WorkOnJobs; otherwise they are worked on when they are opened.

@@ -45,8 +45,8 @@ export function needs(role: Role): { "aria-disabled"?: boolean; title?: string }
 }
 
 /**
- * Asks for another token while the page is open. The page stays as it is, out of sight: what somebody has typed is not lost, and a page
- * whose token ended does not show on.
+ * Asks for another token while the page is open. The page stays in the document but is hidden: nothing typed is lost, and nothing is shown
+ * without a valid token.
  */
 export function SignInAgain(): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);

@@ -35,12 +35,14 @@ export function useKeys(keys: Keys, on = true): void {
 }
 
 const typing = (e: KeyboardEvent): boolean => e.target instanceof Element && e.target.closest("input:not([type=range]), textarea, select, [contenteditable]") !== null;
+/** Enter on a link or a button is theirs, whatever else the screen does at Enter. */
+const theirs = (e: KeyboardEvent): boolean => (e.key === "Enter" || e.key === " ") && e.target instanceof Element && e.target.closest("a[href], button, summary") !== null;
 let first = "";
 let forget: ReturnType<typeof setTimeout> | undefined;
 
 export function press(e: KeyboardEvent): void {
-  const written = e.getModifierState("AltGraph"); // as [ and { are on many keyboards
-  if (((e.ctrlKey || e.metaKey || e.altKey) && !written) || (typing(e) && e.key !== "Escape")) return;
+  const written = e.getModifierState("AltGraph"); // many keyboards need it for [ and {
+  if (((e.ctrlKey || e.metaKey || e.altKey) && !written) || (typing(e) && e.key !== "Escape") || theirs(e)) return;
   if (document.querySelector("dialog[open]") !== null) return; // a dialog has its own keys
   clearTimeout(forget);
   const pressed = first === "" ? e.key : `${first} ${e.key}`;

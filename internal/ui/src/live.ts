@@ -4,7 +4,7 @@ import { token } from "./access";
 import { CallError } from "./api/client";
 import { hearChanges, stream, wantStream } from "./stream";
 
-/** How often what is shown is read again: in seconds, 0 for never. 1 means live: when the stream says that something changed, once a second at most. */
+/** How often the screens are read again, in seconds; 0 means never. 1 means live: when the stream reports a change, at most once a second. */
 export const pace = signal<number>(Number(localStorage.getItem("pace") ?? 1));
 
 export function setPace(seconds: number): void {
@@ -16,11 +16,11 @@ export function setPace(seconds: number): void {
 export const freshness = signal<{ read: number; failing: number | null; words: string }>({ read: 0, failing: null, words: "" });
 effect(() => wantStream(pace.value === 1));
 
-/** While the stream is open and silent, what is shown is read every idle seconds all the same; while it is broken, every polling seconds. */
+/** While the stream is open and silent, screens are still read every idle seconds; while it is broken, every polling seconds. */
 const idle = 15;
 const polling = 5;
 
-/** Since when a change has been known that no screen shows yet. */
+/** The time of the first change that no screen shows yet. */
 const unread = signal<number | null>(null);
 
 export const now = signal(Date.now());
@@ -43,10 +43,10 @@ export interface Live<T> {
   again: () => void;
 }
 
-/** What does not follow from tasks, owners or agents: no event of the stream is about it. */
+/** What no event of the stream is about. */
 const unheard = /^(info|whoami|workflows?|dead letters?)( |$)/;
 
-/** Says whether an event about a task, or about everything, concerns a reading. */
+/** Says whether an event, about a task or about everything, affects what is read under a key. */
 const concerns = (key: string, task: string): boolean => {
   if (unheard.test(key)) return false;
   const of = /^(?:task|history) (\S+)/.exec(key);

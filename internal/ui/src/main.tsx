@@ -171,7 +171,7 @@ function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Ele
   );
 }
 
-/** The page, or the question for a token while the engine wants one: in front of the page if it was open. */
+/** The page, or the sign-in while the engine asks for a token. If the page was open, the sign-in is in front of it. */
 function Door(): JSX.Element {
   const asked = wanted.value !== null;
   if (asked && me.value === undefined) return <SignIn />;

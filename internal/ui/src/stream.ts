@@ -2,14 +2,14 @@ import { effect, signal } from "@preact/signals";
 import { token } from "./access";
 import { address } from "./api/client";
 
-/** How the one stream of this tab does. While it is broken, the screens are read every few seconds. */
+/** The state of the stream, of which a tab has one. While it is broken, the screens are read every few seconds. */
 export const stream = signal<"off" | "open" | "broken">("off");
 
 /** What an event is about: a task's ID, or "" if it may concern everything. */
 type Hear = (task: string) => void;
 const hearers = new Set<Hear>();
 
-/** Calls hear for each change, until the function that it returns is called. */
+/** Calls hear for each change. The function that it returns ends that. */
 export function hearChanges(hear: Hear): () => void {
   hearers.add(hear);
   return () => hearers.delete(hear);
@@ -19,11 +19,11 @@ const tell = (task: string): void => hearers.forEach((hear) => hear(task));
 
 /** A node says something every 15 s; one that is silent for longer has gone. */
 const silence = 35_000;
-/** A line that has no end by now is not ours. */
+/** A longer line is not from a node of ours. */
 const longest = 4 << 20;
 
 const wanted = signal(false);
-/** Opens the stream, or closes it. While nobody sees the page it is closed: browsers allow six connections, whatever the number of tabs. */
+/** Opens or closes the stream. It is closed while the page is hidden, since browsers allow six connections for all tabs together. */
 export function wantStream(on: boolean): void {
   wanted.value = on;
 }
@@ -32,7 +32,7 @@ const seen = signal(!document.hidden);
 document.addEventListener("visibilitychange", () => (seen.value = !document.hidden));
 
 effect(() => {
-  const sent = token.value; // another token opens it again
+  const sent = token.value; // a new token opens the stream again
   if (!wanted.value || !seen.value) return;
   const stop = new AbortController();
   void keep(sent, stop.signal);
@@ -101,7 +101,7 @@ interface Event {
   data: string;
 }
 
-/** Server-sent events out of text that comes in pieces. */
+/** Parses server-sent events from text that arrives in pieces. */
 class Lines {
   private rest = "";
   private event: Event = { id: "", name: "", data: "" };

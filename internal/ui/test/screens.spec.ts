@@ -168,7 +168,7 @@ test("every action of the other screens", async ({ page, engine, expected }) => 
     await expect(page.getByRole("heading", { level: 1 })).toHaveText("bank");
     await expect(page.locator("main")).toContainText("No permit is in use.");
     await button("set limit bank").click();
-    await send(page, { fill: { "Starts in a time, such as 50/s or 30/m; empty: only the max limits them": "50/s" }, line: "sagalog limit set bank --max 20 --rate 50/s", says: "done" });
+    await send(page, { fill: { "Starts per unit of time, such as 50/s or 30/m; empty: only the maximum limits them": "50/s" }, line: "sagalog limit set bank --max 20 --rate 50/s", says: "done" });
     await expect(page.locator("header.title")).toContainText("50/s");
 
     await page.keyboard.type("gs");

@@ -29,6 +29,8 @@ export class CallError extends Error {
 export interface Options {
   query?: Record<string, string | number | boolean | readonly string[] | undefined>;
   body?: unknown;
+  /** A body that is JSON text already, and is sent as it is. */
+  text?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
@@ -50,8 +52,9 @@ export async function call<T>(method: string, path: string, o: Options = {}): Pr
   const sent = token.value;
   const init: RequestInit = { method, headers: { Accept: "application/json", ...(sent === "" ? {} : { Authorization: `Bearer ${sent}` }), ...o.headers } };
   if (o.signal) init.signal = o.signal;
-  if (o.body !== undefined) {
-    init.body = JSON.stringify(o.body);
+  const body = o.text ?? (o.body === undefined ? undefined : JSON.stringify(o.body));
+  if (body !== undefined) {
+    init.body = body;
     init.headers = { ...init.headers, "Content-Type": "application/json" };
   }
   let response: Response;
@@ -62,19 +65,19 @@ export async function call<T>(method: string, path: string, o: Options = {}): Pr
     throw new CallError(0, {});
   }
   const text = await response.text();
-  let body: unknown;
+  let answer: unknown;
   try {
-    body = text === "" ? null : JSON.parse(text);
+    answer = text === "" ? null : JSON.parse(text);
   } catch {
     throw new CallError(response.ok ? 502 : response.status, { detail: "The answer is not JSON. Is a proxy between this page and the engine?" });
   }
   if (!response.ok) {
-    const error = new CallError(response.status, (body ?? {}) as ProblemBody);
+    const error = new CallError(response.status, (answer ?? {}) as ProblemBody);
     const nobody = response.status === 401 || (response.status === 403 && path === "v1/whoami"); // 403: an identity provider knows the person, who has no role here
     if (nobody && sent === token.value) wanted.value = error.message; // not for a token that was replaced meanwhile
     throw error;
   }
-  return body as T;
+  return answer as T;
 }
 
 export const get = <T>(path: string, o?: Options): Promise<T> => call<T>("GET", path, o);

@@ -124,7 +124,7 @@ export interface paths {
         };
         /**
          * List alerts
-         * @description Open alerts follow from the state of the tasks and not from the topic of alerts, so none is missing after that topic was lost. Open are: parked tasks; tasks that live though their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, beyond their remind_after (soft_limit_passed); operations that steps have been waiting for 30 s and no live instance offers (agent_missing); schedules whose due times are passed over (schedule_blocked); and limits of concurrency for which tasks have been waiting behind a parked task for 15 minutes, as far as the node knows that task (concurrency_blocked). The other kinds say what happened, so they are never open. No index leads to the tasks past their deadline or a soft limit: every five seconds, or less often if it takes long, a node looks at its newest 50,000 live tasks, at 5,000 of them whole, and shows 1,000; beyond that the answer is partial. A record of a lost topic is not shown by open=false.
+         * @description Open alerts are derived from the current state of tasks, agents, schedules and limits, so they survive the loss of the topic of alerts. These are open: parked tasks (parked); tasks that have not ended although their deadline has passed, and that are not parked (deadline_passed); steps that run or wait, and tasks that live, for longer than their remind_after (soft_limit_passed); operations that no live instance offers although steps have waited for them for 30 s (agent_missing); schedules whose due times are passed over (schedule_blocked); and concurrency limits for which tasks have been waiting behind a parked task for 15 minutes, as far as the node knows that task (concurrency_blocked). The other kinds report something that happened, so they are never open. Tasks past their deadline or a soft limit have no index: every five seconds, or less often if it takes long, a node looks at its newest 50,000 live tasks, reads 5,000 of them completely, and shows 1,000; beyond that the answer is partial. With open=false, records of a lost topic are missing.
          */
         get: operations["list-alerts"];
         put?: never;
@@ -146,7 +146,7 @@ export interface paths {
         put?: never;
         /**
          * Acknowledge an open alert
-         * @description Says that somebody cares for it. The alert stays open until its cause is gone, and lists show it behind the others. The acknowledgement is durable when it is answered; other nodes follow within moments, and it is forgotten some time after the alert is over. A namespace remembers 1,000: one more makes it forget the oldest. An alert that is not open is answered 409.
+         * @description Records that somebody takes care of the alert. The alert stays open until its cause is gone, and lists show it after the others. The acknowledgement is durable when the call is answered; other nodes follow within moments. It is forgotten some time after the alert is over. A namespace remembers 1,000 acknowledgements, and forgets the oldest for one more. For an alert that is not open the answer is 409.
          */
         post: operations["acknowledge-alert"];
         delete?: never;
@@ -282,7 +282,7 @@ export interface paths {
         put?: never;
         /**
          * Make a request for all tasks that match
-         * @description The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. With dry_run nothing is opened, and the answer says how many tasks match. The caller's right is looked at now: a job whose caller loses it, as by a revoked token, goes on under the recorded name until somebody stops it.
+         * @description The job makes a request with the ID job/<id> for each task that matches the filter and was submitted before the job was opened. 202 once the job is durable; the owners of the partitions then carry it out, also after restarts and take-overs. The same ID with the same content answers 200, with other content 409. With dry_run nothing is opened, and the answer says how many tasks match. The caller's right is checked only when the job is opened: if the token is revoked later, the job goes on under the recorded name until somebody stops it.
          */
         post: operations["open-job"];
         delete?: never;
@@ -504,8 +504,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List who took a partition over, from whom, and why
-         * @description The latest 50, the latest first, as the node that answers has read them in the log. It keeps them when it restarts. Take-overs before its first start are known as far as it has folded the log from its beginning, without cause and gap. A node that takes a partition back from itself, as after a restart, is no take-over.
+         * List the take-overs of a partition
+         * @description The last 50 take-overs, the latest first, as the node that answers has read them in the log. It keeps them across restarts. Take-overs before its first start have no cause and no gap, and are known only if it has folded the log from its beginning. A node that claims its own partition again, as after a restart, is no take-over.
          */
         get: operations["list-takeovers"];
         put?: never;
@@ -748,7 +748,7 @@ export interface paths {
         };
         /**
          * What happened lately, by the minute
-         * @description Each node counts what it decided, in memory: what a node that stopped had counted is missing. For what must be kept, use the metrics. An answer has 400 times and 5,000 rows at most.
+         * @description Each node counts in memory what it decided, so the counts of a node that stopped are lost. Use the metrics for what must be kept. An answer has at most 400 intervals and 5,000 rows.
          */
         get: operations["stats"];
         put?: never;
@@ -768,7 +768,7 @@ export interface paths {
         };
         /**
          * Follow what changes
-         * @description Server-sent events. The first is open. Then task: a changed task as a row of a list, once a second at most; tasks that are forgotten are left out. counts: the counts by state of all tasks, as of GET /v1/counts. partitions: those whose owner changed. agents and alerts: something about agents, or what alerts are about, changed. more: too many tasks changed to name them (200 a second for a stream, 500 for a node): list again. reset: changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. The id of an event resumes the stream at any node, by Last-Event-ID or cursor: the offsets of the partitions of events, with dots between them. A change may come again after that. The stream survives take-overs, and ends without an event when its node stops. A node that has too many open streams answers 503 with Retry-After.
+         * @description Server-sent events. The first event is open. Then come: task, a changed task as a row of a list, at most once a second (changes of tasks that were forgotten are left out); counts, the counts of all tasks by state, as in GET /v1/counts; partitions, those whose owner changed; agents and alerts, when the agents or the subjects of alerts changed; more, when too many tasks changed to name each (200 a second for a stream, 500 for a node): read the list again; reset, when changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. To resume the stream at any node, send the id of the last event as Last-Event-ID or cursor. It consists of the offsets of the partitions of events, separated by dots. Some changes may then be sent twice. The stream survives take-overs, and ends without an event when its node stops. A node with too many open streams answers 503 with Retry-After.
          */
         get: operations["stream"];
         put?: never;
@@ -812,7 +812,7 @@ export interface paths {
         };
         /**
          * Read a task
-         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact says: agents that were missing or full, and who had the permits of limits. Before the task's first fact, and if the log no longer has its first facts, the answer is 410 with the code before-log-start.
+         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact records: agents that were missing or full, and who held the permits of limits. For a moment before the task's first fact, or if the log no longer has its first facts, the answer is 410 with the code before-log-start.
          */
         get: operations["get-task"];
         /**
@@ -1188,20 +1188,20 @@ export interface components {
             to: number;
         };
         AcknowledgeBody: {
-            /** @description Who has seen it, for the record; at most 255 bytes of UTF-8 */
+            /** @description Who takes care of it, for the record; at most 255 bytes of UTF-8 */
             by?: string;
-            /** @description What is done about it, for those who see the alert; at most 1024 bytes of UTF-8 */
+            /** @description What is being done about it, for others who see the alert; at most 1024 bytes of UTF-8 */
             note?: string;
             /** @description The same as note; at most 1024 bytes of UTF-8 */
             reason?: string;
         };
         AcknowledgedAlert: {
-            /** @description Who has seen it */
+            /** @description Who acknowledged it */
             acknowledged?: components["schemas"]["Acknowledgement"];
             agent?: string;
-            /** @description False: somebody had acknowledged it before, and that stands */
+            /** @description False: somebody had acknowledged it before, and that acknowledgement stays */
             changed: boolean;
-            /** @description The command that shows what it is about */
+            /** @description The command that shows the subject of the alert */
             command?: string;
             /**
              * @description It stays the same while the alert is open
@@ -1221,7 +1221,7 @@ export interface components {
             schedule?: string;
             /**
              * Format: date-time
-             * @description Of an open alert: since when it is so
+             * @description Of an open alert: when its cause began
              */
             since?: string;
             step?: string;
@@ -1286,10 +1286,10 @@ export interface components {
             paused?: components["schemas"]["PausedAgent"][] | null;
         };
         Alert: {
-            /** @description Who has seen it */
+            /** @description Who acknowledged it */
             acknowledged?: components["schemas"]["Acknowledgement"];
             agent?: string;
-            /** @description The command that shows what it is about */
+            /** @description The command that shows the subject of the alert */
             command?: string;
             /**
              * @description It stays the same while the alert is open
@@ -1309,7 +1309,7 @@ export interface components {
             schedule?: string;
             /**
              * Format: date-time
-             * @description Of an open alert: since when it is so
+             * @description Of an open alert: when its cause began
              */
             since?: string;
             step?: string;
@@ -1333,15 +1333,15 @@ export interface components {
             kind: string;
         };
         AlertList: {
-            /** @description Open ones: the oldest first, then those of parked tasks as in a list of tasks, then those that somebody has acknowledged. Records: the newest first */
+            /** @description Open alerts: the oldest first, then those of parked tasks in the order of a list of tasks, then the acknowledged ones. Records: the newest first */
             alerts: components["schemas"]["Alert"][];
-            /** @description How many alerts are open on all pages, by kind, whatever the query selects */
+            /** @description How many alerts are open, by kind, on all pages and whatever the query selects */
             counts?: components["schemas"]["AlertCount"][] | null;
             /** @description The partitions whose alerts this page lacks */
             missing?: components["schemas"]["MissingPartition"][] | null;
             /** @description The cursor of the next page; absent on the last. A page may be short, or empty, and still have one */
             next?: string;
-            /** @description There may be more alerts than were looked for: the counts of other kinds than parked are minimums */
+            /** @description There may be more alerts than were looked for, so all counts except that of parked are minimums */
             partial?: boolean;
         };
         AppliedDocument: {
@@ -1763,7 +1763,7 @@ export interface components {
             more?: number;
         };
         ListedTask: {
-            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            /** @description With the parameter at: the last fact that the document reflects */
             at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
@@ -1793,7 +1793,7 @@ export interface components {
             output?: unknown;
             /**
              * Format: date-time
-             * @description Since when it is parked
+             * @description When it was parked
              */
             parked_at?: string;
             /** @description Who paused the task, since when, and why */
@@ -1931,13 +1931,13 @@ export interface components {
             cause?: "stopped" | "silent" | "fault";
             epoch: string;
             from: string;
-            /** @description For how long nobody owned it: from the last sign of the earlier owner. Absent if the cause is, and, unless the node that answers is the owner, if the earlier owner lived */
+            /** @description For how long nobody owned it, from the last sign of the earlier owner. Absent if the cause is absent. If the earlier owner lived, only the new owner knows it */
             gap?: string;
             /** @description Who took the partition over */
             owner: string;
             /**
              * Format: int64
-             * @description Records of earlier owners that came about the take-over or after it, until the next one, and count for nobody. Absent if the node that answers was restarted meanwhile
+             * @description Void records: those that earlier owners wrote around this take-over and until the next one, and that every reader skips. Absent if the node that answers was restarted meanwhile
              */
             void?: number;
         };
@@ -2292,7 +2292,7 @@ export interface components {
         ScheduleReceipt: {
             /** @description The due times that had led to a task before. To do one again, submit its input with another ID */
             already?: components["schemas"]["ScheduleFire"][] | null;
-            /** @description The tasks that were submitted for it. Whether such a task is accepted is judged next, like any submission: without a state it has been accepted or is not judged yet, and the calls for the task and for the fires of the schedule say what became of it */
+            /** @description The tasks that were submitted for it. The engine then accepts or rejects each, like any submission. A task without a state was accepted or is not judged yet; read the task, or the fires of the schedule, to see what became of it */
             fired?: components["schemas"]["ScheduleFire"][] | null;
             /** @description The due time whose task starts when the running one has ended */
             queued?: string[] | null;
@@ -2372,7 +2372,7 @@ export interface components {
         StatRow: {
             /**
              * Format: date-time
-             * @description The beginning of the time that is counted
+             * @description The beginning of the interval
              */
             at: string;
             /**
@@ -2403,7 +2403,7 @@ export interface components {
             parked: number;
             /**
              * Format: double
-             * @description How long tasks waited for their first attempt, or attempts for a place
+             * @description How long tasks waited for their first attempt, or attempts for a free place at their agent
              */
             queue_p95_s?: number;
             /**
@@ -2423,19 +2423,19 @@ export interface components {
              * @description Tasks undone, or undos completed
              */
             undone: number;
-            /** @description _other stands for those beyond the first 200 workflows and steps of a node */
+            /** @description _other stands for all beyond the first 200 workflows and steps of a node */
             workflow: string;
         };
         StatsDocument: {
-            /** @description What each row counts */
+            /** @description The length of an interval: each row counts one */
             every: string;
-            /** @description There are more rows, or another node did not answer */
+            /** @description There are more rows, or a node did not answer */
             partial?: boolean;
-            /** @description By time, workflow and step; a time in which nothing happened has none */
+            /** @description By interval, workflow and step; an interval in which nothing happened has no row */
             rows: components["schemas"]["StatRow"][];
             /**
              * Format: date-time
-             * @description Since when all nodes that answered know: a restart forgets what was before, and each node remembers six hours
+             * @description The time from which on all nodes that answered have counted: a restart loses earlier counts, and each node keeps six hours
              */
             since: string;
         };
@@ -2532,7 +2532,7 @@ export interface components {
             gap: string;
         };
         TakeOversDocument: {
-            /** @description The node that answers, as whose memory this is to be read */
+            /** @description The node that answers: the list is what this node knows */
             node?: string;
             /** Format: int32 */
             partition: number;
@@ -2550,7 +2550,7 @@ export interface components {
             oldest?: string;
         };
         TaskDocument: {
-            /** @description The last fact that is in the document, if it was asked for by the parameter at */
+            /** @description With the parameter at: the last fact that the document reflects */
             at?: components["schemas"]["AtDocument"];
             /**
              * Format: date-time
@@ -2580,7 +2580,7 @@ export interface components {
             output?: unknown;
             /**
              * Format: date-time
-             * @description Since when it is parked
+             * @description When it was parked
              */
             parked_at?: string;
             /** @description Who paused the task, since when, and why */
@@ -4511,15 +4511,15 @@ export interface operations {
     stats: {
         parameters: {
             query?: {
-                /** @description The name of a workflow; all without it */
+                /** @description The name of a workflow; all by default */
                 workflow?: string;
-                /** @description The name of a step: its attempts, instead of the tasks; * means each step */
+                /** @description The name of a step, to count its attempts instead of tasks; * means each step */
                 step?: string;
                 /** @description From this instant on, or for this long */
                 since?: string;
-                /** @description Before this instant, or until this long ago; now without it */
+                /** @description Before this instant, or until this long ago; now by default */
                 until?: string;
-                /** @description What each row counts: whole minutes */
+                /** @description The length of an interval in whole minutes: each row counts one */
                 every?: string;
             };
             header?: never;
@@ -4551,7 +4551,7 @@ export interface operations {
     stream: {
         parameters: {
             query?: {
-                /** @description tasks, counts, partitions, agents, alerts, with commas between them; all without it */
+                /** @description One or more of tasks, counts, partitions, agents and alerts, separated by commas; all by default */
                 topics?: string[] | null;
                 /** @description As for a list of tasks. A task that leaves the state is a change, too */
                 state?: string[] | null;
@@ -4571,7 +4571,7 @@ export interface operations {
             header?: {
                 /** @description text/event-stream */
                 Accept?: string;
-                /** @description Continue after this event; it counts before cursor */
+                /** @description Continue after this event; it has precedence over cursor */
                 "Last-Event-ID"?: string;
             };
             path?: never;

@@ -12,7 +12,7 @@ interface Field {
   /** What the field holds at first. */
   was?: string;
   number?: boolean;
-  /** It is no member of the body: the path and the command name it. */
+  /** It is not a member of the body: the path and the command contain it. */
   names?: boolean;
   must?: boolean;
 }
@@ -20,7 +20,7 @@ interface Field {
 /** An action of a few fields: a call, and the command that does the same. */
 export interface Act {
   verb: string;
-  /** What it is done to: agent drone. */
+  /** The object of the verb, such as: agent drone. */
   to: string;
   does: string;
   path: (named: string) => string;
@@ -29,12 +29,12 @@ export interface Act {
   /** The call takes a reason. */
   reason?: boolean;
   method?: "PUT";
-  /** The answer tells the outcome if it is waited for. */
+  /** The call can wait for the outcome. */
   waits?: boolean;
   role?: Role;
   /** Why it cannot be done now. */
   not?: string | undefined;
-  /** Instead of the verb, on the button. */
+  /** The text of the button, if it is not the verb. */
   text?: string;
 }
 
@@ -61,7 +61,7 @@ function ActDialog({ act, done, close }: { act: Act; done: () => void; close: ()
   const [fault, setFault] = useState<CallError>();
   const [said, say] = useState("");
   const [busy, setBusy] = useState(false);
-  const key = useRef(newID()); // a second try after a lost answer is the same request
+  const key = useRef(newID()); // after a lost answer, a second try is the same request
   const valueOf = (f: Field): string => values[f.name]?.trim() ?? "";
   const given = all.filter((f) => valueOf(f) !== "");
   const named = valueOf(all.find((f) => f.names) ?? { name: "", says: "" });
@@ -71,7 +71,7 @@ function ActDialog({ act, done, close }: { act: Act; done: () => void; close: ()
   const method = act.method ?? "POST";
   const send = async (event: Event) => {
     event.preventDefault();
-    if (missing) return setFault(new CallError(422, { detail: `${missing.says}: is missing.` }));
+    if (missing) return setFault(new CallError(422, { detail: `Fill in this field: ${missing.says}.` }));
     setFault(undefined);
     setBusy(true);
     try {

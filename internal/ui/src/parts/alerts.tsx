@@ -16,10 +16,12 @@ const kinds = ["deadline_passed", "soft_limit_passed", "agent_missing", "schedul
 const shown = 50;
 
 export interface OpenAlerts {
-  /** One for each open alert, the oldest first, and last what says that there are more. */
+  /** One item for each open alert, the oldest first, and at the end a note if there are more. */
   items: JSX.Element[];
   /** Says whether an alert of a kind is open about something. */
   has: (kind: string, about: string) => boolean;
+  /** Whether they have been read. */
+  known: boolean;
 }
 
 /** Reads the open alerts that are not about parked tasks. */
@@ -34,7 +36,7 @@ export function useAlerts(): OpenAlerts {
       </li>,
     );
   }
-  return { items, has: (kind, about) => list.some((a) => a.kind === kind && subject(a).name === about) };
+  return { items, known: data !== undefined, has: (kind, about) => list.some((a) => a.kind === kind && subject(a).name === about) };
 }
 
 /** What an alert is about, and the screen that shows it. */

@@ -9,7 +9,7 @@ function cell(text: string): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Gives a text to the reader as a file. */
+/** Makes the browser download a text as a file. */
 export function download(name: string, type: string, text: string): void {
   const a = document.createElement("a");
   a.href = URL.createObjectURL(new Blob([text], { type }));

@@ -15,7 +15,7 @@ export function Json({ of, label }: { of: unknown; label: string }): JSX.Element
   );
 }
 
-export function Copy({ text, what }: { text: string; what: string }): JSX.Element {
+export function Copy({ text, what, says = "copy" }: { text: string; what: string; says?: string }): JSX.Element {
   const [said, say] = useState("");
   const copy = async () => {
     try {
@@ -28,7 +28,7 @@ export function Copy({ text, what }: { text: string; what: string }): JSX.Elemen
   };
   return (
     <button type="button" class="copy" onClick={() => void copy()} aria-label={`copy ${what}`}>
-      {said || "copy"}
+      {said || says}
     </button>
   );
 }

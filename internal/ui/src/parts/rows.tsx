@@ -11,9 +11,9 @@ export interface Column<T> {
   cell: (row: T) => ComponentChildren;
 }
 
-/** What the owner of a table may ask of it. */
+/** What the screen of a table may call. */
 export interface Handle {
-  /** Whether rows may come in above the others: the table is at its top, and nobody is at one of its rows. */
+  /** Whether rows may be added at the top: the table is scrolled to the top, and no row is in use. */
   idle: () => boolean;
   toTop: () => void;
 }
@@ -26,11 +26,11 @@ interface Props<T> {
   open?: (row: T) => void;
   selected?: ReadonlySet<string>;
   select?: (row: T) => void;
-  /** Called while the last rows are near, also while it is at work already. */
+  /** Called while the last rows are near, even if an earlier call is still working. */
   more?: (() => void) | undefined;
-  /** How many rows there are with those that are not read yet, if that is known. */
+  /** How many rows there are in all, with those not read yet, if that is known. */
   total?: number | undefined;
-  /** Learns which rows are in sight. */
+  /** Called with the rows that are in view. */
   look?: (first: number, last: number) => void;
   handle?: { current: Handle | null };
   empty: ComponentChildren;
@@ -44,10 +44,10 @@ interface Drawn<T> {
 }
 
 const height = 36;
-/** Rows beyond those in sight that are in the document, and by how many rows the table scrolls before it draws again. */
+/** How many rows outside the view are in the document, and by how many rows the table scrolls before it draws again. */
 const spare = 12;
 const stride = 6;
-/** So many rows before the last one, the next ones are read. */
+/** The next rows are read when the view is this many rows from the last one. */
 const ahead = 60;
 
 /**
@@ -97,6 +97,7 @@ export function Rows<T>(p: Props<T>): JSX.Element {
     const row = p.rows[i];
     const e = box.current;
     if (row === undefined || !e) return;
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur(); // so that Enter opens the row, and presses no button
     setAt(p.id(row));
     const y = i * height;
     if (y < e.scrollTop) e.scrollTop = y;
@@ -111,12 +112,12 @@ export function Rows<T>(p: Props<T>): JSX.Element {
     ...(p.open ? { Enter: { does: "open the row", run: () => current !== undefined && p.open?.(current) } } : {}),
     ...(p.select ? { x: { does: "select the row", run: () => current !== undefined && p.select?.(current) } } : {}),
   });
-  const latest = useRef(p); // a row may have been drawn long ago
+  const latest = useRef(p); // a row may have been drawn with earlier properties
   latest.current = p;
   const drawn = useRef(new Map<string, Drawn<T>>());
   const before = drawn.current;
   drawn.current = new Map();
-  /** Draws a row, or takes it as it was drawn before: while the table scrolls, only the rows that come into sight cost anything. */
+  /** Draws a row, or reuses what was drawn before: while the table scrolls, only rows that come into view cost anything. */
   const draw = (row: T, index: number): JSX.Element => {
     const id = p.id(row);
     const state = `${index} ${id === at} ${p.selected?.has(id)}`;

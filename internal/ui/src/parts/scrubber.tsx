@@ -5,16 +5,16 @@ import { useKeys } from "../keys";
 import { place, to } from "../router";
 import { exact } from "../time";
 
-/** Why nothing can be done to a task that is shown as it was. */
-export const readOnly = "This is the past: read only. Press n for now.";
+/** The reason why the verbs are disabled while the past is shown. */
+export const readOnly = "This is the past: read only. Press n to return to now.";
 
-/** How many tasks as they were the page keeps, the latest ones. */
+/** How many past states of the task are cached. */
 const kept = 300;
 /** How long the scrubber must rest before a position is read, how often it moves the address bar, and when a failed reading is repeated, in ms. */
 const rests = 60;
 const moves = 100;
 const again = 2000;
-/** A pause between two facts that is longer than this is cut short when they are played, and no fact is shown for less than that. */
+/** While playing, a fact is shown for at most longest and at least shortest, in ms. */
 const longest = 3000;
 const shortest = 80;
 
@@ -26,7 +26,7 @@ interface Reading {
   error?: CallError;
 }
 
-/** Reads the task as it was at a position; what was read stays until the next one is. */
+/** Reads the task as it was at a position. The previous answer stays until the next one arrives. */
 function useTaskAt(id: string, at: string | null, cache: Map<string, Task>): Reading | undefined {
   const [got, set] = useState<Reading>();
   useEffect(() => {
@@ -62,7 +62,7 @@ export interface Past {
   on: boolean;
   /** The facts after which the task can be shown. */
   facts: readonly HistoryEvent[];
-  /** Which of them it is; as many as there are for now. */
+  /** The index of the fact after which the task is shown; the number of facts means now. */
   index: number;
   /** The task after that fact. While another one is read, it is still the one before. */
   task: Task | undefined;
@@ -76,7 +76,7 @@ export interface Past {
 
 const nameOf = (e: HistoryEvent): string => `${e.partition}@${e.offset}`;
 
-/** The fact after which a task stood at a position of the address. */
+/** The index of the fact that belongs to a position in the address. */
 function locate(facts: readonly HistoryEvent[], at: string): number {
   const [, offset] = at.split("@");
   return facts.findLastIndex((e) => (offset === undefined ? Date.parse(e.time) <= Date.parse(at) : e.offset <= Number(offset)));
@@ -114,7 +114,7 @@ export function usePast(id: string, events: readonly HistoryEvent[]): Past {
 let due: ReturnType<typeof setTimeout> | undefined;
 let written = 0;
 
-/** Moves to a fact, or to now. While that goes on, the address bar follows at its own pace: a browser takes only so many changes of it in a second. */
+/** Moves to a fact, or to now. The address bar follows more slowly, since browsers limit how often it may change. */
 export function seek(past: Past, index: number): void {
   const fact = past.facts[Math.max(0, index)];
   const query = new URLSearchParams(place.value.query);
@@ -134,7 +134,7 @@ export function seek(past: Past, index: number): void {
 const ofStep = (e: HistoryEvent): boolean =>
   (/^(Step|Wait|Compensat|Timeout)/.test(e.type) && e.type !== "StepProgressed" && e.type !== "StepQueued") || ["TaskReopened", "EffectFailed", "RunBegun"].includes(e.type);
 
-/** The bar that moves a task through its facts. */
+/** The slider that shows the task as it was after each of its facts. */
 export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   const { facts, index } = past;
   const [speed, play] = useState(0);
@@ -159,9 +159,9 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   useKeys(
     {
       "[": { does: "one fact back", run: back },
-      "]": { does: "one fact on", run: on },
+      "]": { does: "one fact forward", run: on },
       "{": { does: "one step change back", run: stepBack },
-      "}": { does: "one step change on", run: stepOn },
+      "}": { does: "one step change forward", run: stepOn },
       n: { does: "back to now", run: now },
     },
     can || past.on,
@@ -180,7 +180,7 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
   if (past.trimmed) {
     return (
       <p class="notice">
-        Facts before {exact(past.trimmed.time)} were trimmed: from here on there is the history, but the task is known only as it is now.{" "}
+        The facts before {exact(past.trimmed.time)} were trimmed from the log. The history shows what is left, and the task is known only as it is now.{" "}
         {past.on && (
           <button type="button" class="main" onClick={now}>
             now
@@ -201,10 +201,10 @@ export function Scrubber({ past }: { past: Past }): JSX.Element | null {
         <button type="button" onClick={back} aria-label="one fact back" title="one fact back. Key: [">
           [
         </button>
-        <button type="button" onClick={on} aria-label="one fact on" title="one fact on. Key: ]">
+        <button type="button" onClick={on} aria-label="one fact forward" title="one fact forward. Key: ]">
           ]
         </button>
-        <button type="button" onClick={stepOn} aria-label="one step change on" title="one step change on. Key: }">
+        <button type="button" onClick={stepOn} aria-label="one step change forward" title="one step change forward. Key: }">
           {"}"}
         </button>
         <button type="button" aria-pressed={speed > 0} onClick={() => (speed > 0 ? play(0) : start())} title={`pauses of more than ${longest / 1000} s are cut short`}>

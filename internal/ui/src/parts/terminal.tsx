@@ -7,14 +7,15 @@ import { Copy } from "./json";
 export const quote = (s: string): string => (/^[\w./:@=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
 
 /** The command line of a call. The token is named and not shown. */
-export function curl(method: string, path: string, o: { query?: Options["query"]; body?: unknown }): string {
+export function curl(method: string, path: string, o: { query?: Options["query"]; body?: unknown; text?: string }): string {
   const words = ["curl -sS -X", method, quote(address(path, o.query))];
   if (token.value !== "") words.push(`-H "Authorization: Bearer $SAGALOG_TOKEN"`);
-  if (o.body !== undefined) words.push("-H 'Content-Type: application/json' -d", quote(JSON.stringify(o.body)));
+  const body = o.text ?? (o.body === undefined ? undefined : JSON.stringify(o.body));
+  if (body !== undefined) words.push("-H 'Content-Type: application/json' -d", quote(body));
   return words.join(" ");
 }
 
-/** The lines that do the same from a terminal, to be copied. */
+/** The command lines that do the same, ready to copy. */
 export function Terminal({ cli, curl: line }: { cli: string; curl: string }): JSX.Element {
   return (
     <details>

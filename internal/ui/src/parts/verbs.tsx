@@ -197,7 +197,7 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
   );
 }
 
-/** The verbs for one task, each with the reason if it cannot be granted now. A reason in barred holds for all of them. */
+/** The verbs for one task, each with the reason if it would be refused now. A reason in barred applies to all of them. */
 export function TaskVerbs({ task, chosen, done, barred: no }: { task: Task; chosen: string | undefined; done: () => void; barred: string | null }): JSX.Element {
   const [open, set] = useState<Verb | null>(null);
   const all = Object.keys(verbs) as Verb[];

@@ -66,6 +66,9 @@ const kinds: Record<Waiting["kind"], string> = {
   operator: "an operator to act on it",
 };
 
+/** A step and what it waits for, in a few words: charge: agent, do of card. */
+export const briefly = (w: Waiting): string => `${w.step ? `${w.step}: ` : ""}${w.kind.replaceAll("_", " ")}${w.for ? `, ${w.for}` : ""}`;
+
 /** One sentence that says what is being waited for, now or as of an instant. */
 export function sentence(w: Waiting, asOf?: string): string {
   let s = `${w.step ? `Step ${w.step}` : "The task"} is waiting for ${kinds[w.kind]}`;

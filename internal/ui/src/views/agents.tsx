@@ -44,7 +44,7 @@ export function Health({ of: g }: { of: Group }): JSX.Element {
 
 export function pauses(g: Group): Act {
   const verb = g.paused ? "resume" : "pause";
-  const does = g.paused ? "New attempts start again." : "No new attempt starts for this agent until it is resumed. Running ones go on, and tasks wait.";
+  const does = g.paused ? "Attempts start again." : "No attempt starts at this agent until it is resumed. Running attempts go on, and other steps wait.";
   return { verb, to: `agent ${g.name}`, does, reason: true, path: () => `v1/agents/${segment(g.name)}/${verb}`, cli: () => `agents ${verb} ${quote(g.name)}` };
 }
 

@@ -26,7 +26,7 @@ export function Charts(): JSX.Element {
   const stats = useLive<Stats>("stats", (signal) => get("v1/stats", { query: { since: `${minutes}m`, every: "1m" }, signal }), 10);
   const rows = stats.data?.rows ?? [];
   const last = Math.floor(Date.now() / 60_000);
-  const times = Array.from({ length: minutes }, (_, i) => 60 * (last - minutes + i)); // the minute that is not over is left out
+  const times = Array.from({ length: minutes }, (_, i) => 60 * (last - minutes + i)); // without the current minute
   return (
     <div class="two">
       <section class="card" aria-label="tasks per second">

@@ -43,7 +43,7 @@ export function Jobs(): JSX.Element {
         act.button({
           verb: "stop",
           to: `job ${j.id}`,
-          does: "No further request is made. Those that were made stand.",
+          does: "No further requests are made. Those that were made are not undone.",
           reason: true,
           not: j.state === "running" ? undefined : "The job has ended.",
           path: () => `v1/jobs/${segment(j.id)}/stop`,

@@ -15,7 +15,7 @@ type Link = components["schemas"]["LimitLink"];
 /** Pauses or resumes a limit. */
 function turn(l: Limit): Act {
   const verb = l.paused ? "resume" : "pause";
-  const does = l.paused ? "Permits are given again." : "No permit is given until it is resumed. Holders go on, and others wait.";
+  const does = l.paused ? "Permits are given again." : "No permit is given until the limit is resumed. What holds a permit goes on, and the others wait.";
   return { verb, to: `limit ${l.limit}`, does, reason: true, waits: true, path: () => `v1/limits/${segment(l.limit)}/${verb}`, cli: () => `limit ${verb} ${quote(l.limit)}` };
 }
 
@@ -25,13 +25,13 @@ function setting(l?: Limit): Act {
     verb: "set",
     to: l ? `limit ${l.limit}` : "a limit",
     text: l ? "set" : "set a limit …",
-    does: "It holds at once, for running tasks too. Steps name it: limit: NAME.",
+    does: "It takes effect at once, for running tasks too. Steps refer to it by limit: NAME.",
     method: "PUT",
     role: "admin",
     fields: [
       ...(l ? [] : [{ name: "limit", says: "Name", names: true, must: true }]),
       { name: "max", says: "Attempts at a time, from 1 to 100000; empty: only the rate limits them", number: true, was: l?.max ? String(l.max) : "" },
-      { name: "rate", says: "Starts in a time, such as 50/s or 30/m; empty: only the max limits them", was: l?.rate ?? "" },
+      { name: "rate", says: "Starts per unit of time, such as 50/s or 30/m; empty: only the maximum limits them", was: l?.rate ?? "" },
     ],
     path: (name) => `v1/limits/${segment(l?.limit ?? name)}`,
     cli: (name) => `limit set ${quote(l?.limit ?? name)}`,

@@ -3,12 +3,15 @@ import { useState } from "preact/hooks";
 import { lacking, needs as withRole } from "../access";
 import { call, CallError, get, type Info, type Partition } from "../api/client";
 import type { components } from "../api/schema";
-import { useLive } from "../live";
+import { now, useLive } from "../live";
 import { useAlerts } from "../parts/alerts";
 import { Fault } from "../parts/fault";
 import { JobDialog } from "../parts/jobs";
+import { clock } from "../parts/lasted";
+import { useQuiet } from "../parts/lookout";
 import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
+import { span } from "../time";
 import { Charts } from "./charts";
 
 type Counts = components["schemas"]["CountsDocument"];
@@ -93,7 +96,9 @@ export function Overview(): JSX.Element {
       </li>,
     );
   }
-  const known = states.data !== undefined && agents.data !== undefined;
+  const known = states.data !== undefined && agents.data !== undefined && (parked === 0 || groups.data !== undefined);
+  const all = known && !states.error && alerts.known && limits.data !== undefined && schedules.data !== undefined && partitions.data !== undefined;
+  const quiet = useQuiet(needs.length > 0 ? false : all ? true : undefined);
   return (
     <section class="screen task">
       <h1>Overview</h1>
@@ -101,6 +106,11 @@ export function Overview(): JSX.Element {
       <section class="card" aria-label="needs you">
         <h2>Needs you</h2>
         {needs.length > 0 ? <ul class="needs">{needs}</ul> : <p>{known ? "Nothing needs you." : "Reading …"}</p>}
+        {quiet && (
+          <p class="faint">
+            Nothing has for {span(now.value - quiet.since)}: since {clock(new Date(quiet.since).toISOString())}, when {quiet.settled ? "the last of it was settled" : "this page began to look"}.
+          </p>
+        )}
       </section>
       {info.data?.demo && <Demo services={[...new Set((agents.data?.agents ?? []).map((a) => a.agent))].sort()} />}
       <div class="two">

@@ -38,13 +38,13 @@ const takeovers: readonly Column<TakeOver>[] = [
   { name: "Epoch", size: "minmax(8rem, 1.5fr)", minor: true, cell: (t) => <code>{t.epoch}</code> },
 ];
 
-/** Who took a partition over, as the node that answers knows it. */
+/** The take-overs of a partition, as the node that answers knows them. */
 function TakeOvers({ of }: { of: string }): JSX.Element {
   const live = useLive<components["schemas"]["TakeOversDocument"]>(`takeovers ${of}`, (signal) => get(`v1/partitions/${encodeURIComponent(of)}/takeovers`, { signal }));
   return (
     <>
       <h2>Take-overs of partition {of}</h2>
-      {live.data?.node && <p class="faint">As {live.data.node} has read them in the log.</p>}
+      {live.data?.node && <p class="faint">As node {live.data.node} has read them in the log.</p>}
       <Fault of={live.error} />
       <Rows label={`take-overs of partition ${of}`} columns={takeovers} rows={live.data?.takeovers ?? []} id={(t) => t.epoch} empty={live.data ? "No node has taken it over from another." : "Reading …"} />
     </>

@@ -26,10 +26,10 @@ export const when = (s: Schedule): string => `${s.cron ?? `every ${s.every}`}${s
 
 /** What can be done to a schedule. */
 export const verbsOf = (s: Schedule): readonly Act[] => [
-  about(s, "trigger", "Start its task now, as if it were due."),
-  s.paused ? about(s, "resume", "It goes on with the next due time. Backfill makes up for those in between.") : about(s, "pause", "No due time leads to a task until it is resumed. Its running tasks go on."),
+  about(s, "trigger", "Start a task now, as if it were due."),
+  s.paused ? about(s, "resume", "It continues with the next due time. Use backfill for those that were missed.") : about(s, "pause", "No task is started until the schedule is resumed. Its running tasks go on."),
   {
-    ...about(s, "backfill", "Start the tasks of past due times, up to 100. Those that have started before stay as they are."),
+    ...about(s, "backfill", "Start the tasks of past due times, up to 100. Tasks that were started before stay as they are."),
     fields: [
       { name: "since", says: "First due time, such as 2026-11-20T00:00:00Z", must: true },
       { name: "until", says: "Last due time", must: true, was: `${new Date().toISOString().slice(0, 19)}Z` },

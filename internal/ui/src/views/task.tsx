@@ -6,13 +6,16 @@ import { useLive } from "../live";
 import { Dag } from "../parts/dag";
 import { Deadline } from "../parts/deadline";
 import { Fault } from "../parts/fault";
-import { Copy, Json } from "../parts/json";
-import { type Past, readOnly, Scrubber, seek, usePast } from "../parts/scrubber";
+import { History, sourceOf, useNamespace } from "../parts/history";
+import { Json } from "../parts/json";
+import { KcatLine } from "../parts/kcat";
+import { clock } from "../parts/lasted";
+import { Payload } from "../parts/payload";
+import { readOnly, Scrubber, usePast } from "../parts/scrubber";
 import { Timeline } from "../parts/timeline";
 import { TaskVerbs } from "../parts/verbs";
 import { State, Took, When, why, word } from "../parts/words";
 import { go, place, refine, to } from "../router";
-import { exact } from "../time";
 
 const ended = (t: Document): boolean => ["processed", "undone", "terminated"].includes(t.state);
 
@@ -92,10 +95,21 @@ export function Task({ id }: { id: string }): JSX.Element {
         <dd>
           <When at={t.submitted_at} />
         </dd>
-        <dt>{ended(t) ? "took" : "so far"}</dt>
+        <Source events={kept} id={t.id} />
+        <dt>{ended(t) ? "took" : t.state === "error" ? "ran for" : "so far"}</dt>
         <dd>
-          <Took from={t.submitted_at} to={t.ended_at ?? t.at?.time} />
+          <Took from={t.submitted_at} to={t.ended_at ?? (t.state === "error" ? t.parked_at : undefined) ?? t.at?.time} />
         </dd>
+        {t.state === "error" && t.parked_at && (
+          <>
+            <dt>parked since</dt>
+            <dd>
+              {clock(t.parked_at)} (<When at={t.parked_at} />)
+            </dd>
+          </>
+        )}
+        <dt>run</dt>
+        <dd>{t.run}</dd>
         {t.failure_count > 0 && (
           <>
             <dt>failures</dt>
@@ -106,7 +120,9 @@ export function Task({ id }: { id: string }): JSX.Element {
           <>
             <dt>schedule</dt>
             <dd>
-              <a href={to(["schedules", t.schedule])}>{t.schedule}</a>
+              <a href={to(["tasks"], { schedule: t.schedule })} title="all tasks of the schedule">
+                {t.schedule}
+              </a>
             </dd>
           </>
         )}
@@ -127,18 +143,24 @@ export function Task({ id }: { id: string }): JSX.Element {
         ))}
       </nav>
       {tab === "history" ? (
-        <History events={kept} step={chosen} cut={facts.data?.cut ?? false} id={id} past={past} />
+        <History events={kept} steps={t.steps.map((s) => s.id)} step={chosen} cut={facts.data?.cut ?? false} id={id} past={past} />
       ) : tab === "raw" ? (
-        <Json of={t} label="the task as the API shows it" />
+        <Payload what="the task as the API shows it">
+          <Json of={t} label="the task as the API shows it" />
+        </Payload>
       ) : tab === "data" ? (
         <div class="two">
           <section>
             <h2>Input</h2>
-            <Json of={t.input} label="input of the task" />
+            <Payload what="the input of the task">
+              <Json of={t.input} label="input of the task" />
+            </Payload>
           </section>
           <section>
             <h2>Output</h2>
-            <Json of={t.output} label="output of the task" />
+            <Payload what="the output of the task">
+              <Json of={t.output} label="output of the task" />
+            </Payload>
           </section>
         </div>
       ) : (
@@ -223,67 +245,45 @@ function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): 
             {(s.error ?? s.undo?.error)?.code ? `, ${(s.error ?? s.undo?.error)?.code}` : ""}
           </strong>
           <p>{(s.error ?? s.undo?.error)?.message}</p>
-          {(s.error ?? s.undo?.error)?.detail !== undefined && <Json of={(s.error ?? s.undo?.error)?.detail} label="what the service answered" />}
+          {(s.error ?? s.undo?.error)?.detail !== undefined && (
+            <Payload what="what the service answered">
+              <Json of={(s.error ?? s.undo?.error)?.detail} label="what the service answered" />
+            </Payload>
+          )}
         </div>
       )}
       <div class="two">
         <section>
           <h3>Input{s.with !== undefined ? ", given by an operator" : ""}</h3>
-          <Json of={s.with ?? s.input} label={`input of ${s.id}`} />
+          <Payload what={`the input of ${s.id}`}>
+            <Json of={s.with ?? s.input} label={`input of ${s.id}`} />
+          </Payload>
         </section>
         <section>
           <h3>Output</h3>
-          <Json of={s.output} label={`output of ${s.id}`} />
+          <Payload what={`the output of ${s.id}`}>
+            <Json of={s.output} label={`output of ${s.id}`} />
+          </Payload>
         </section>
       </div>
     </section>
   );
 }
 
-function History({ events, step, cut, id, past }: { events: readonly HistoryEvent[]; step: string | undefined; cut: boolean; id: string; past: Past }): JSX.Element {
-  const [open, set] = useState<number | null>(null);
-  const shown = step ? events.filter((e) => e.step === step) : events;
-  let owner: string | undefined;
+/** The record that made the task, and the line that reads it. */
+function Source({ events, id }: { events: readonly HistoryEvent[]; id: string }): JSX.Element | null {
+  const source = sourceOf(events);
+  const namespace = useNamespace();
+  if (!source) return null;
   return (
-    <div>
-      <p class="faint">
-        {shown.length} facts{step ? ` of step ${step}` : ""}
-        {cut ? ", the first 10,000" : ""}.{" "}
-        <a href={to(["v1", "tasks", id, "history"])} target="_blank" rel="noreferrer">
-          raw
-        </a>
-      </p>
-      <ol class="history">
-        {shown.map((e) => {
-          const changed = owner !== undefined && e.owner !== owner;
-          owner = e.owner;
-          return (
-            <li key={`${e.partition}@${e.offset}`} aria-current={past.on && past.facts[past.index] === e ? "true" : undefined}>
-              {changed && <p class="divider">partition {e.partition} went to {e.owner}</p>}
-              <button type="button" class="fact" aria-expanded={open === e.offset} onClick={() => set(open === e.offset ? null : e.offset)}>
-                <time dateTime={e.time} title={exact(e.time)}>
-                  {exact(e.time).slice(11, 23)}
-                </time>
-                <span>{e.text}</span>
-                <span class="faint">
-                  {e.partition}@{e.offset}
-                </span>
-              </button>
-              {open === e.offset && (
-                <div class="raw">
-                  <Json of={e} label={`fact ${e.partition}@${e.offset}`} />
-                  {past.facts.includes(e) && (
-                    <button type="button" class="copy" onClick={() => seek(past, past.facts.indexOf(e))}>
-                      the task after this fact
-                    </button>
-                  )}
-                  <Copy text={`kcat -C -b BROKER -t sagalog.events -p ${e.partition} -o ${e.offset} -c 1`} what="a kcat line" />
-                </div>
-              )}
-            </li>
-          );
-        })}
-      </ol>
-    </div>
+    <>
+      <dt>source</dt>
+      <dd>
+        <a href={to(["tasks", id], { tab: "history" })} title="the fact that accepted it is the first of the history">
+          {source.topic} {source.partition}@{source.offset}
+        </a>{" "}
+        {namespace !== undefined && <KcatLine topic={`${namespace}.${source.topic}`} partition={source.partition} offset={source.offset} />}
+      </dd>
+    </>
   );
 }

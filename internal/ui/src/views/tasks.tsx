@@ -1,13 +1,16 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { lacking, needs } from "../access";
 import { type CallError, get, type ListedTask } from "../api/client";
 import { useKeys } from "../keys";
 import { useLive } from "../live";
+import { ChooseColumns, chosenLabels, labelColumns } from "../parts/columns";
 import { csv, download } from "../parts/csv";
+import { Lasted } from "../parts/lasted";
 import { type Held, merge, none, pageOf, rest } from "../parts/list";
 import { type Column, type Handle, Rows } from "../parts/rows";
-import { sentence, State, Took, When } from "../parts/words";
+import { SavedViews } from "../parts/saved";
+import { briefly, sentence, State, When } from "../parts/words";
 import { go, place, refine, to } from "../router";
 import { JobDialog } from "../parts/jobs";
 import { Bulk } from "../parts/verbs";
@@ -32,52 +35,55 @@ interface Answer {
 }
 type Asked = Record<string, readonly string[]>;
 
-const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_at,ended_at,failure_count,reason,paused,run,waiting_for";
-/** Rows of a page, and the rows that the page keeps at most. */
+const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_at,ended_at,parked_at,failure_count,reason,paused,run,waiting_for";
+/** The number of rows of a page of the list, and the most rows that the screen keeps. */
 const size = 250;
 const most = 10_000;
 const idOf = (t: ListedTask): string => t.id;
-/** Whether a task stands above another one: the newest is first. */
+/** Whether a task is above another one in the list: the newest is first. */
 const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") > (b.submitted_at ?? "");
 
-const columns: readonly Column<ListedTask>[] = [
-  { name: "Task", size: "minmax(9rem, 2fr)", cell: (t) => <a href={to(["tasks", t.id])}>{t.id}</a> },
-  { name: "Workflow", size: "minmax(7rem, 1.2fr)", minor: true, cell: (t) => `${t.workflow} @${t.version}` },
-  { name: "State", size: "minmax(7rem, .9fr)", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
-  { name: "Why", size: "minmax(8rem, 3fr)", minor: true, cell: (t) => <Why of={t} /> },
-  { name: "Failures", size: "5rem", minor: true, cell: (t) => t.failure_count || "" },
-  { name: "Labels", size: "minmax(6rem, 1fr)", minor: true, cell: (t) => Object.entries(t.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(" ") },
-  { name: "Took", size: "6rem", minor: true, cell: (t) => <Took from={t.submitted_at} to={t.ended_at} /> },
-  { name: "Changed", size: "8rem", cell: (t) => <When at={t.updated_at} /> },
+/** The columns, of which the labels' are chosen. */
+const columnsWith = (labels: readonly string[]): readonly Column<ListedTask>[] => [
+  { name: "Task", size: "minmax(7rem, 1.5fr)", cell: (t) => <a href={to(["tasks", t.id])}>{t.id}</a> },
+  { name: "Workflow", size: "minmax(5rem, 1fr)", minor: true, cell: (t) => `${t.workflow} @${t.version}` },
+  { name: "State", size: "7.5rem", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
+  { name: "Step, and what it waits for", size: "minmax(8rem, 2.5fr)", minor: true, cell: (t) => <Waits of={t} /> },
+  { name: "Reason", size: "minmax(6rem, 2.5fr)", minor: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
+  { name: "Failures", size: "3.6rem", minor: true, cell: (t) => t.failure_count || "" },
+  ...labelColumns(labels),
+  { name: "Took", size: "9rem", minor: true, cell: (t) => <Lasted of={t} /> },
+  { name: "Changed", size: "6.5rem", cell: (t) => <When at={t.updated_at} /> },
 ];
 
-/** Why a task is where it is, in a few words: the reason of its state, or what its first waiting step waits for. */
-function Why({ of: t }: { of: ListedTask }): JSX.Element {
-  const waits = (t.waiting_for ?? []).map((w) => sentence(w));
-  const words = t.reason ?? waits[0] ?? "";
+/** What the steps of a task wait for: the first one in a few words, and all of them in sentences on hover. */
+function Waits({ of: t }: { of: ListedTask }): JSX.Element {
+  const waits = t.waiting_for ?? [];
+  const [first] = waits;
+  if (!first) return <span />;
   return (
-    <span title={[t.reason, ...waits].filter(Boolean).join("\n")}>
-      {words}
-      {!t.reason && waits.length > 1 ? ` (and ${waits.length - 1} more)` : ""}
+    <span title={waits.map((w) => sentence(w)).join("\n")}>
+      {briefly(first.for === t.reason ? { ...first, for: "" } : first)}
+      {waits.length > 1 ? ` (and ${waits.length - 1} more)` : ""}
     </span>
   );
 }
 
 interface List {
   rows: readonly ListedTask[];
-  /** The last reading of the first page. */
+  /** The latest answer for the first page. */
   head: Answer | undefined;
   error: CallError | undefined;
   waiting: number;
   gap: boolean;
-  /** Lets the rows that wait come in. */
+  /** Shows the rows that are kept back. */
   show: () => void;
   more: (() => void) | undefined;
   full: boolean;
   look: (first: number, last: number) => void;
 }
 
-/** The tasks that match: the first page and the one in sight are read again at the pace, further pages once they come near. */
+/** The tasks that match. The first page and the one in view are read again at the pace, further pages when they come near. */
 function useList(asked: Asked, idle: () => boolean): List {
   const key = JSON.stringify(asked);
   const [state, set] = useState<{ key: string; held: Held<ListedTask>; error?: CallError }>({ key, held: none });
@@ -111,7 +117,7 @@ function useList(asked: Asked, idle: () => boolean): List {
       },
     );
   };
-  const failed = state.key === key ? state.error : undefined; // until the first page was read once more
+  const failed = state.key === key ? state.error : undefined; // until the first page has been read again
   return {
     rows: held.rows,
     head: head.data,
@@ -134,6 +140,8 @@ export function Tasks(): JSX.Element {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const list = useList(asked, () => selected.size === 0 && (handle.current?.idle() ?? true));
   const { rows } = list;
+  const labels = chosenLabels().join("\n");
+  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n")), [labels]);
   const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
   const { state: _, ...others } = asked;
@@ -168,6 +176,10 @@ export function Tasks(): JSX.Element {
           ))}
         </nav>
       </header>
+      <div class="tools">
+        <SavedViews />
+        {rows.length > 0 && <ChooseColumns rows={rows} />}
+      </div>
       {active.length > 0 && (
         <p class="chips">
           {active.flatMap(([f, values]) =>
@@ -210,7 +222,7 @@ export function Tasks(): JSX.Element {
       <footer class="count">
         <span>
           {rows.length.toLocaleString()}
-          {list.more ? " shown, more below" : list.full ? " shown, the most that this page holds: filter to see others" : rows.length === 1 ? " task" : " tasks"}
+          {list.more ? " shown, more below" : list.full ? " shown, as many as this page holds: use a filter to see others" : rows.length === 1 ? " task" : " tasks"}
         </span>
         {selected.size === 0 && rows.length > 0 && (
           <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
@@ -218,7 +230,7 @@ export function Tasks(): JSX.Element {
           </button>
         )}
         {rows.length > 0 && (
-          <button type="button" class="link" title="the tasks that have been read, as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
+          <button type="button" class="link" title="download the tasks above as a file for a spreadsheet" onClick={() => download("tasks.csv", "text/csv", asCSV(rows))}>
             CSV
           </button>
         )}
@@ -229,7 +241,7 @@ export function Tasks(): JSX.Element {
   );
 }
 
-/** Says that no task matches, and which filter keeps the most out. */
+/** Says that no task matches, and which filter excludes the most tasks. */
 function Nothing({ asked }: { asked: Asked }): JSX.Element {
   const names = Object.keys(asked);
   const live = useLive<{ without: string; count: number }>(
