@@ -445,7 +445,7 @@ func (w *hubWork) count(f *frame) {
 	var d CountsDocument
 	for p := range w.partitions {
 		states := w.states[p]
-		if w.sources[p].Readable() {
+		if w.cluster.Route(p).Readable() { // and not by its source, which stays while nobody has it: the store may be folded again from nothing
 			states = w.changes.States(p)
 			f.states[p] = states
 		}

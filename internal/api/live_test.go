@@ -149,6 +149,21 @@ func TestAStreamSendsCountsWhenTheyChange(t *testing.T) {
 	require.JSONEq(t, `{"counts":[{"key":"pending","count":1}],"total":1}`, s.until(named("counts")).data)
 }
 
+// A node may have to fold a partition's store again: what it has of it meanwhile is not counted as all.
+func TestAStreamDoesNotCountAStoreThatIsFolded(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a")
+	s := n.members[0].opened("topics=counts")
+	n.members[0].submit(idIn(1, "t"))
+	s.until(func(e event) bool { return strings.Contains(e.data, `"total":1`) })
+	n.orphan(1)
+	s.until(func(e event) bool { return strings.Contains(e.data, `"missing":[{"partition":1,`) })
+	n.move(1, n.members[0])
+	e := s.until(named("counts"))
+	require.Contains(t, e.data, `"total":1`)
+	require.NotContains(t, e.data, "missing")
+}
+
 // More changes than anyone can follow become one number, and cost nobody a read of them.
 func TestTooManyChangesAreOnlyCounted(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Page } from "@playwright/test";
+import { diff, excerpt } from "../src/parts/diff";
+import { fieldsOf, inputOf, parse, placeOf, valuesOf } from "../src/parts/schema";
 import { accessible, type Engine, expect, testWith } from "./engine";
 import { world } from "./world";
 
@@ -38,6 +40,8 @@ async function apply(engine: Engine, name: string, text: string): Promise<void> 
   writeFileSync(join(engine.dir, name), text);
   await engine.cli("workflow", "apply", name);
 }
+
+test.use({ timezoneId: "UTC" });
 
 const both = async (page: Page) => {
   for (const colorScheme of ["light", "dark"] as const) {
@@ -92,6 +96,7 @@ test("a form from the schema shows each fault at its field, and starts", async (
   await field("express").selectOption("true");
   await field("way").selectOption("3");
   await field("due").fill("2026-12-24");
+  await field("at").fill("2026-12-24T18:30:00");
   await field("Deadline").fill("1h");
   await field("Labels").fill("batch:7 test:1");
   await form.getByRole("button", { name: "preview" }).click();
@@ -102,6 +107,12 @@ test("a form from the schema shows each fault at its field, and starts", async (
   await expect(foreseen.getByRole("row", { name: /^capture/ })).toContainText("waits for hold");
   await both(page);
 
+  // Another tab and Escape leave the form as it is.
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "definition", exact: true }).click();
+  await page.getByRole("button", { name: "start a task", exact: true }).click();
+  await expect(field("iban (required)")).toHaveValue("AT12");
+
   await form.getByRole("button", { name: "start" }).click();
   const link = form.getByRole("status").getByRole("link");
   const id = (await link.textContent()) ?? "";
@@ -110,7 +121,7 @@ test("a form from the schema shows each fault at its field, and starts", async (
   await page.keyboard.type("i");
   const input = page.getByLabel("input of the task", { exact: true });
   await expect(input).toContainText('"amount": 12.5');
-  expect(JSON.parse((await input.textContent()) ?? "")).toEqual({ customer: "o'neill", amount: 12.5, count: 1, express: true, way: 3, due: "2026-12-24", to: { iban: "AT12" }, tags: ["a"], size: 3 });
+  expect(JSON.parse((await input.textContent()) ?? "")).toEqual({ customer: "o'neill", amount: 12.5, count: 1, express: true, way: 3, due: "2026-12-24", at: "2026-12-24T18:30:00Z", to: { iban: "AT12" }, tags: ["a"], size: 3 });
 });
 
 test("the lines of a form do the same from a terminal", async ({ page, engine }) => {
@@ -142,6 +153,35 @@ test("the lines of a form do the same from a terminal", async ({ page, engine })
   await form.getByLabel("Input", { exact: true }).fill('{"other": 1}');
   await form.getByRole("button", { name: "form" }).click();
   await expect(form.getByLabel("Input", { exact: true })).toHaveAccessibleDescription(/no field for other/);
+});
+
+test("what a form cannot hold is JSON, and numbers stay as they are", () => {
+  const object = (properties: object, more: object = {}) => fieldsOf({ type: "object", properties, ...more });
+  expect(fieldsOf(undefined)).toBeUndefined();
+  expect(fieldsOf({ type: "array" })).toBeUndefined();
+  expect(object({ a: {} }, { oneOf: [] })).toBeUndefined();
+  expect(object({ a: {}, b: { type: ["string", "null"] }, c: { anyOf: [] }, d: { $ref: "#/no" }, e: { const: 7 } })?.map((f) => f.kind)).toEqual(["json", "text", "json", "json", "choice"]);
+  const deep = object({ a: { properties: { b: { properties: { c: {} } } } } });
+  expect(deep?.[0]?.fields.map((f) => [f.pointer, f.kind])).toEqual([["/a/b", "json"]]);
+  const odd = object({ "a/b~": { type: "number" } }) ?? [];
+  expect(placeOf(odd, "/a~1b~0/x")).toBe("/a~1b~0");
+  for (const [text, input] of [["007", 7], ["-0.5", -0.5], ["1e3", 1000]] as const) expect(inputOf(odd, { "/a~1b~0": text })).toEqual({ input: { "a/b~": input }, wrong: {} });
+  for (const text of ["1,5", "1e999", "12345678901234567", "0x1", "."]) expect(inputOf(odd, { "/a~1b~0": text }).wrong["/a~1b~0"], text).toBeDefined();
+  expect(parse('{"id": "12345678901234567890"}')).toEqual({ value: { id: "12345678901234567890" } });
+  expect(fieldsOf({ $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } })).toBeUndefined();
+  const values = valuesOf(object({ s: { type: "string" }, at: { type: "string", format: "date-time" } }) ?? [], { s: "", at: "2026-12-24T18:30:00Z" });
+  expect(values).toEqual({ wrong: 'The field for s cannot hold "".' });
+});
+
+test("a comparison has the lines that are gone and new", () => {
+  const lines = (a: string, b: string) => diff(a, b)?.map((l) => ({ gone: "-", new: "+", same: " " })[l.kind] + l.text).join("|");
+  expect(lines("a\nb\nc", "a\nb\nc")).toBe(" a| b| c");
+  expect(lines("a\nb\nc", "a\nx\nc\nd")).toBe(" a|-b|+x| c|+d");
+  expect(lines("a\na", "a\na\na")).toBe(" a| a|+a");
+  expect(lines("b\nc\nd", "c\nd\nb")).toBe("-b| c| d|+b");
+  const many = Array.from({ length: 3000 }, (_, i) => `x${i}`).join("\n");
+  expect(diff(many, many.replaceAll("x", "y"))).toBeUndefined();
+  expect(excerpt(diff("1\n2\n3\n4\n5\n6\n7\n8\n9", "1\n2\n3\n4\n5\n6\n7\n8\nx") ?? []).map((l) => (typeof l === "number" ? l : l.text))).toEqual([5, "6", "7", "8", "9", "x"]);
 });
 
 test("a role that may not submit reads why", async ({ page, engine }) => {

@@ -169,8 +169,10 @@ export function parse(text: string): { value: unknown } | { wrong: string } {
   } catch (e) {
     return { wrong: `is not JSON: ${(e as Error).message}` };
   }
-  const numbers = text.replace(/"(\\.|[^"\\])*"/g, "").match(/[\d.]+/g) ?? [];
-  const long = numbers.find((n) => n.replace(".", "").replace(/^0+/, "").length > digits);
+  const numbers = text.replace(/"(\\.|[^"\\])*"/g, "").match(/[\d.]+([eE][-+]?\d+)?/g) ?? [];
+  const huge = numbers.find((n) => !Number.isFinite(Number(n)));
+  if (huge !== undefined) return { wrong: `has the number ${huge}, which is too large` };
+  const long = numbers.find((n) => n.replace(/[eE].*/, "").replace(".", "").replace(/^0+/, "").length > digits);
   return long === undefined ? { value } : { wrong: `has the number ${long}: a browser would change it, since it has more than ${digits} digits. Send it from a terminal.` };
 }
 

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { get, type Info, segment, type StepSummary, type Workflow } from "../api/client";
 import { useKeys } from "../keys";
 import { useLive } from "../live";
@@ -61,8 +61,11 @@ export function WorkflowScreen({ name }: { name: string }): JSX.Element {
     t: { does: "steps", run: show("steps") },
     v: { does: "versions", run: show("versions") },
     D: { does: "definition", run: show("definition") },
-    Escape: { does: "back to the list", run: () => go(to(["workflows"])) },
+    // Escape in the form is for its fields: it must not leave what somebody has typed.
+    ...(tab === "start" ? {} : { Escape: { does: "back to the list", run: () => go(to(["workflows"])) } }),
   });
+  const [typed, setTyped] = useState(false); // the form keeps its content while another tab is shown
+  if (tab === "start" && !typed) setTyped(true);
   return (
     <section class="screen task">
       <header class="title">
@@ -96,14 +99,17 @@ export function WorkflowScreen({ name }: { name: string }): JSX.Element {
       </nav>
       {!w ? (
         !live.error && <p class="faint">Reading …</p>
-      ) : tab === "start" ? (
-        <Start key={`${w.hash} ${w.current}`} of={w} info={info.data} />
-      ) : tab === "versions" ? (
+      ) : tab === "start" ? null : tab === "versions" ? (
         <Versions of={w} />
       ) : tab === "definition" ? (
         <Json of={w.definition} label="definition" />
       ) : (
         <Steps of={w} />
+      )}
+      {w && typed && (
+        <div hidden={tab !== "start"}>
+          <Start key={`${w.hash} ${w.current}`} of={w} info={info.data} />
+        </div>
       )}
     </section>
   );
