@@ -428,7 +428,7 @@ func (w *webhooks) settle(a attempted) {
 	case a.gone || time.Since(m.since) >= w.giveUp:
 		w.metrics.givenUp.Inc()
 		s.done(m)
-		log.Error("a message of the webhook is given up, and will not be delivered", "attempts", m.failures+1, "error", a.failure())
+		log.Error("a message of the webhook is given up and will never be delivered", "attempts", m.failures+1, "error", a.failure())
 	default:
 		w.metrics.failed.Inc()
 		m.failures++
