@@ -36,7 +36,8 @@ type TakeOversDocument struct {
 type TakeOversAnswer struct{ Body TakeOversDocument }
 
 type takeOversParameters struct {
-	Partition int32 `path:"partition" minimum:"0"`
+	// Partition is read as an int64: the framework would make a small number of one that is too large for an int32.
+	Partition int64 `path:"partition" minimum:"0" maximum:"2147483647"`
 }
 
 func (s *status) registerTakeOvers(api huma.API, tags []string) {
@@ -49,9 +50,10 @@ func (s *status) registerTakeOvers(api huma.API, tags []string) {
 }
 
 func (s *status) takeOvers(_ context.Context, in *takeOversParameters) (*TakeOversAnswer, error) {
-	if in.Partition >= s.cfg.Partitions {
+	if in.Partition >= int64(s.cfg.Partitions) {
 		return nil, problem(http.StatusNotFound, codeNotFound, fmt.Sprintf("The namespace has the partitions 0 to %d.", s.cfg.Partitions-1))
 	}
-	list := s.cfg.Cluster.TakeOvers(in.Partition)
-	return &TakeOversAnswer{TakeOversDocument{Partition: in.Partition, Node: s.cfg.Node, TakeOvers: append([]PastTakeOver{}, list...)}}, nil
+	partition := int32(in.Partition)
+	list := s.cfg.Cluster.TakeOvers(partition)
+	return &TakeOversAnswer{TakeOversDocument{Partition: partition, Node: s.cfg.Node, TakeOvers: append([]PastTakeOver{}, list...)}}, nil
 }

@@ -68,8 +68,6 @@ test("saved views, columns of labels, where tasks come from, and since when they
 
     await page.goto(`${engine.url}/tasks/o-2`);
     await expect(page.locator("main")).toContainText(/ran for.*parked since\d\d:\d\d:\d\d/);
-    await page.keyboard.type("r"); // the reader's hand is on the page; nothing is sent
-    await page.keyboard.press("Escape");
     await page.getByRole("link", { name: /^submissions [01]@\d+$/ }).click();
     await expect(page).toHaveURL(/tab=history$/);
     await expect(page.getByRole("button", { name: /^copy the kcat line of sagalog\.submissions [01]@\d+/ })).toBeVisible();
