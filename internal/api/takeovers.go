@@ -37,7 +37,7 @@ type TakeOversAnswer struct{ Body TakeOversDocument }
 
 type takeOversParameters struct {
 	// Partition is read as an int64: the framework would make a small number of one that is too large for an int32.
-	Partition int64 `path:"partition" minimum:"0" maximum:"2147483647"`
+	Partition int64 `path:"partition" minimum:"0"`
 }
 
 func (s *status) registerTakeOvers(api huma.API, tags []string) {
