@@ -14,7 +14,7 @@ import (
 // takeoverMetrics counts the partitions that this node took over from others, and how long nobody decided meanwhile. It also measures appends.
 type takeoverMetrics struct {
 	liveness  *liveness
-	told      func(partition int32, over api.TakeOver)
+	took      func(partition int32, over api.TakeOver)
 	takeovers *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
 	appends   prometheus.Histogram
@@ -30,10 +30,10 @@ const (
 	causeFault   = "fault"
 )
 
-func newTakeoverMetrics(r prometheus.Registerer, l *liveness, told func(partition int32, over api.TakeOver)) (*takeoverMetrics, error) {
+func newTakeoverMetrics(r prometheus.Registerer, l *liveness, took func(partition int32, over api.TakeOver)) (*takeoverMetrics, error) {
 	m := &takeoverMetrics{
 		liveness:  l,
-		told:      told,
+		took:      took,
 		last:      map[int32]api.TakeOver{},
 		takeovers: counter("takeovers_total", "Partitions that this node took over from another node, by cause: stopped (it gave them up), silent (its heartbeats ended) or fault (it said that it cannot own them).", "cause"),
 		seconds:   histogram("takeover_seconds", "Time from the last sign of the earlier owner, or from the assignment to this node if the earlier owner lives, until this node owned the partition.", "cause"),
@@ -66,7 +66,7 @@ func (m *takeoverMetrics) tookOver(partition int32) func(before string, assigned
 		gap := max(0, now.Sub(last))
 		m.seconds.WithLabelValues(cause).Observe(gap.Seconds())
 		over := api.TakeOver{From: before, Cause: cause, At: events.At(now), Gap: events.Duration(gap.Round(time.Millisecond))}
-		m.told(partition, over)
+		m.took(partition, over)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.last[partition] = over
