@@ -52,6 +52,8 @@ type outbox struct {
 type marked struct {
 	at   events.Position
 	task string
+	// input is the input whose bytes its effects carry, empty if they carry none.
+	input events.Cause
 }
 
 // entry is one fact with effects.
@@ -189,7 +191,7 @@ func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
 	}
 	if len(list) > 0 {
 		x.entries = append(x.entries, x.entryOf(f, x.last, list, nil))
-		x.owing = append(x.owing, marked{f.Position(), f.Task})
+		x.owing = append(x.owing, marked{f.Position(), f.Task, citedBy(f)})
 	}
 	x.last, x.next = f.Position(), offset+1
 }
