@@ -65,7 +65,7 @@ func (o *Owner) Lost(now events.Instant, gen uint64, t Topic, loss Loss, err err
 	}
 	in := events.Input(t)
 	err = o.inbox.lose(in, loss, err)
-	if o.conclude(o.inbox.misses(events.CauseInput(in, o.cfg.Partition, o.state.Partition.Inputs[in].Next), err)) {
+	if o.conclude(misses(o.inbox, events.CauseInput(in, o.cfg.Partition, o.state.Partition.Inputs[in].Next), err)) {
 		o.deciding = true
 	}
 }
@@ -143,7 +143,7 @@ func (o *Owner) Fetched(now events.Instant, gen uint64, cause events.Cause, r ev
 	if !o.epoch.accepts(now, gen) {
 		return
 	}
-	if o.conclude(o.inbox.misses(cause, err)) {
+	if o.conclude(misses(o.inbox, cause, err)) {
 		o.outbox.fetched(cause, &r)
 	}
 }

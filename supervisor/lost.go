@@ -68,7 +68,7 @@ const missedKept = 64
 // misses handles the error with which a record of an input was not found. The first time only the epoch ends: an owner that was deposed
 // without knowing it looks for records that the next owner has trimmed. If it still owns the partition, it claims it again, and a record
 // that is missing then is lost.
-func (i *inbox) misses(at events.Cause, err error) error {
+func misses(i *inbox, at events.Cause, err error) error {
 	if err == nil || i.missed[at] {
 		return err
 	}

@@ -282,12 +282,8 @@ func (x *slot) call(s *space, e *event) {
 	case evReplayed:
 		o.Replayed(now, o.Status().Generation, string(e.in), s.recordsAt(e.records, e.from), e.from+int64(len(e.records)))
 	case evFetched:
-		if e.fail {
-			o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), events.Record{}, supervisor.ErrPosition)
-			return
-		}
-		list := s.inputRecords(x.part, e.in, e.records, e.from)
-		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], nil)
+		list := append(s.inputRecords(x.part, e.in, e.records, e.from), events.Record{}) // nothing was found of a trimmed input
+		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], e.err(supervisor.ErrPosition))
 	case evSent:
 		if id, ok := x.waiting(s, e.rec); ok {
 			o.Sent(now, o.Status().Generation, id, e.err(errRefused))
