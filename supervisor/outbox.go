@@ -52,8 +52,6 @@ type outbox struct {
 type marked struct {
 	at   events.Position
 	task string
-	// input is the input whose bytes its effects carry, empty if they carry none.
-	input events.Cause
 }
 
 // entry is one fact with effects.
@@ -191,8 +189,9 @@ func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
 	}
 	if len(list) > 0 {
 		x.entries = append(x.entries, x.entryOf(f, x.last, list, nil))
-		x.owing = append(x.owing, marked{f.Position(), f.Task, citedBy(f)})
+		x.owing = append(x.owing, marked{f.Position(), f.Task})
 	}
+	x.trimming.note(f)
 	x.last, x.next = f.Position(), offset+1
 }
 

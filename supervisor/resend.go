@@ -44,7 +44,7 @@ func (x *outbox) replay(records []events.Record) error {
 		}
 		// It owes no work, but the log does not say so yet: if its task were swept and the ID reused, the next owner would find
 		// this attempt running.
-		x.owing = append(x.owing, marked{f.Position(), f.Task, citedBy(f)})
+		x.owing = append(x.owing, marked{f.Position(), f.Task})
 		if len(x.entries) == 0 {
 			x.lastDone = f.Position() // a fact must record the watermark once the partition is idle
 		}

@@ -15,6 +15,15 @@ type trimming struct {
 	// fact that it depends on.
 	below map[events.Input]int64
 	after int64
+	// cited are the inputs that durable facts above the folded watermark cite. The next owner sends the effects of these facts again, even
+	// if they were owed to a delayed destination that has caught up.
+	cited []cited
+}
+
+// cited is an input whose bytes the effects of a fact carry.
+type cited struct {
+	by    events.Position
+	input events.Cause
 }
 
 // TrimInputs deletes the records of the partition's inputs below these offsets, sooner or later. Nothing waits for it.
@@ -35,6 +44,7 @@ func Trim(o *Owner, now events.Instant) {
 	}
 	o.enter(now)
 	x := o.trimming
+	x.forgetPassed()
 	x.below, x.after = map[events.Input]int64{}, x.state.Next
 	for _, in := range events.Inputs {
 		if at := x.needed(in); at > 0 {
@@ -64,26 +74,41 @@ func (x *trimming) needed(in events.Input) int64 {
 	}
 	//mutant:trim-keeps-last-passed
 	at := x.state.Partition.Inputs[in].Next - 1 // the next owner compares this record
-	cited := func(c events.Cause) {
+	keep := func(c events.Cause) {
 		if input, _, offset, ok := c.Input(); ok && input == in {
 			at = min(at, offset)
 		}
 	}
 	for _, h := range x.state.Held() {
 		//mutant:trim-keeps-held
-		cited(h.Cause)
+		keep(h.Cause)
 	}
-	for _, m := range x.outbox.owing {
+	for _, m := range x.cited {
 		//mutant:trim-keeps-cited
-		cited(m.input)
+		keep(m.input)
 	}
 	for _, b := range x.flying {
 		for _, f := range b.facts {
 			//mutant:trim-keeps-cited-in-flight
-			cited(citedBy(f))
+			keep(citedBy(f))
 		}
 	}
 	return max(at, 0)
+}
+
+// note takes note of a durable fact.
+func (x *trimming) note(f *events.Fact) {
+	if c := citedBy(f); c != "" {
+		x.cited = append(x.cited, cited{f.Position(), c})
+		x.forgetPassed()
+	}
+}
+
+// forgetPassed forgets the facts that the folded watermark has passed.
+func (x *trimming) forgetPassed() {
+	for p := x.state.Partition.Watermark; len(x.cited) > 0 && !p.Before(x.cited[0].by); {
+		x.cited = x.cited[1:]
+	}
 }
 
 // owesDelayed says whether effects that carry inputs are owed to a delayed destination. Some of them may be in the log alone, so nobody

@@ -95,3 +95,31 @@ func TestADeposedOwnerDoesNotStopForATrimmedInput(t *testing.T) {
 	a.run()
 	require.NoError(t, a.stopped)
 }
+
+// While dead letters are delayed they do not hold the watermark back. Once they have caught up, the watermark counts for them again, and
+// it may still be in front of them.
+func TestTheInputOfADeadLetterThatWasDelayedIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.DelayAfter = time.Second }).own()
+	a.silent = func(s supervisor.Send) bool { return s.Kind == events.EffectDeadLetter || s.Kind == events.EffectWork }
+	b.submit("t1", "nobody-knows", "")
+	a.run()
+	a.pass(2 * time.Second)
+	require.Equal(t, 1, count[*events.EffectsDelayed](b))
+	b.submit("t2", "one", "")
+	a.run()
+	b.submit("t3", "nobody-knows", "")
+	b.submit("t4", "one", "")
+	a.run()
+	require.Zero(t, a.trims()[events.Submissions], "nobody knows what is owed")
+	for _, s := range a.unanswered {
+		if s.Kind == events.EffectDeadLetter {
+			a.o.Sent(b.now, s.Generation, s.ID, nil)
+		}
+	}
+	a.run()
+	a.pass(10 * time.Millisecond)
+	require.Equal(t, 1, count[*events.EffectsCaughtUp](b))
+	require.Equal(t, int64(2), a.trims()[events.Submissions], "the watermark waits for the work of t2")
+}

@@ -21,7 +21,7 @@ func (s *slot) trim(a supervisor.TrimInputs) {
 	for _, in := range bothInputs {
 		below := a.Below[in]
 		if t := p.inputs.of(in); below > t.trimmed {
-			p.mayTrim(in, below)
+			mayTrim(p, in, below)
 			t.trimmed, t.start = below, max(t.start, below)
 			w.note("%s trims %s/%d: it begins at %d", s.node.name, in, p.id, below)
 			w.saw(sawTrimmed)
@@ -33,7 +33,7 @@ func (s *slot) trim(a supervisor.TrimInputs) {
 }
 
 // mayTrim checks that no owner needs the records of an input below an offset, by the log as it is.
-func (p *partition) mayTrim(in events.Input, below int64) {
+func mayTrim(p *partition, in events.Input, below int64) {
 	if next := p.state.Partition.Inputs[in].Next; below >= next {
 		p.w.fail("%s/%d is trimmed below %d, and the next owner compares the record before its resume point %d", in, p.id, below, next)
 	}
