@@ -54,6 +54,9 @@ func Trim(o *Owner, now events.Instant) {
 	x.answer()
 }
 
+// AskToTrim asks the owner which records of its inputs can be deleted: see Trim. The answer goes to ShellConfig.Trim.
+func AskToTrim(s *Shell) { s.post(func(now events.Instant) { Trim(s.owner, now) }) }
+
 // answer answers once all facts that the answer depends on are durable.
 func (x *trimming) answer() {
 	//mutant:trim-waits-for-durable
