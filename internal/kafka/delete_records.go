@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // DeleteRecords deletes the records below these offsets, and returns where the partitions begin then. It returns those that it could change and
 // an error for the others. An offset below the beginning of a partition changes nothing.
-func (c *Cluster) DeleteRecords(ctx context.Context, below Offsets) (Offsets, error) {
+func DeleteRecords(ctx context.Context, c *Cluster, below Offsets) (Offsets, error) {
 	var at kadm.Offsets
 	for topic, partitions := range below {
 		for p, offset := range partitions {
@@ -27,6 +28,9 @@ func (c *Cluster) DeleteRecords(ctx context.Context, below Offsets) (Offsets, er
 	}
 	var errs []error
 	answers.Each(func(r kadm.DeleteRecordsResponse) {
+		if errors.Is(r.Err, kerr.OffsetOutOfRange) { // the embedded broker says so if the partition begins there or later; Apache Kafka does not
+			return
+		}
 		if r.Err != nil {
 			errs = append(errs, fmt.Errorf("delete records of %s/%d below %d: %w", r.Topic, r.Partition, below[r.Topic][r.Partition], fromClient(r.Err)))
 			return

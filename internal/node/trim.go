@@ -138,7 +138,7 @@ func (t *trimmer) trim(ctx context.Context, want map[place]int64) error {
 			below[at.topic][at.partition] = offset
 		}
 	}
-	begins, err = t.ns.cluster.DeleteRecords(ctx, below)
+	begins, err = kafka.DeleteRecords(ctx, t.ns.cluster, below)
 	for topic, partitions := range begins {
 		for p, begin := range partitions {
 			at := place{topic, p}

@@ -60,8 +60,7 @@ func TestInputsAndWorkAreTrimmed(t *testing.T) {
 	})
 }
 
-// A broker that refuses stops nothing, and the log says it once.
-func TestInputsThatCannotBeTrimmedStay(t *testing.T) {
+func TestInputsStayIfTheNodeShallKeepThem(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir(), func(c *node.Config) { node.Trims(c); c.KeepInputs = true })

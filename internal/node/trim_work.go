@@ -14,7 +14,7 @@ import (
 const trimScan = 10_000
 
 // addWork adds the requests for work that no agent needs any more. Many owners write a work topic, so one node trims all: the owner of
-// partition 0. Requests behind the committed offset of the agents' group are done. Where there is none, because agents read the topic in
+// partition 0. Requests behind the committed offset of the agents' group are done. Where there are no such offsets, because agents read the topic in
 // another way, a request is deleted after its complete-by time and the grace.
 func (t *trimmer) addWork(ctx context.Context, want map[place]int64) error {
 	prefix := t.ns.topics.Work("")
