@@ -148,7 +148,7 @@ func (i *inbox) reject(item *input, task, reason, detail string) error {
 
 // rejectUnread rejects all inputs of a batch at once, since a small batch can hold a million.
 func (i *inbox) rejectUnread(item *input) error {
-	return i.reject(item, "", events.RejectTooLarge, "the batch unpacks to more than the engine reads; the bytes are still at these coordinates")
+	return i.reject(item, "", events.RejectTooLarge, "the batch unpacks to more than the engine reads; its bytes stay at these coordinates until the topic is trimmed")
 }
 
 // maxDetail bounds the reason of a rejection in a fact; a schema can be violated in a thousand places.

@@ -27,6 +27,13 @@ const (
 	DeadPrefix = "dlq."
 )
 
+// How long a new namespace keeps what only people read. An input that was rejected is looked at within a month, or never; an alert says what
+// to look at now, and is repeated while its task stays parked.
+const (
+	KeepDeadLetters = 30 * 24 * time.Hour
+	KeepAlerts      = 7 * 24 * time.Hour
+)
+
 // Topics returns the names of a namespace's topics.
 type Topics struct{ Namespace string }
 
@@ -68,6 +75,8 @@ type TopicSpec struct {
 	Name            string
 	Partitions      int32
 	MaxMessageBytes int
+	// Retention is for how long records stay in a new topic; zero: until somebody deletes them. Later the topic's own setting counts.
+	Retention time.Duration
 	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool
 	// BrokerTime makes the leader stamp each record when it is appended. Nodes compare their clocks with it.
@@ -82,9 +91,9 @@ func (t Topics) Base(p int32) []TopicSpec {
 		{Name: t.Submissions(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
 		{Name: t.Reports(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
 		{Name: t.Events(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
-		{Name: t.DeadSubmissions(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes},
-		{Name: t.DeadReports(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes},
-		{Name: t.Alerts(), Partitions: 1, MaxMessageBytes: MaxMessageBytes},
+		{Name: t.DeadSubmissions(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes, Retention: KeepDeadLetters},
+		{Name: t.DeadReports(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes, Retention: KeepDeadLetters},
+		{Name: t.Alerts(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Retention: KeepAlerts},
 		{Name: t.Presence(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Compacted: true, BrokerTime: true},
 	}
 }
@@ -101,6 +110,9 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 		"retention.bytes":     "-1",
 		"max.message.bytes":   strconv.Itoa(s.MaxMessageBytes),
 		"min.insync.replicas": "1",
+	}
+	if s.Retention > 0 {
+		text["retention.ms"] = strconv.FormatInt(s.Retention.Milliseconds(), 10)
 	}
 	if s.Compacted {
 		text["cleanup.policy"] = "compact"
