@@ -39,10 +39,10 @@ type trimmer struct {
 	now    func() time.Time
 	doubt  func() error
 
-	// Owned by look. since is when something of a partition was first deletable, after it was trimmed last. refused is why the brokers
-	// refused the latest request, so that it is logged once.
+	// Owned by look. since is when something of a partition was first deletable, after it was trimmed last. refused says that the latest look
+	// ended with an error, so that a refusal that lasts is logged once: its text changes with the offsets.
 	since   map[place]time.Time
-	refused string
+	refused bool
 
 	mu sync.Mutex
 	// mu guards the fields below. below are the answers of the owners, and begins is where the partitions begin.
@@ -93,19 +93,20 @@ func (t *trimmer) look(ctx context.Context) {
 	}
 }
 
-// note logs an error once.
+// note logs an error if the look before ended without one.
 func (t *trimmer) note(ctx context.Context, err error) {
 	switch {
 	case err == nil:
-		t.refused = ""
+		t.refused = false
 	case errors.Is(ctx.Err(), context.Canceled):
 	default:
 		t.mu.Lock()
 		t.refusals++
 		t.mu.Unlock()
-		if text := err.Error(); text != t.refused {
-			t.refused = text
-			t.log.Warn("records that nobody needs any more cannot be deleted; they stay, and nothing else depends on it (a cluster with ACLs must allow Delete on the topics of the inputs and of work)", "error", err)
+		if !t.refused {
+			t.refused = true
+			t.log.Warn("records that nobody needs any more cannot be deleted; they stay, and nothing else depends on it (a cluster with ACLs must allow "+
+				"Delete on the topics of the inputs, Read and Delete on those of work, and Describe on the groups of agents)", "error", err)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 	j.judged, j.since = last+1, at.Offset
 	if offset < j.Start {
 		if in == events.Submissions {
-			p.acks.judged(p.number, offset, f)
+			p.acks.judged(p.check, p.number, offset, f)
 		}
 		return nil, j.drop(last + 1)
 	}
