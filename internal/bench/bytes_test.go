@@ -29,5 +29,5 @@ func TestARunSaysWhereTheBytesOfATaskAre(t *testing.T) {
 	require.InDelta(t, r.LogBytes, facts.Bytes, 0.05*r.LogBytes, "what the watcher counted")
 	var table bytes.Buffer
 	require.NoError(t, r.Print(&table))
-	require.Contains(t, table.String(), "headers of reports: ce_id")
+	require.Contains(t, table.String(), "headers of reports: ce_time")
 }
