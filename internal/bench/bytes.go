@@ -65,7 +65,7 @@ func (s *topicSum) merge(o *topicSum) {
 	}
 }
 
-// stand makes the sum stand for so many records of the same kind.
+// stand makes the sum stand for a number of records of the same kind.
 func (s *topicSum) stand(records int64) {
 	if s.records == 0 {
 		return
