@@ -176,7 +176,7 @@ func describe(r *events.Record) string {
 		v = v[:160] + "..."
 	}
 	name := strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)
-	return name + " " + r.Header(events.HeaderID) + " task=" + string(r.Key) + " cause=" + r.Header(events.HeaderCausationID) + " watermark=" + r.Header(events.HeaderWatermark) + " " + v
+	return name + " " + r.Header(events.HeaderID) + " task=" + string(r.Key) + " cause=" + r.Header(events.HeaderCause) + " watermark=" + r.Header(events.HeaderWatermark) + " " + v
 }
 
 func (s *slot) readInputs(a supervisor.ReadInputs) {

@@ -84,7 +84,7 @@ var mutants = append(trimMutants, []mutant{
 	{"refused-claim-is-retried", "a refused claim is tried again",
 		swap("e.pause()", "1 << 60"), "^a hand-over, no work$", "orphan partition"},
 	{"claim-id-is-fresh", "the ID of a claim is never used twice",
-		swap("b[:])", "b[:0]) + e.cfg.Node"), "^an unknown outcome$", "orphan|INV11|livelock"},
+		swap("b[:claimBytes])", "b[:0]) + e.cfg.Node"), "^an unknown outcome$", "orphan|INV11|livelock"},
 	{"plan-from-state", "follow-ups are planned from the state",
 		always, "^a cancel, a crash$", "stuck task"},
 	{"refused-forward-is-dead-letter", "a forward that is refused for good becomes a dead letter",

@@ -1,12 +1,13 @@
 package model
 
 import (
-	"encoding/hex"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim"
@@ -198,17 +199,17 @@ func (x *slot) keep(m supervisor.Mark) {
 
 // entropy returns the identifier of the slot's next claim, which is the same on every path to it.
 func (x *slot) entropy() (b [16]byte) {
-	b[12], b[13], b[14], b[15] = 'c', byte(x.part), byte('A'+x.node), byte(x.claims+1)
+	b[6], b[7], b[8], b[9] = 'c', byte(x.part), byte('A'+x.node), byte(x.claims+1)
 	return b
 }
 
 // claimName returns the identifier of a claim in readable form.
 func claimName(id string) string {
-	b, err := hex.DecodeString(id)
-	if err != nil || len(b) != 16 {
+	b, err := base32.StdEncoding.DecodeString(strings.ToUpper(id))
+	if err != nil || len(b) != 10 {
 		return id
 	}
-	return string(rune(b[14])) + strconv.Itoa(int(b[15]))
+	return string(rune(b[8])) + strconv.Itoa(int(b[9]))
 }
 
 func (x *slot) carryOut(s *space, e *event, r *result) {
