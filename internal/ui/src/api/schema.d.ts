@@ -58,6 +58,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What operators did lately
+         * @description At most 500 acts, the latest first: requests about tasks, schedules and limits with what became of them; pauses of agents; jobs; acknowledgements of alerts; changes of settings; accepted losses. Requests of jobs and schedules and signals are left out. Each node keeps in memory what it decided, so acts that a node decided before it was restarted are missing; the history of a task has all about the task.
+         */
+        get: operations["list-acts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents": {
         parameters: {
             query?: never;
@@ -1239,6 +1259,39 @@ export interface components {
             at: string;
             by?: string;
             note?: string;
+        };
+        Act: {
+            /** Format: date-time */
+            at: string;
+            /** @description The name of the token or, while access is off, who the request said it is */
+            by?: string;
+            /** @description The steps of a task, the verb of a job, the names of settings */
+            detail?: string;
+            /**
+             * @description What it was done to
+             * @enum {string}
+             */
+            kind: "task" | "schedule" | "limit" | "agent" | "alert" | "job" | "settings" | "loss";
+            /** @description What the operator gave as the reason or, if it was refused, why */
+            reason?: string;
+            /** @description The ID of the request */
+            request?: string;
+            /** @enum {string} */
+            result: "granted" | "refused";
+            /** @description The ID of the task, job or alert, or the name */
+            subject?: string;
+            /** @example retry */
+            verb: string;
+        };
+        ActsDocument: {
+            acts: components["schemas"]["Act"][];
+            /** @description There are more acts, or a node did not answer */
+            partial?: boolean;
+            /**
+             * Format: date-time
+             * @description From this time on all nodes that answered know the acts about tasks, schedules and limits
+             */
+            since: string;
         };
         AgentDocument: {
             agent: string;
@@ -2818,6 +2871,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AcceptedLossDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActsDocument"];
                 };
             };
             /** @description A problem document */
