@@ -73,6 +73,8 @@ type Config struct {
 	Changes Changes
 	// Stats knows what happened lately.
 	Stats Stats
+	// Nodes knows the nodes.
+	Nodes Nodes
 	// Acts knows what operators did.
 	Acts Acts
 	// Counts counts tasks.
@@ -160,6 +162,7 @@ func (c *Config) validate() error {
 	required(c.Changes != nil, "Changes")
 	required(c.Stats != nil, "Stats")
 	required(c.Acts != nil, "Acts")
+	required(c.Nodes != nil, "Nodes")
 	required(c.Inputs != nil, "Inputs")
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")

@@ -496,6 +496,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the nodes
+         * @description The nodes whose heartbeats were seen in the last minute, with their clocks and their disks.
+         */
+        get: operations["list-nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/partitions": {
         parameters: {
             query?: never;
@@ -1922,6 +1942,39 @@ export interface components {
              */
             reason: "taking-over" | "stopped" | "unavailable";
         };
+        NodeDocument: {
+            /** @description How far the clock of the broker that leads the topic presence is ahead of the node's. Absent, like all below, if the node does not answer */
+            broker_ahead?: string;
+            /** @description How far its clock is ahead of that of the node that answers, less the time that a heartbeat took. Absent for that node */
+            clock_ahead?: string;
+            /**
+             * Format: int64
+             * @description What is free on that disk
+             */
+            free_bytes?: number;
+            /**
+             * Format: date-time
+             * @description The time of its last heartbeat, by its clock
+             */
+            last_seen?: string;
+            /**
+             * Format: int64
+             * @description The highest level of a namespace that it understands
+             */
+            level?: number;
+            node: string;
+            /** @description Those that it owns, by its last heartbeat */
+            partitions: number[];
+            /** @description No heartbeat comes from it now */
+            silent?: boolean;
+            /** Format: date-time */
+            started_at?: string;
+            /**
+             * Format: int64
+             * @description What its store takes on its disk
+             */
+            state_bytes?: number;
+        };
         NodeLevel: {
             /**
              * Format: int64
@@ -1929,6 +1982,22 @@ export interface components {
              */
             level: number;
             node: string;
+        };
+        NodesAnswerBody: {
+            nodes: components["schemas"]["NodeDocument"][];
+        };
+        OutboxClass: {
+            /** @description How long ago the oldest was decided */
+            age?: string;
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * @description What they are: requests to agents (work), replies, alerts, dead_letter, and so on
+             * @example work
+             */
+            class: string;
+            /** Format: int64 */
+            records: number;
         };
         PartitionDocument: {
             /**
@@ -1952,6 +2021,8 @@ export interface components {
              * @description Tasks that have not ended
              */
             live?: number;
+            /** @description What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing */
+            outbox?: components["schemas"]["OutboxClass"][] | null;
             /** @description Absent, like all below but end_offset, while the partition is taken over or its owner does not answer */
             owner?: string;
             /** Format: int32 */
@@ -3921,6 +3992,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LossesDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodesAnswerBody"];
                 };
             };
             /** @description A problem document */
