@@ -92,6 +92,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 					trace(t, f)
 				}
 				n.owners.stats.count(t, f)
+				n.ns.catalog.acts.fact(f)
 				warnOfCorrection(n.cfg.Logger, p, f)
 			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
