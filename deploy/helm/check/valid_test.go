@@ -61,6 +61,19 @@ func TestObjectsAreOfTheirTypes(t *testing.T) {
 // kubernetesVersions are the versions whose schemas are tried: the oldest that Chart.yaml allows, and newer ones.
 var kubernetesVersions = []string{"v1.30", "v1.34", "v1.37"}
 
+// compiler compiles the schemas in a folder, whose common definitions have an address on the web.
+func compiler(t *testing.T, dir string) *jsonschema.Compiler {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	f, err := os.Open(filepath.Join(dir, "_definitions.json"))
+	require.NoError(t, err)
+	defer f.Close()
+	definitions, err := jsonschema.UnmarshalJSON(f)
+	require.NoError(t, err)
+	require.NoError(t, c.AddResource("https://kubernetes.io/api/_definitions.json", definitions))
+	return c
+}
+
 // The schemas know more than the types: which fields are required, and which values are allowed.
 func TestObjectsMatchSchemas(t *testing.T) {
 	dir := os.Getenv("SAGALOG_KUBERNETES_SCHEMAS")
@@ -69,7 +82,7 @@ func TestObjectsMatchSchemas(t *testing.T) {
 	}
 	checked := 0
 	for _, version := range kubernetesVersions {
-		compiler := jsonschema.NewCompiler()
+		compiler := compiler(t, filepath.Join(dir, version+".0-local-strict"))
 		forEach(t, func(t *testing.T, all []object) {
 			for _, o := range all {
 				if o.apiVersion == "monitoring.coreos.com/v1" {
