@@ -2,7 +2,7 @@
 // and checks what comes out without a cluster: `helm lint`, Kubernetes' own types (no unknown or repeated field), JSON Schemas of Kubernetes
 // (required fields, allowed values), and what holds for every pod of ours.
 //
-// It is a module of its own, so that Helm and Kubernetes do not raise the versions that the program is built with.
+// It is a separate module, so that Helm and Kubernetes do not raise the versions that the program is built with.
 //
 // The schemas are not in the repository: step helm of .ci/run gets them, and names their folder in SAGALOG_KUBERNETES_SCHEMAS. Without
 // it, that one test is skipped.
