@@ -1,6 +1,6 @@
 // Package check renders the chart in deploy/helm/sagalog as `helm template` does, once with each file of values in its folder ci,
 // and checks what comes out without a cluster: `helm lint`, Kubernetes' own types (no unknown or repeated field), JSON Schemas of Kubernetes
-// (required fields, allowed values), and what holds for every pod of ours.
+// (required fields, types of values), and what holds for every pod of ours.
 //
 // It is a separate module, so that Helm and Kubernetes do not raise the versions that the program is built with.
 //

@@ -74,7 +74,8 @@ func compiler(t *testing.T, dir string) *jsonschema.Compiler {
 	return c
 }
 
-// The schemas know more than the types: which fields are required, and which values are allowed.
+// The schemas know more than the types: which fields are required, and what a value may look like. (They do not know the words that a field
+// may have, such as the types of a Service; those that values choose are in values.schema.json.)
 func TestObjectsMatchSchemas(t *testing.T) {
 	dir := os.Getenv("SAGALOG_KUBERNETES_SCHEMAS")
 	if dir == "" {
