@@ -112,11 +112,10 @@ func (p *PartitionState) count(b Body) {
 // remembers says whether the fact belongs to the history of its task. While the state is being loaded that history begins when the task is
 // carried.
 func (s *State) remembers(f *Fact) bool {
-	p := &s.Partition
-	if b, ok := f.Body.(*EntityCarried); ok {
-		return b.Last
+	if _, carried := f.Body.(*EntityCarried); carried {
+		return true
 	}
-	return !p.Loading() || s.tasks[f.Task] != nil
+	return !s.Partition.Loading() || s.tasks[f.Task] != nil
 }
 
 // checkWatermark refuses a watermark that names the fact itself or a later one. Effects cannot be acknowledged before their

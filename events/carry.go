@@ -119,12 +119,12 @@ func (snap *Snapshot) Cut(p *PartitionState, at Instant) (offset int64, ok bool)
 
 // begin checks the first record of a log. A log that was cut begins with a CarryBegun, whose state is that of the partition before it.
 func (s *State) begin(f *Fact, offset int64) error {
+	if offset == 0 {
+		return nil
+	}
 	b, ok := f.Body.(*CarryBegun)
 	if !ok {
-		if offset > 0 {
-			return fmt.Errorf("%w: the log begins at offset %d with %s, and a log that was cut begins with CarryBegun: facts are lost", ErrImpossible, offset, f.Body.Name())
-		}
-		return nil
+		return fmt.Errorf("%w: the log begins at offset %d with %s, and a log that was cut begins with CarryBegun: facts are lost", ErrImpossible, offset, f.Body.Name())
 	}
 	number := s.Partition.Partition
 	var p PartitionState
@@ -376,7 +376,7 @@ func (s *State) NextCarried(task string) (of string, next *EntityCarried, err er
 }
 
 func (s *State) carriedTask(id string) ([]EntityCarried, error) {
-	t, err := s.Task(id)
+	t, err := s.peek(id)
 	if t == nil || err != nil {
 		return nil, err
 	}

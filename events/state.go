@@ -180,6 +180,15 @@ func NewState(partition int32, load Loader) *State {
 
 // Task returns the task with that ID, nil if it is not known. The caller must not change it.
 func (s *State) Task(id string) (*Task, error) {
+	t, err := s.peek(id)
+	if t != nil {
+		s.tasks[id] = t
+	}
+	return t, err
+}
+
+// peek is Task, but a task that is not in memory does not stay there.
+func (s *State) peek(id string) (*Task, error) {
 	if t, ok := s.tasks[id]; ok {
 		return t, nil
 	}
@@ -201,7 +210,6 @@ func (s *State) Task(id string) (*Task, error) {
 	if t.keys, err = DecodeKeys(stored.Keys); err != nil {
 		return nil, fmt.Errorf("%w: task %q: %w", ErrRow, id, err)
 	}
-	s.tasks[id] = t
 	return t, nil
 }
 
