@@ -51,6 +51,7 @@ type core struct {
 	delays   *delays
 	replies  *replies
 	waking   *waking
+	trimming *trimming
 	dispatch *dispatch
 	writer   *writer
 	// carry writes the state into the log again.

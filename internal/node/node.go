@@ -73,6 +73,11 @@ type Config struct {
 	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
 	Webhook *Webhook
 	Version string
+	// KeepInputs leaves all records in the inputs and in the work topics, for tools that need them all. By default, those that nobody needs
+	// any more are deleted.
+	KeepInputs bool
+	// trim is how often and how much is deleted; only tests set it.
+	trim trimPace
 	// maxLevel is the highest level that this build understands; only tests set it.
 	maxLevel int
 	Logger   *slog.Logger
@@ -103,6 +108,7 @@ func (c *Config) setDefaults() {
 	c.Partitions = cmp.Or(c.Partitions, 8)
 	c.Roles = cmp.Or(c.Roles, Roles{Owner: true, API: true, Projector: true})
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
+	c.trim = cmp.Or(c.trim, defaultTrimPace)
 	c.maxLevel = cmp.Or(c.maxLevel, events.FormatVersion)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
@@ -134,6 +140,7 @@ type Node struct {
 	tasks     *tasks
 	alerts    *alerts
 	jobRuns   *jobRuns
+	trimmer   *trimmer
 	// webhooks is nil without a webhook.
 	webhooks *webhooks
 	// api is nil for a node that serves no API.
@@ -229,7 +236,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 		return err
 	}
 	for _, c := range []prometheus.Collector{
-		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n),
+		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n), n.trimmer,
 		newOwnerMetrics(n.owners, n.stalls, n.liveness, n.ns.tooOld),
 	} {
 		if err := n.cfg.Registry.Register(c); err != nil {
@@ -307,6 +314,9 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
+		if !n.cfg.KeepInputs {
+			g.Go(func() error { return every(ctx, n.cfg.trim.every, func() { n.trimmer.look(ctx) }) })
+		}
 	}
 	if n.webhooks != nil {
 		g.Go(func() error { return n.webhooks.Run(ctx) })

@@ -98,6 +98,12 @@ func (a *acks) seen(c *check, r *events.Record) {
 	}
 }
 
+// judged notes a fact about a submission that is trimmed. The fact proves that it was there.
+func (a *acks) judged(number int32, offset int64, f *events.Fact) {
+	delete(a.places[number], offset)
+	delete(a.ids, f.Task)
+}
+
 // rest reports the submissions that were not found.
 func (a *acks) rest(c *check) {
 	c.count.Acknowledged = a.total

@@ -78,6 +78,7 @@ const (
 	evTick
 	evLost
 	evOffers
+	evTrim
 )
 
 var (
@@ -117,6 +118,7 @@ const (
 	outAskCatalog
 	outStop
 	outEnd
+	outTrim
 )
 
 // result is the outcome of an event for a slot.
@@ -280,8 +282,8 @@ func (x *slot) call(s *space, e *event) {
 	case evReplayed:
 		o.Replayed(now, o.Status().Generation, string(e.in), s.recordsAt(e.records, e.from), e.from+int64(len(e.records)))
 	case evFetched:
-		list := s.inputRecords(x.part, e.in, e.records, e.from)
-		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], nil)
+		list := append(s.inputRecords(x.part, e.in, e.records, e.from), events.Record{}) // nothing was found of a trimmed input
+		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], e.err(supervisor.ErrPosition))
 	case evSent:
 		if id, ok := x.waiting(s, e.rec); ok {
 			o.Sent(now, o.Status().Generation, id, e.err(errRefused))
@@ -302,6 +304,8 @@ func (x *slot) call(s *space, e *event) {
 		o.LogEnd(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to, nil)
 	case evTick:
 		o.Tick(now)
+	case evTrim:
+		supervisor.Trim(o, now)
 	case evOffers:
 		o.SetOffers(now, offers(e.fail))
 	case evLost:
@@ -436,6 +440,8 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		out.kind = outAskEnd
 	case supervisor.AskCatalog:
 		out.kind = outAskCatalog
+	case supervisor.TrimInputs:
+		out.kind, out.from, out.to = outTrim, a.Below[events.Submissions], a.Below[events.Reports]
 	case supervisor.Stop:
 		out.kind, out.err, out.lost = outStop, a.Err.Error(), errors.Is(a.Err, supervisor.ErrInputLost)
 	}
