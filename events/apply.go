@@ -40,7 +40,7 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 	first := s.Next == 0
 	s.Next = offset + 1
 	if first {
-		if err := s.begin(f, offset); err != nil {
+		if err := beginLog(s, f, offset); err != nil {
 			return 0, err
 		}
 	}
@@ -88,7 +88,7 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 			s.rejected = append(s.rejected, Rejection{Input: in, Offset: at, Fact: offset, At: p.Time})
 		}
 	}
-	if f.Task != "" && s.remembers(f) {
+	if f.Task != "" && remembers(s, f) {
 		if s.history == nil {
 			s.history = make([]History, 0, s.lastHistory)
 		}
@@ -111,7 +111,7 @@ func (p *PartitionState) count(b Body) {
 
 // remembers says whether the fact belongs to the history of its task. While the state is being loaded that history begins when the task is
 // carried.
-func (s *State) remembers(f *Fact) bool {
+func remembers(s *State, f *Fact) bool {
 	if _, carried := f.Body.(*EntityCarried); carried {
 		return true
 	}
@@ -424,7 +424,7 @@ func (s *State) sweep(b *TasksSwept) error {
 		if err != nil {
 			return err
 		}
-		if s.isUncarried(t) {
+		if isUncarried(s, t) {
 			if err := s.Partition.leaveCarry(id, nil); err != nil {
 				return err
 			}

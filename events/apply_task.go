@@ -13,7 +13,7 @@ func (s *State) foldTask(f *Fact) error {
 		return err
 	}
 	//mutant:uncarried-task-is-passed
-	if s.isUncarried(t) {
+	if isUncarried(s, t) {
 		return nil
 	}
 	if t == nil {

@@ -98,6 +98,9 @@ func (p *PartitionState) CarryDue(at Instant) bool {
 	return keep > 0 && p.Carry == nil && p.SinceCarry > 0 && at.Sub(p.CarriedAt) >= keep/carriesPerLog
 }
 
+// CarryOffsets returns where the carries of a state begin that are under way or remembered.
+func CarryOffsets(s *State) []CarryOffset { return s.carries }
+
 // Cut returns the offset at which the log may be cut at that time, if it may: where the latest complete carry begins that is older than
 // Settings.KeepLog and that no fact with an unsettled effect precedes. The snapshot is that of a store, so that all its facts are durable, and p
 // its partition.
@@ -118,7 +121,7 @@ func (snap *Snapshot) Cut(p *PartitionState, at Instant) (offset int64, ok bool)
 }
 
 // begin checks the first record of a log. A log that was cut begins with a CarryBegun, whose state is that of the partition before it.
-func (s *State) begin(f *Fact, offset int64) error {
+func beginLog(s *State, f *Fact, offset int64) error {
 	if offset == 0 {
 		return nil
 	}
@@ -146,16 +149,16 @@ func (s *State) begin(f *Fact, offset int64) error {
 func foldCarry(s *State, f *Fact) error {
 	switch b := f.Body.(type) {
 	case *CarryBegun:
-		return s.carryBegun(f, b)
+		return carryBegun(s, f, b)
 	case *EntityCarried:
-		return s.entityCarried(f, b)
+		return entityCarried(s, f, b)
 	case *CarryEnded:
-		return s.carryEnded(b)
+		return carryEnded(s, b)
 	}
 	return nil
 }
 
-func (s *State) carryBegun(f *Fact, b *CarryBegun) error {
+func carryBegun(s *State, f *Fact, b *CarryBegun) error {
 	p := &s.Partition
 	loading := s.loading
 	s.loading = false
@@ -163,12 +166,12 @@ func (s *State) carryBegun(f *Fact, b *CarryBegun) error {
 		return fmt.Errorf("%w: a carry begins, and the one of %s has not ended", ErrImpossible, p.Carry.Begun)
 	}
 	if !loading {
-		now, err := s.partitionEncoding()
+		now, err := partitionEncoding(s)
 		if err != nil {
 			return err
 		}
 		//mutant:carried-state-is-compared
-		if !bytes.Equal(now, b.State) || b.Parts != len(s.allParts()) {
+		if !bytes.Equal(now, b.State) || b.Parts != len(allParts(s)) {
 			return fmt.Errorf("%w: the state of the partition is not the one that CarryBegun has", ErrImpossible)
 		}
 	}
@@ -178,26 +181,26 @@ func (s *State) carryBegun(f *Fact, b *CarryBegun) error {
 }
 
 // BeginCarry returns the fact that begins a carry now.
-func (s *State) BeginCarry() (*CarryBegun, error) {
-	now, err := s.partitionEncoding()
-	return &CarryBegun{State: now, Parts: len(s.allParts())}, err
+func BeginCarry(s *State) (*CarryBegun, error) {
+	now, err := partitionEncoding(s)
+	return &CarryBegun{State: now, Parts: len(allParts(s))}, err
 }
 
-func (s *State) partitionEncoding() ([]byte, error) {
+func partitionEncoding(s *State) ([]byte, error) {
 	e := entityWriter{jsontext.Writer{B: make([]byte, 0, partBytes)}}
 	from, err := e.write(KindPartition, "", &s.Partition)
 	return e.B[from:], err
 }
 
 // carriedParts returns the entities that are carried first, in their order.
-func (s *State) carriedParts() []part {
+func carriedParts(s *State) []part {
 	if s.carry.parts == nil {
-		s.carry.parts = s.allParts()
+		s.carry.parts = allParts(s)
 	}
 	return s.carry.parts
 }
 
-func (s *State) entityCarried(f *Fact, b *EntityCarried) error {
+func entityCarried(s *State, f *Fact, b *EntityCarried) error {
 	c := s.Partition.Carry
 	if c == nil {
 		return fmt.Errorf("%w: an entity is carried, and no carry has begun", ErrImpossible)
@@ -213,9 +216,9 @@ func (s *State) entityCarried(f *Fact, b *EntityCarried) error {
 	var err error
 	switch {
 	case c.Loading:
-		err = s.loadCarried(f.Task, b)
+		err = loadCarried(s, f.Task, b)
 	default:
-		err = s.compareCarried(f.Task, b)
+		err = compareCarried(s, f.Task, b)
 	}
 	if err != nil {
 		return err
@@ -251,8 +254,8 @@ type carryWork struct {
 }
 
 // carryPart returns the records of the next entity that is not of a task.
-func (s *State) carryPart() ([]EntityCarried, error) {
-	c, parts := s.Partition.Carry, s.carriedParts()
+func carryPart(s *State) ([]EntityCarried, error) {
+	c, parts := s.Partition.Carry, carriedParts(s)
 	if c.Parts > len(parts) {
 		return nil, fmt.Errorf("%w: %d entities are to be carried, and there are %d", ErrImpossible, c.Parts, len(parts))
 	}
@@ -276,7 +279,7 @@ func (s *State) carryPart() ([]EntityCarried, error) {
 }
 
 // allParts returns all entities but the partition's own and the tasks, in the order of their kinds and IDs.
-func (s *State) allParts() []part {
+func allParts(s *State) []part {
 	list := []part{}
 	for p := range s.parts {
 		if !s.dirtyParts[p] && p.kind != KindPartition {
@@ -293,8 +296,8 @@ func (s *State) allParts() []part {
 }
 
 // carryTask returns the records of a task.
-func (s *State) carryTask(t *Task) ([]EntityCarried, error) {
-	all := t.untouched()
+func carryTask(s *State, t *Task) ([]EntityCarried, error) {
+	all := untouched(t)
 	w := newTaskWriter(1)
 	if err := w.write(all); err != nil {
 		return nil, err
@@ -308,7 +311,7 @@ func (s *State) carryTask(t *Task) ([]EntityCarried, error) {
 }
 
 // untouched returns a copy of the task of which no row is known to any store.
-func (t *Task) untouched() *Task {
+func untouched(t *Task) *Task {
 	x := *t
 	x.rows = &valueRows{}
 	for i := range t.Held {
@@ -347,9 +350,9 @@ func lastOf(records []EntityCarried) []EntityCarried {
 	return records
 }
 
-// NextCarried returns the next record of the carry under way: of the entity or the task that is half carried, or, if there is none, of the
+// NextCarried returns the next record of the carry under way: of the entity or the task that is half carried, or, if nothing is half carried, of the
 // given task. It returns nil if that task is not to be carried: it is gone, or was accepted after the carry had begun.
-func (s *State) NextCarried(task string) (of string, next *EntityCarried, err error) {
+func NextCarried(s *State, task string) (of string, next *EntityCarried, err error) {
 	c := s.Partition.Carry
 	switch {
 	case c.Parts > 0:
@@ -360,9 +363,9 @@ func (s *State) NextCarried(task string) (of string, next *EntityCarried, err er
 	if s.carry.records == nil || s.carry.of != task {
 		s.carry.of = task
 		if task == "" {
-			s.carry.records, err = s.carryPart()
+			s.carry.records, err = carryPart(s)
 		} else {
-			s.carry.records, err = s.carriedTask(task)
+			s.carry.records, err = carriedTask(s, task)
 		}
 		if err != nil || s.carry.records == nil {
 			return "", nil, err
@@ -375,8 +378,8 @@ func (s *State) NextCarried(task string) (of string, next *EntityCarried, err er
 	return task, &x, nil
 }
 
-func (s *State) carriedTask(id string) ([]EntityCarried, error) {
-	t, err := s.peek(id)
+func carriedTask(s *State, id string) ([]EntityCarried, error) {
+	t, err := peek(s, id)
 	if t == nil || err != nil {
 		return nil, err
 	}
@@ -384,16 +387,16 @@ func (s *State) carriedTask(id string) ([]EntityCarried, error) {
 	if accepted, err := ParsePosition(t.Incarnation); err != nil || !accepted.Before(s.Partition.Carry.Begun) {
 		return nil, err
 	}
-	return s.carryTask(t)
+	return carryTask(s, t)
 }
 
 // compareCarried refuses a record that is not the next one by the state. So each carry shows that a reader that begins with it has the same
 // state as one that began with the log.
-func (s *State) compareCarried(task string, b *EntityCarried) error {
+func compareCarried(s *State, task string, b *EntityCarried) error {
 	if s.Partition.Carry.Half == 0 {
 		s.carry.records = nil // what was prepared may be older
 	}
-	_, want, err := s.NextCarried(task)
+	_, want, err := NextCarried(s, task)
 	if err != nil {
 		return err
 	}
@@ -405,7 +408,7 @@ func (s *State) compareCarried(task string, b *EntityCarried) error {
 }
 
 // loadCarried takes a record into a state that began with the carry.
-func (s *State) loadCarried(task string, b *EntityCarried) error {
+func loadCarried(s *State, task string, b *EntityCarried) error {
 	w := &s.carry
 	encoding := []byte(b.Encoding)
 	if b.Piece != "" {
@@ -432,7 +435,7 @@ func (s *State) loadCarried(task string, b *EntityCarried) error {
 	if err != nil {
 		return fmt.Errorf("read the carried task %q: %w", task, err)
 	}
-	t = t.untouched()
+	t = untouched(t)
 	t.hash = Hash{}
 	s.tasks[task], s.absent = t, ""
 	s.touchTask(task, t)
@@ -440,7 +443,7 @@ func (s *State) loadCarried(task string, b *EntityCarried) error {
 }
 
 // carryEnded completes the carry, if every entity was carried and the state is that of the writer.
-func (s *State) carryEnded(b *CarryEnded) error {
+func carryEnded(s *State, b *CarryEnded) error {
 	p := &s.Partition
 	c := p.Carry
 	if c == nil || c.half() || c.Left != 0 || c.Records != b.Records || c.Tasks != b.Tasks {
@@ -461,7 +464,7 @@ func (s *State) carryEnded(b *CarryEnded) error {
 }
 
 // isUncarried says whether a task is not in the state because it was not carried yet, although it was accepted before the log was cut.
-func (s *State) isUncarried(t *Task) bool { return t == nil && s.Partition.Loading() }
+func isUncarried(s *State, t *Task) bool { return t == nil && s.Partition.Loading() }
 
 // leaveCarry counts a task that is forgotten, and does not have to be carried if that was still to come. t is nil if the state does not have it
 // yet.

@@ -21,7 +21,7 @@ func (d *driver) carries() bool {
 		if task <= c.Task && !d.state.Partition.HalfCarried() {
 			continue
 		}
-		of, x, err := d.state.NextCarried(task)
+		of, x, err := events.NextCarried(d.state, task)
 		require.NoError(d.t, err)
 		if x != nil {
 			d.add(of, x)
@@ -96,7 +96,7 @@ func TestALongTaskIsCarriedInPieces(t *testing.T) {
 		d.claim()
 		long := `"` + strings.Repeat("ü<", 300<<10+rapid.IntRange(0, 3).Draw(rt, "more")) + `"`
 		d.add("a", &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Input: raw(long), Content: "c"})
-		b, err := d.state.BeginCarry()
+		b, err := events.BeginCarry(d.state)
 		require.NoError(t, err)
 		d.add("", b)
 		records := 0
@@ -126,12 +126,12 @@ func TestACarryThatIsNotTheStateIsRefused(t *testing.T) {
 		return d
 	}
 	begun := func(d *driver) *events.CarryBegun {
-		b, err := d.state.BeginCarry()
+		b, err := events.BeginCarry(d.state)
 		require.NoError(t, err)
 		return b
 	}
 	next := func(d *driver, task string) *events.EntityCarried {
-		_, x, err := d.state.NextCarried(task)
+		_, x, err := events.NextCarried(d.state, task)
 		require.NoError(t, err)
 		return x
 	}
@@ -179,7 +179,7 @@ func (w *scribe) hash1() { w.write("", &events.StateHash{Hash: w.hash()}) }
 
 // carry: the state is written into the log once more. Meanwhile a task is accepted, and the state is hashed.
 func (w *scribe) carry() {
-	b, err := w.state.BeginCarry()
+	b, err := events.BeginCarry(w.state)
 	require.NoError(w.t, err)
 	w.write("", b)
 	var ids []string
@@ -205,7 +205,7 @@ func (w *scribe) carry() {
 }
 
 func (w *scribe) carryNext(id string) {
-	of, x, err := w.state.NextCarried(id)
+	of, x, err := events.NextCarried(w.state, id)
 	require.NoError(w.t, err)
 	w.write(of, x)
 }

@@ -70,7 +70,7 @@ func (d *driver) step() {
 	}
 	f := &events.Fact{Epoch: d.epoch, Sequence: d.next, Time: d.now, Task: m.task, Body: m.body}
 	if _, begun := m.body.(*events.CarryBegun); begun {
-		b, err := d.state.BeginCarry()
+		b, err := events.BeginCarry(d.state)
 		require.NoError(d.t, err)
 		f.Body = b
 	}

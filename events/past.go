@@ -26,7 +26,7 @@ func (p *Past) Apply(f *Fact) error {
 		s.Partition.Correcting = b.To // by the fact of the partition that came before
 	case *EntityCarried:
 		if p.Task() == nil {
-			return s.loadCarried(f.Task, b)
+			return loadCarried(s, f.Task, b)
 		}
 		return nil
 	}

@@ -180,7 +180,7 @@ func NewState(partition int32, load Loader) *State {
 
 // Task returns the task with that ID, nil if it is not known. The caller must not change it.
 func (s *State) Task(id string) (*Task, error) {
-	t, err := s.peek(id)
+	t, err := peek(s, id)
 	if t != nil {
 		s.tasks[id] = t
 	}
@@ -188,7 +188,7 @@ func (s *State) Task(id string) (*Task, error) {
 }
 
 // peek is Task, but a task that is not in memory does not stay there.
-func (s *State) peek(id string) (*Task, error) {
+func peek(s *State, id string) (*Task, error) {
 	if t, ok := s.tasks[id]; ok {
 		return t, nil
 	}
@@ -283,9 +283,6 @@ func (s *State) Sum() Hash { return s.sum }
 
 // Runs returns the runs of accepted facts after the positions of OffsetAfter. The slice is valid until the next Apply.
 func (s *State) Runs() []Run { return s.runs }
-
-// Carries returns where the carries begin that are under way or remembered.
-func (s *State) Carries() []CarryOffset { return s.carries }
 
 // OffsetAfter returns the offset of the first fact after a position, which must be the watermark or one of
 // [PartitionState.Delayed]; the end of the log if no fact is after it.

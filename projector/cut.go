@@ -2,8 +2,8 @@ package projector
 
 import "github.com/sagalog/sagalog/events"
 
-// Cut returns the offset at which the log of the partition may be cut at that time, if it may: see [events.Snapshot.Cut].
-func (p *Partition) Cut(at events.Instant) (offset int64, ok bool, err error) {
+// Cut returns the offset at which the log of a partition may be cut at that time, if it may: see [events.Snapshot.Cut].
+func Cut(p *Partition, at events.Instant) (offset int64, ok bool, err error) {
 	e, err := p.view.Load().entity()
 	if err != nil || len(e.Carried) == 0 {
 		return 0, false, err

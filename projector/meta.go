@@ -12,12 +12,12 @@ import (
 
 // meta is the data of a partition besides its rows. It holds counts so that nobody has to count rows.
 type meta struct {
-	Next   int64
-	Sum    events.Hash
-	Runs   []events.Run
+	Next int64
+	Sum  events.Hash
+	Runs []events.Run
 	// Carries are where carries begin.
 	Carries []events.CarryOffset
-	Anchor Anchor
+	Anchor  Anchor
 	// Due and Wake count the tasks with such a row.
 	Due, Wake int64
 	Unplanned int64

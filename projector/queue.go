@@ -165,15 +165,15 @@ func (p *Partition) Unplanned(limit int) ([]string, error) {
 
 // Unended returns up to limit live tasks behind the given one, in the order of their IDs. It reads the rows of ended tasks too.
 func (p *Partition) Unended(after string, limit int) ([]string, error) {
-	return p.tasksAfter(after, limit, isLive)
+	return tasksAfter(p, after, limit, isLive)
 }
 
 // Tasks returns up to limit tasks behind the given one, in the order of the bytes of their IDs.
 func (p *Partition) Tasks(after string, limit int) ([]string, error) {
-	return p.tasksAfter(after, limit, func(*pebble.Iterator) (bool, error) { return true, nil })
+	return tasksAfter(p, after, limit, func(*pebble.Iterator) (bool, error) { return true, nil })
 }
 
-func (p *Partition) tasksAfter(after string, limit int, is func(it *pebble.Iterator) (bool, error)) (ids []string, err error) {
+func tasksAfter(p *Partition, after string, limit int, is func(it *pebble.Iterator) (bool, error)) (ids []string, err error) {
 	prefix := p.row(rowTask)
 	start := append(bytes.Clone(prefix), after...)
 	if after != "" {

@@ -36,7 +36,7 @@ func (c *carry) complete() error {
 
 // next records the next entity of the carry; of a task, all its rows. It returns false if the task is not to be carried.
 func (c *carry) next(task string) (bool, error) {
-	of, x, err := c.state.NextCarried(task)
+	of, x, err := events.NextCarried(c.state, task)
 	if x == nil || err != nil {
 		return false, err
 	}
@@ -63,7 +63,7 @@ func (c *carry) step() error {
 }
 
 func (c *carry) begin() error {
-	b, err := c.state.BeginCarry()
+	b, err := events.BeginCarry(c.state)
 	if err != nil {
 		return err
 	}

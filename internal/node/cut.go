@@ -7,6 +7,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -17,7 +18,7 @@ func (t *trimmer) cut(ctx context.Context) error {
 	topic := t.ns.topics.Events()
 	var errs []error
 	for _, p := range t.owners.owned() {
-		at, ok, err := t.store.Partition(p).Cut(events.At(t.now()))
+		at, ok, err := projector.Cut(t.store.Partition(p), events.At(t.now()))
 		if errs = append(errs, err); err != nil || !ok {
 			continue
 		}

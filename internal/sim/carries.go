@@ -48,7 +48,7 @@ func (l *Load) Follow(f *events.Fact, offset int64, whole *events.State, sum eve
 }
 
 // follow folds a record into the readers that begin at carries, and cuts the log now and then where it may be cut.
-func (p *partition) follow(f *events.Fact, offset int64, valid bool, sum events.Hash) {
+func follow(p *partition, f *events.Fact, offset int64, valid bool, sum events.Hash) {
 	switch f.Body.(type) {
 	case *events.CarryBegun:
 		if valid {
@@ -71,7 +71,7 @@ func (p *partition) follow(f *events.Fact, offset int64, valid bool, sum events.
 	if p.w.aside.IntN(4) > 0 {
 		return
 	}
-	snap := events.Snapshot{Next: p.state.Next, Runs: p.state.Runs(), Carries: p.state.Carries()}
+	snap := events.Snapshot{Next: p.state.Next, Runs: p.state.Runs(), Carries: events.CarryOffsets(p.state)}
 	if at, ok := snap.Cut(&p.state.Partition, p.w.now); ok && at > p.log.start {
 		p.w.note("log/%d is cut at %d", p.id, at)
 		p.w.saw(sawCut)

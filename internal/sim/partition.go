@@ -110,7 +110,7 @@ func (p *partition) judge(r *events.Record, by *producer) {
 	if w.aside.IntN(32) == 0 {
 		p.sumsUp(d.Sum)
 	}
-	p.follow(f, r.Offset, valid, d.Sum)
+	follow(p, f, r.Offset, valid, d.Sum)
 	if !valid {
 		w.report.Void++
 		return

@@ -197,7 +197,7 @@ func (s *space) load(part int32, from, l *logNode, f *events.Fact) {
 			l.fault = fault
 		}
 	}
-	stored := events.Snapshot{Next: l.state.Next, Runs: l.state.Runs(), Carries: l.state.Carries()}
+	stored := events.Snapshot{Next: l.state.Next, Runs: l.state.Runs(), Carries: events.CarryOffsets(l.state)}
 	at, ok := stored.Cut(&l.state.Partition, Begin.Add(1<<40))
 	for _, d := range l.owed {
 		if i := slices.IndexFunc(l.records, func(r int32) bool { return s.bodies[r] == d.fact }); ok && int64(i) < at {
