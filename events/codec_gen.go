@@ -47,6 +47,166 @@ func (v *CancelRequested) size() int {
 	return n
 }
 
+func (v *Carried) write(w *jsontext.Writer) {
+	w.Literal(`{"begun":`)
+	v.Begun.write(w)
+	w.Literal(`,"at":`)
+	v.At.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *Carried) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "begun":
+			r.Once(&seen, 1<<0)
+			v.Begun.read(r)
+		case "at":
+			r.Once(&seen, 1<<1)
+			v.At.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *CarryBegun) write(w *jsontext.Writer) {
+	w.Raw(`{"state":`, v.State)
+	if v.Parts != 0 {
+		w.Int(`,"parts":`, int64(v.Parts))
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *CarryBegun) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "state":
+			r.Once(&seen, 1<<0)
+			r.Raw(&v.State)
+		case "parts":
+			r.Once(&seen, 1<<1)
+			v.Parts = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *CarryBegun) size() int {
+	n := 11
+	n += len(v.State)
+	if v.Parts != 0 {
+		n += 9 + 5
+	}
+	return n
+}
+
+func (v *CarryEnded) write(w *jsontext.Writer) {
+	w.Int(`{"records":`, v.Records)
+	w.Int(`,"tasks":`, v.Tasks)
+	w.Literal(`,"hash":`)
+	v.Hash.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *CarryEnded) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "records":
+			r.Once(&seen, 1<<0)
+			v.Records = r.Int64()
+		case "tasks":
+			r.Once(&seen, 1<<1)
+			v.Tasks = r.Int64()
+		case "hash":
+			r.Once(&seen, 1<<2)
+			v.Hash.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *CarryEnded) size() int {
+	n := 30
+	n += 5
+	n += 5
+	n += 26
+	return n
+}
+
+func (v *Carrying) write(w *jsontext.Writer) {
+	w.Literal(`{"begun":`)
+	v.Begun.write(w)
+	w.Literal(`,"at":`)
+	v.At.write(w)
+	if v.Parts != 0 {
+		w.Int(`,"parts":`, int64(v.Parts))
+	}
+	if v.Left != 0 {
+		w.Int(`,"left":`, v.Left)
+	}
+	if v.Task != "" {
+		w.Text(`,"task":`, v.Task)
+	}
+	if v.Half != 0 {
+		w.Int(`,"half":`, int64(v.Half))
+	}
+	if v.Records != 0 {
+		w.Int(`,"records":`, v.Records)
+	}
+	if v.Tasks != 0 {
+		w.Int(`,"tasks":`, v.Tasks)
+	}
+	if v.Loading {
+		w.Bool(`,"loading":`, v.Loading)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *Carrying) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "begun":
+			r.Once(&seen, 1<<0)
+			v.Begun.read(r)
+		case "at":
+			r.Once(&seen, 1<<1)
+			v.At.read(r)
+		case "parts":
+			r.Once(&seen, 1<<2)
+			v.Parts = r.Int()
+		case "left":
+			r.Once(&seen, 1<<3)
+			v.Left = r.Int64()
+		case "task":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Task)
+		case "half":
+			r.Once(&seen, 1<<5)
+			v.Half = r.Int()
+		case "records":
+			r.Once(&seen, 1<<6)
+			v.Records = r.Int64()
+		case "tasks":
+			r.Once(&seen, 1<<7)
+			v.Tasks = r.Int64()
+		case "loading":
+			r.Once(&seen, 1<<8)
+			v.Loading = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *Compensated) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Int(`,"attempt":`, int64(v.Attempt))
@@ -668,6 +828,76 @@ func (v *EffectsDelayed) size() int {
 	n += 2 + len(v.Destination)
 	if v.After != (Position{}) {
 		n += 9 + 26
+	}
+	return n
+}
+
+func (v *EntityCarried) write(w *jsontext.Writer) {
+	w.Text(`{"kind":`, string(v.Kind))
+	if v.ID != "" {
+		w.Text(`,"id":`, v.ID)
+	}
+	if len(v.Encoding) > 0 {
+		w.Raw(`,"encoding":`, v.Encoding)
+	}
+	if v.Piece != "" {
+		w.Text(`,"piece":`, v.Piece)
+	}
+	if v.More {
+		w.Bool(`,"more":`, v.More)
+	}
+	if v.Last {
+		w.Bool(`,"last":`, v.Last)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *EntityCarried) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "kind":
+			r.Once(&seen, 1<<0)
+			v.Kind = Kind(word(r))
+		case "id":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.ID)
+		case "encoding":
+			r.Once(&seen, 1<<2)
+			r.Raw(&v.Encoding)
+		case "piece":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Piece)
+		case "more":
+			r.Once(&seen, 1<<4)
+			v.More = r.Bool()
+		case "last":
+			r.Once(&seen, 1<<5)
+			v.Last = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *EntityCarried) size() int {
+	n := 10
+	n += 2 + len(v.Kind)
+	if v.ID != "" {
+		n += 6 + 2 + len(v.ID)
+	}
+	if len(v.Encoding) > 0 {
+		n += 12 + len(v.Encoding)
+	}
+	if v.Piece != "" {
+		n += 9 + 2 + len(v.Piece)
+	}
+	if v.More {
+		n += 8 + 5
+	}
+	if v.Last {
+		n += 8 + 5
 	}
 	return n
 }
@@ -1491,6 +1721,32 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 	if v.LimitsOffset != 0 {
 		w.Int(`,"limits_offset":`, v.LimitsOffset)
 	}
+	if v.Tasks != 0 {
+		w.Int(`,"tasks":`, v.Tasks)
+	}
+	if v.Carry != nil {
+		w.Literal(`,"carry":`)
+		v.Carry.write(w)
+	}
+	if len(v.Carried) > 0 {
+		w.Literal(`,"carried":`)
+		w.B = append(w.B, '[')
+		for i := range v.Carried {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.Carried[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
+	if v.CarriedAt != 0 {
+		w.Literal(`,"carried_at":`)
+		v.CarriedAt.write(w)
+	}
+	if v.SinceCarry != 0 {
+		w.Int(`,"since_carry":`, v.SinceCarry)
+	}
 	if v.SinceHash != 0 {
 		w.Int(`,"since_hash":`, int64(v.SinceHash))
 	}
@@ -1571,8 +1827,30 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "limits_offset":
 			r.Once(&seen, 1<<17)
 			v.LimitsOffset = r.Int64()
-		case "since_hash":
+		case "tasks":
 			r.Once(&seen, 1<<18)
+			v.Tasks = r.Int64()
+		case "carry":
+			r.Once(&seen, 1<<19)
+			v.Carry = new(Carrying)
+			v.Carry.read(r)
+		case "carried":
+			r.Once(&seen, 1<<20)
+			v.Carried = make([]Carried, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item Carried
+				item.read(r)
+				r.Settle()
+				v.Carried = append(v.Carried, item)
+			}
+		case "carried_at":
+			r.Once(&seen, 1<<21)
+			v.CarriedAt.read(r)
+		case "since_carry":
+			r.Once(&seen, 1<<22)
+			v.SinceCarry = r.Int64()
+		case "since_hash":
+			r.Once(&seen, 1<<23)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()
@@ -3117,6 +3395,8 @@ func (v *Settings) write(w *jsontext.Writer) {
 	v.Grace.write(w)
 	w.Literal(`,"remember_for":`)
 	v.RememberFor.write(w)
+	w.Literal(`,"keep_log":`)
+	v.KeepLog.write(w)
 	w.Literal(`,"remind_after":`)
 	v.RemindAfter.write(w)
 	w.Int(`,"hash_every":`, int64(v.HashEvery))
@@ -3150,14 +3430,17 @@ func (v *Settings) read(r *jsontext.Reader) (seen uint64) {
 		case "remember_for":
 			r.Once(&seen, 1<<6)
 			v.RememberFor.read(r)
-		case "remind_after":
+		case "keep_log":
 			r.Once(&seen, 1<<7)
+			v.KeepLog.read(r)
+		case "remind_after":
+			r.Once(&seen, 1<<8)
 			v.RemindAfter.read(r)
 		case "hash_every":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.HashEvery = r.Int()
 		case "reply_topics":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Text(&v.ReplyTopics)
 		default:
 			r.Doubt()
@@ -3168,11 +3451,12 @@ func (v *Settings) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *Settings) size() int {
-	n := 137
+	n := 149
 	n += 5
 	n += 5
 	n += 5
 	n += 5
+	n += 26
 	n += 26
 	n += 26
 	n += 26
@@ -6487,6 +6771,26 @@ func wordOf(b []byte) string {
 		return "submissions"
 	case "reports":
 		return "reports"
+	case "partition":
+		return "partition"
+	case "definition":
+		return "definition"
+	case "held":
+		return "held"
+	case "task":
+		return "task"
+	case "input":
+		return "input"
+	case "output":
+		return "output"
+	case "step":
+		return "step"
+	case "request":
+		return "request"
+	case "permit":
+		return "permit"
+	case "schedule":
+		return "schedule"
 	case "do":
 		return "do"
 	case "hold":

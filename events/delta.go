@@ -64,6 +64,7 @@ type Delta struct {
 	Next    int64
 	Sum     Hash
 	Runs    []Run
+	Carries []CarryOffset
 	Tasks   []TaskRow
 	Parts   []PartRow
 	History []History
@@ -75,10 +76,12 @@ type Delta struct {
 
 // Snapshot holds what State needs to continue, apart from the tasks: the encoded parts, the offset and the runs.
 type Snapshot struct {
-	Next  int64
-	Sum   Hash
-	Runs  []Run
-	Parts []PartRow
+	Next int64
+	Sum  Hash
+	Runs []Run
+	// Carries are where the carries begin that are under way or remembered.
+	Carries []CarryOffset
+	Parts   []PartRow
 	// Load reads the encoding of a part that the store holds now. The bodies of definitions then stay there. It may be nil.
 	Load func(k Kind, id string) ([]byte, error)
 }
@@ -98,7 +101,7 @@ func (s *State) Flush(agenda Agenda) (*Delta, error) {
 		return nil, err
 	}
 	d.Sum = s.sum
-	d.Runs = append([]Run(nil), s.runs...)
+	d.Runs, d.Carries = append([]Run(nil), s.runs...), s.carries
 	d.History, s.history, s.lastHistory = s.history, nil, len(s.history)
 	d.Rejected, s.rejected, d.Time = s.rejected, nil, s.Partition.Time
 	return d, nil
@@ -243,7 +246,7 @@ func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
 func OpenStateAt(level int, partition int32, snap Snapshot, load Loader) (*State, error) {
 	s := NewState(partition, load)
 	s.level, s.loadPart = level, snap.Load
-	s.Next, s.sum, s.runs = snap.Next, snap.Sum, append([]Run(nil), snap.Runs...)
+	s.Next, s.sum, s.runs, s.carries = snap.Next, snap.Sum, append([]Run(nil), snap.Runs...), snap.Carries
 	for _, row := range snap.Parts {
 		if err := s.restore(row); err != nil {
 			return nil, fmt.Errorf("read the %s %q of partition %d: %w", row.Kind, row.ID, partition, err)

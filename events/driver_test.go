@@ -3,6 +3,7 @@ package events_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,9 @@ func (d *driver) claim() {
 // step writes one random fact that fits.
 func (d *driver) step() {
 	d.now += events.Instant(rapid.IntRange(0, 5000).Draw(d.t, "ms"))
+	if d.carries() {
+		return
+	}
 	moves := d.moves()
 	m := moves[rapid.IntRange(0, len(moves)-1).Draw(d.t, "move")]
 	if m.body == nil {
@@ -65,6 +69,11 @@ func (d *driver) step() {
 		return
 	}
 	f := &events.Fact{Epoch: d.epoch, Sequence: d.next, Time: d.now, Task: m.task, Body: m.body}
+	if _, begun := m.body.(*events.CarryBegun); begun {
+		b, err := events.BeginCarry(d.state)
+		require.NoError(d.t, err)
+		f.Body = b
+	}
 	switch m.body.(type) {
 	case *events.Submitted, *events.RequestHeld, *events.InputRejected:
 		f.Cause, f.CauseHash = events.CauseInput(events.Submissions, testPartition, d.read), fmt.Sprintf("%016x", d.read)
@@ -98,11 +107,16 @@ func (d *driver) moves() []move {
 		{body: &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: d.read}}}},
 		{body: &events.InputLossAccepted{Input: events.Submissions, From: d.state.Partition.Inputs[events.Submissions].Next, To: d.read + 1}},
 		{body: &events.StateHash{}},
+		{body: &events.CarryBegun{}},
+		{body: &events.CarryBegun{}},
 		{body: &events.EffectsDelayed{Destination: "alerts", After: d.state.Partition.Watermark}},
 		{body: &events.EffectsCaughtUp{Destination: "alerts"}},
 		{body: &events.SettingsAdopted{Settings: events.DefaultSettings()}},
 		{body: &events.DefinitionAdopted{Workflow: "w", Hash: "d1", Version: 1, Body: raw(`{ "a": 1.0 }`)}},
 		{task: "a", body: &events.InputRejected{Reason: events.RejectConflict}},
+	}
+	if d.state.Partition.Carry != nil {
+		list = slices.DeleteFunc(list, func(m move) bool { return m.body != nil && m.body.Name() == events.NameCarryBegun })
 	}
 	for _, id := range driverTasks {
 		t, err := d.state.Task(id)

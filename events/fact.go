@@ -9,8 +9,8 @@ import (
 type Name string
 
 // The kinds of facts. This is their only table. If a kind has the name of a struct below, this version writes and reads it, and
-// go generate derives its registration, its name and its codec from this table (fact_gen.go). Reserved for later versions:
-// CarryBegun, EntityCarried, CarryEnded, JobOpened.
+// go generate derives its registration, its name and its codec from this table (fact_gen.go). Reserved for a later version:
+// JobOpened.
 const (
 	NameNamespaceCreated        Name = "NamespaceCreated"
 	NamePartitionClaimed        Name = "PartitionClaimed"
@@ -72,6 +72,9 @@ const (
 	NameScheduleResumed         Name = "ScheduleResumed"
 	NameTimeCorrected           Name = "TimeCorrected"
 	NameStateHash               Name = "StateHash"
+	NameCarryBegun              Name = "CarryBegun"
+	NameEntityCarried           Name = "EntityCarried"
+	NameCarryEnded              Name = "CarryEnded"
 
 	// Reserved for later versions; this one neither writes nor reads them.
 	NameStepAccepted Name = "StepAccepted"

@@ -69,6 +69,9 @@ var names = []Name{
 	NameScheduleResumed,
 	NameTimeCorrected,
 	NameStateHash,
+	NameCarryBegun,
+	NameEntityCarried,
+	NameCarryEnded,
 }
 
 func (*NamespaceCreated) Name() Name        { return NameNamespaceCreated }
@@ -131,6 +134,9 @@ func (*SchedulePaused) Name() Name          { return NameSchedulePaused }
 func (*ScheduleResumed) Name() Name         { return NameScheduleResumed }
 func (*TimeCorrected) Name() Name           { return NameTimeCorrected }
 func (*StateHash) Name() Name               { return NameStateHash }
+func (*CarryBegun) Name() Name              { return NameCarryBegun }
+func (*EntityCarried) Name() Name           { return NameEntityCarried }
+func (*CarryEnded) Name() Name              { return NameCarryEnded }
 
 // NewBody returns an empty body of that name, to decode into.
 func NewBody(n Name) (Body, error) {
@@ -255,6 +261,12 @@ func NewBody(n Name) (Body, error) {
 		return new(TimeCorrected), nil
 	case NameStateHash:
 		return new(StateHash), nil
+	case NameCarryBegun:
+		return new(CarryBegun), nil
+	case NameEntityCarried:
+		return new(EntityCarried), nil
+	case NameCarryEnded:
+		return new(CarryEnded), nil
 	}
 	return nil, fmt.Errorf("%w: %q", ErrUnknownFact, n)
 }
@@ -382,6 +394,12 @@ func nameOf(b []byte) Name {
 		return NameTimeCorrected
 	case NameStateHash:
 		return NameStateHash
+	case NameCarryBegun:
+		return NameCarryBegun
+	case NameEntityCarried:
+		return NameEntityCarried
+	case NameCarryEnded:
+		return NameCarryEnded
 	}
 	return Name(b)
 }
@@ -507,6 +525,12 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TimeCorrected:
 		b.write(w)
 	case *StateHash:
+		b.write(w)
+	case *CarryBegun:
+		b.write(w)
+	case *EntityCarried:
+		b.write(w)
+	case *CarryEnded:
 		b.write(w)
 	default:
 		w.Odd = true
@@ -635,6 +659,12 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *StateHash:
 		b.read(r)
+	case *CarryBegun:
+		b.read(r)
+	case *EntityCarried:
+		b.read(r)
+	case *CarryEnded:
+		b.read(r)
 	default:
 		r.Doubt()
 	}
@@ -761,6 +791,12 @@ func bodySize(body Body) int {
 	case *TimeCorrected:
 		return b.size()
 	case *StateHash:
+		return b.size()
+	case *CarryBegun:
+		return b.size()
+	case *EntityCarried:
+		return b.size()
+	case *CarryEnded:
 		return b.size()
 	default:
 		return 0

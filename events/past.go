@@ -17,12 +17,18 @@ func NewPast(task string) *Past {
 }
 
 // Apply folds the next accepted fact of the task; void records must be left out. The first fact must be the first one of the task, or one about
-// a request that came before the task. An error means that the facts are not those of one task from its beginning.
+// a request that came before the task; in a log that was cut, the first one that carries the task. An error means that the facts are not those of one task from its beginning.
 func (p *Past) Apply(f *Fact) error {
 	s := p.state
 	s.Partition.Epoch = f.Epoch // the positions in the task name it
-	if b, ok := f.Body.(*TimeCorrected); ok {
+	switch b := f.Body.(type) {
+	case *TimeCorrected:
 		s.Partition.Correcting = b.To // by the fact of the partition that came before
+	case *EntityCarried:
+		if p.Task() == nil {
+			return loadCarried(s, f.Task, b)
+		}
+		return nil
 	}
 	return s.fold(f)
 }

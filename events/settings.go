@@ -29,6 +29,8 @@ type Settings struct {
 	Grace Duration `json:"grace"`
 	// RememberFor is how long a finished task, and with it its ID, is remembered.
 	RememberFor Duration `json:"remember_for"`
+	// KeepLog is how long a fact is kept in the log at least; 0 means for as long as the topic exists.
+	KeepLog Duration `json:"keep_log"`
 	// RemindAfter is how long a parked task waits for an operator before its alert is repeated, and from then on the time between
 	// two repeats; 0 means that it is not repeated.
 	RemindAfter Duration `json:"remind_after"`
@@ -51,6 +53,7 @@ func DefaultSettings() Settings {
 		// never.
 		Grace:       Duration(2 * time.Second),
 		RememberFor: Duration(7 * 24 * time.Hour),
+		KeepLog:     Duration(30 * 24 * time.Hour),
 		// Somebody looks at the alerts every day.
 		RemindAfter: Duration(24 * time.Hour),
 		HashEvery:   10_000,

@@ -44,6 +44,15 @@ type PartitionState struct {
 	SchedulesOffset int64 `json:"schedules_offset,omitzero"`
 	// LimitsOffset is the highest Offset of a LimitAdopted.
 	LimitsOffset int64 `json:"limits_offset,omitzero"`
+	// Tasks is the number of tasks in the state.
+	Tasks int64 `json:"tasks,omitzero"`
+	// Carry is the carry that is under way, and Carried are the complete ones that are remembered. CarriedAt is when the latest complete
+	// one began; until there is one, when the partition was claimed first.
+	Carry     *Carrying `json:"carry,omitempty"`
+	Carried   []Carried `json:"carried,omitempty"`
+	CarriedAt Instant   `json:"carried_at,omitzero"`
+	// SinceCarry counts the accepted facts since the latest CarryEnded, apart from StateHash and the facts of a carry.
+	SinceCarry int64 `json:"since_carry,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
 }
@@ -101,9 +110,11 @@ type State struct {
 	// loadPart is Snapshot.Load.
 	loadPart func(k Kind, id string) ([]byte, error)
 
-	runs  runs
-	sum   Hash
-	parts map[part]Hash // hashes of held requests, definitions and the partition, as counted in sum
+	runs runs
+	// carries are where the carries begin that are under way or remembered.
+	carries []CarryOffset
+	sum     Hash
+	parts   map[part]Hash // hashes of held requests, definitions and the partition, as counted in sum
 
 	// dirtyTasks are the IDs of the tasks in memory that changed since the last Flush; one that was swept and accepted again
 	// occurs twice. dirtyOthers holds tasks that were swept, or touched while they were not in memory.
@@ -114,6 +125,11 @@ type State struct {
 	// lastHistory is how many entries history had at the last Flush, as a guess for the next one.
 	lastHistory int
 	rejected    []Rejection
+
+	// carry holds what writing, comparing and loading carried entities needs in memory. loading says that the record that is being folded is the
+	// first one of a log that was cut.
+	carry   carryWork
+	loading bool
 
 	// refused is the first error of Apply, after which a fact may be half folded.
 	refused error
@@ -164,6 +180,15 @@ func NewState(partition int32, load Loader) *State {
 
 // Task returns the task with that ID, nil if it is not known. The caller must not change it.
 func (s *State) Task(id string) (*Task, error) {
+	t, err := peek(s, id)
+	if t != nil {
+		s.tasks[id] = t
+	}
+	return t, err
+}
+
+// peek is Task, but a task that is not in memory does not stay there.
+func peek(s *State, id string) (*Task, error) {
 	if t, ok := s.tasks[id]; ok {
 		return t, nil
 	}
@@ -185,7 +210,6 @@ func (s *State) Task(id string) (*Task, error) {
 	if t.keys, err = DecodeKeys(stored.Keys); err != nil {
 		return nil, fmt.Errorf("%w: task %q: %w", ErrRow, id, err)
 	}
-	s.tasks[id] = t
 	return t, nil
 }
 
@@ -293,8 +317,12 @@ func (s *State) changedParts() []part {
 	for p := range s.dirtyParts {
 		list = append(list, p)
 	}
+	sortParts(list)
+	return list
+}
+
+func sortParts(list []part) {
 	slices.SortFunc(list, func(a, b part) int {
 		return cmp.Or(strings.Compare(string(a.kind), string(b.kind)), strings.Compare(a.id, b.id))
 	})
-	return list
 }

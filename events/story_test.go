@@ -50,6 +50,7 @@ func story(t tester) *scribe {
 	w.inputs()
 	w.replies()
 	w.schedules()
+	w.carry()
 	w.brokenEpoch()
 	w.wrongClock()
 	return w
@@ -140,8 +141,6 @@ func (w *scribe) progress() {
 	w.write(id, &events.StepProgressed{Step: "train", Attempt: 2, CompleteBy: w.now.Add(60e9), Progress: raw(`{"epoch":2}`)})
 	w.fail(id, "train", 2, park("it diverges"))
 }
-
-func (w *scribe) hash1() { w.write("", &events.StateHash{Hash: w.hash()}) }
 
 // heldRequests: a cancel overtakes its submission. The task of another cancel never arrives.
 func (w *scribe) heldRequests() {

@@ -32,6 +32,7 @@ func correctTime(s *State, b *TimeCorrected) error {
 	p.Time, p.Correcting = b.To, b.To
 	p.Since, p.JumpedAt, p.ForgottenBefore = min(p.Since, b.To), min(p.JumpedAt, b.To), min(p.ForgottenBefore, b.To)
 	correctPermits(s, b.To)
+	p.correctCarries(b.To)
 	for _, h := range s.Held() {
 		latest := b.To.Add(p.Settings.HoldFor(h.Request.Kind).Std())
 		//mutant:corrected-hold-ends

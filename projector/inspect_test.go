@@ -56,7 +56,7 @@ func TestInspectRefusesWhatOpenRefuses(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		is    error
 	}{
-		"a newer format of ours":   {func(t *testing.T, dir string) { format(t, dir, "9") }, projector.ErrNewer},
+		"a newer format of ours":   {func(t *testing.T, dir string) { format(t, dir, "10") }, projector.ErrNewer},
 		"an older format of ours":  {func(t *testing.T, dir string) { format(t, dir, "0") }, projector.ErrFormat},
 		"a newer format of Pebble": {newerPebble, projector.ErrNewer},
 		"a missing manifest": {func(t *testing.T, dir string) {

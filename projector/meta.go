@@ -12,10 +12,12 @@ import (
 
 // meta is the data of a partition besides its rows. It holds counts so that nobody has to count rows.
 type meta struct {
-	Next   int64
-	Sum    events.Hash
-	Runs   []events.Run
-	Anchor Anchor
+	Next int64
+	Sum  events.Hash
+	Runs []events.Run
+	// Carries are where carries begin.
+	Carries []events.CarryOffset
+	Anchor  Anchor
 	// Due and Wake count the tasks with such a row.
 	Due, Wake int64
 	Unplanned int64
@@ -120,6 +122,12 @@ func (m *meta) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(r.Offset))
 		dst = binary.AppendUvarint(dst, uint64(r.Count))
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(m.Carries)))
+	for i := range m.Carries {
+		c := &m.Carries[i]
+		dst = appendSized(binary.AppendUvarint(dst, c.Begun.Epoch.N), c.Begun.Epoch.ID)
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.Begun.Sequence), uint64(c.Offset))
+	}
 	dst = append(dst, m.Anchor.TopicID[:]...)
 	dst = binary.AppendVarint(dst, m.Anchor.Offset)
 	dst = binary.AppendVarint(dst, int64(m.Anchor.LeaderEpoch))
@@ -152,6 +160,13 @@ func decodeMeta(b []byte) (m meta, err error) {
 	}
 	for i := range m.Runs {
 		m.Runs[i] = events.Run{Epoch: events.Epoch{N: r.unsigned(), ID: r.text()}, Sequence: r.unsigned(), Offset: int64(r.unsigned()), Count: int64(r.unsigned())}
+	}
+	if n := r.count(); n > 0 {
+		m.Carries = make([]events.CarryOffset, n)
+	}
+	for i := range m.Carries {
+		at := events.Position{Epoch: events.Epoch{N: r.unsigned(), ID: r.text()}, Sequence: r.unsigned()}
+		m.Carries[i] = events.CarryOffset{Begun: at, Offset: int64(r.unsigned())}
 	}
 	copy(m.Anchor.TopicID[:], r.cut(len(m.Anchor.TopicID)))
 	m.Anchor.Offset, m.Anchor.LeaderEpoch, m.Anchor.Hash = r.signed(), int32(r.signed()), r.text()

@@ -304,16 +304,8 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 	}
 	require.Equal(t, waiting, mapOf(v.Queues()))
 	m.compareDue(t, p, v, limit)
-	live := p.sorted(func(x *modelTask) bool { return !x.row.Keys.State.Ended() })
-	for after := ""; ; {
-		got, err := v.Unended(after, limit)
-		require.NoError(t, err)
-		require.Equal(t, live[:min(limit, len(live))], append([]string{}, got...))
-		if live = live[len(got):]; len(got) == 0 {
-			break
-		}
-		after = got[len(got)-1]
-	}
+	comparePages(t, p.sorted(func(x *modelTask) bool { return !x.row.Keys.State.Ended() }), v.Unended, limit)
+	comparePages(t, p.sorted(func(*modelTask) bool { return true }), v.Tasks, limit)
 	unplanned := p.sorted(func(x *modelTask) bool { return x.row.Keys.Unplanned })
 	for _, n := range []int{limit, projector.MaxRows} {
 		got, err := v.Unplanned(n)
@@ -468,4 +460,16 @@ func (m *model) list(t *rapid.T, f projector.Filter) []string {
 		list = append(list, jsonOf(t, x.task))
 	}
 	return list
+}
+
+func comparePages(t require.TestingT, want []string, page func(after string, limit int) ([]string, error), limit int) {
+	for after := ""; ; {
+		got, err := page(after, limit)
+		require.NoError(t, err)
+		require.Equal(t, want[:min(limit, len(want))], append([]string{}, got...))
+		if want = want[len(got):]; len(got) == 0 {
+			return
+		}
+		after = got[len(got)-1]
+	}
 }

@@ -135,7 +135,7 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 	if err != nil {
 		return snap, nil, fmt.Errorf("partition %d: %w", p.number, err)
 	}
-	snap = events.Snapshot{Next: m.Next, Sum: m.Sum, Runs: m.Runs}
+	snap = events.Snapshot{Next: m.Next, Sum: m.Sum, Runs: m.Runs, Carries: m.Carries}
 	var entity []byte
 	prefix := p.row(rowPart)
 	for it.Next() && len(it.Key()) > len(prefix) && string(it.Key()[:len(prefix)]) == string(prefix) {

@@ -164,7 +164,16 @@ func (p *Partition) Unplanned(limit int) ([]string, error) {
 }
 
 // Unended returns up to limit live tasks behind the given one, in the order of their IDs. It reads the rows of ended tasks too.
-func (p *Partition) Unended(after string, limit int) (ids []string, err error) {
+func (p *Partition) Unended(after string, limit int) ([]string, error) {
+	return tasksAfter(p, after, limit, isLive)
+}
+
+// Tasks returns up to limit tasks behind the given one, in the order of the bytes of their IDs.
+func (p *Partition) Tasks(after string, limit int) ([]string, error) {
+	return tasksAfter(p, after, limit, func(*pebble.Iterator) (bool, error) { return true, nil })
+}
+
+func tasksAfter(p *Partition, after string, limit int, is func(it *pebble.Iterator) (bool, error)) (ids []string, err error) {
 	prefix := p.row(rowTask)
 	start := append(bytes.Clone(prefix), after...)
 	if after != "" {
@@ -176,8 +185,8 @@ func (p *Partition) Unended(after string, limit int) (ids []string, err error) {
 	}
 	for ok := it.First(); ok && err == nil && len(ids) < limit; ok = it.Next() {
 		if id := it.Key()[len(prefix):]; bytes.IndexByte(id, taskEnd) < 0 {
-			var live bool
-			if live, err = isLive(it); live {
+			var yes bool
+			if yes, err = is(it); yes {
 				ids = append(ids, string(id))
 			}
 		}

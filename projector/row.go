@@ -10,7 +10,7 @@ import (
 
 // formatVersion is the version of this package's keys and values, not of the facts. Any change raises it, and the store is
 // then rebuilt.
-const formatVersion = 8
+const formatVersion = 9
 
 // TopicID is Kafka's identifier of a topic: a topic that was deleted and recreated has a different one.
 type TopicID [16]byte

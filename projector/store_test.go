@@ -61,7 +61,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 	t.Run("another format", func(t *testing.T) {
 		t.Parallel()
-		for format, kind := range map[string]error{"0": projector.ErrFormat, "1": projector.ErrFormat, "3": projector.ErrFormat, "5": projector.ErrFormat, "6": projector.ErrFormat, "7": projector.ErrFormat, "": projector.ErrFormat, "9": projector.ErrNewer} {
+		for format, kind := range map[string]error{"0": projector.ErrFormat, "1": projector.ErrFormat, "3": projector.ErrFormat, "5": projector.ErrFormat, "6": projector.ErrFormat, "7": projector.ErrFormat, "8": projector.ErrFormat, "": projector.ErrFormat, "10": projector.ErrNewer} {
 			fs := vfs.NewMem()
 			db, err := pebble.Open(directory, &pebble.Options{FS: fs, Logger: quiet{}})
 			require.NoError(t, err)

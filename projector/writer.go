@@ -38,7 +38,7 @@ func (w *writer) delta(c *change, d *events.Delta) error {
 	if d.Next < c.meta.Next {
 		return fmt.Errorf("%w: it ends at offset %d, and %d is stored", ErrDelta, d.Next, c.meta.Next)
 	}
-	c.meta.Next, c.meta.Sum, c.meta.Runs = d.Next, d.Sum, d.Runs
+	c.meta.Next, c.meta.Sum, c.meta.Runs, c.meta.Carries = d.Next, d.Sum, d.Runs, d.Carries
 	if err := w.parts(c, d); err != nil {
 		return err
 	}
@@ -306,6 +306,6 @@ func (w *writer) finish(c *change, anchors map[int32]Anchor) error {
 	}
 	w.key = appendRow(w.key[:0], c.p.number, rowMeta)
 	w.value = c.meta.append(w.value[:0])
-	c.meta.Runs = nil // only Snapshot needs them, and it reads the row
+	c.meta.Runs, c.meta.Carries = nil, nil // only Snapshot needs them, and it reads the row
 	return w.batch.Set(w.key, w.value, nil)
 }

@@ -10,8 +10,9 @@ type cache struct {
 	known map[string]cached
 	// bytes is the size of the committed encodings of all known tasks.
 	bytes int
-	// committed is the last committed batch.
+	// committed is the last committed batch, and stored the offset behind the last committed record.
 	committed uint64
+	stored    int64
 	// idle holds the tasks in the order of their latest rows. A task appears once for each of its rows, and only the
 	// latest counts: see current and pop.
 	idle []idleTask
@@ -64,7 +65,7 @@ func (c *cache) leave(id string) { c.ended = append(c.ended, id) }
 // commit notes that the batch is committed. The eviction itself waits for the next call of the owner, when the shell
 // has carried the commit out.
 func (c *cache) commit(b *batch) {
-	c.committed = b.seq
+	c.committed, c.stored = b.seq, b.delta.Next
 	for i := range b.delta.Parts {
 		if row := &b.delta.Parts[i]; row.Kind == events.KindDefinition {
 			c.adopted = append(c.adopted, row.ID)

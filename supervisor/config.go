@@ -196,6 +196,8 @@ type Store interface {
 	Live(yield func(id string) error) error
 	// Unended returns up to limit live tasks behind the given one, in the order of their IDs.
 	Unended(after string, limit int) ([]string, error)
+	// Tasks returns up to limit tasks behind the given one, in the order of the bytes of their IDs.
+	Tasks(after string, limit int) ([]string, error)
 	// Ended returns up to limit tasks that ended before the instant.
 	Ended(before events.Instant, limit int) ([]string, error)
 }

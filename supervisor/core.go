@@ -54,6 +54,8 @@ type core struct {
 	trimming *trimming
 	dispatch *dispatch
 	writer   *writer
+	// carry writes the state into the log again.
+	carry *carry
 	// schedules submits the tasks of schedules, and limits adopts named limits.
 	schedules *schedules
 	limits    *limits

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -141,7 +142,7 @@ func (e *epoch) load(r *events.Record) (won bool, err error) {
 		return false, errors.Join(ErrFold, err)
 	}
 	e.last = *r
-	if e.folded++; e.folded >= commitEvery {
+	if e.folded++; e.folded >= commitEvery && !e.state.Partition.HalfCarried() {
 		if err := e.commitFolded(); err != nil {
 			return false, err
 		}
@@ -181,7 +182,7 @@ func (e *epoch) commitFolded() error {
 	if err != nil {
 		return err
 	}
-	e.folded = 0
+	e.folded, e.cache.stored = 0, d.Next
 	e.say(Commit{Delta: d, Last: e.last})
 	for _, row := range d.Tasks {
 		e.cache.leave(row.ID)
@@ -193,6 +194,9 @@ func (e *epoch) commitFolded() error {
 func (e *epoch) claimWhenLoaded() error {
 	if e.phase != phaseLoading || e.end < 0 || e.state.Next < e.end || e.now < e.retryAt {
 		return nil
+	}
+	if e.state.Partition.Loading() {
+		return fmt.Errorf("%w: the log ends in the carry with which it begins, so the state is not complete", ErrFold)
 	}
 	if e.level > e.cfg.MaxLevel {
 		return events.TooOld(e.level, e.cfg.MaxLevel)

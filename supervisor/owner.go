@@ -31,6 +31,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.waking, c.delays, c.replies, c.trimming = &waking{core: c}, &delays{core: c}, &replies{core: c}, &trimming{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
+	c.carry = &carry{core: c}
 	c.schedules, c.limits = &schedules{core: c}, &limits{core: c}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
@@ -73,6 +74,10 @@ func (o *Owner) Decide() {
 // share of every batch, so that none starves while the others keep coming: otherwise a burst of submissions would hold
 // back the very starts that work it off. The rest of the batch goes to the inputs.
 func (c *core) fill() error {
+	//mutant:half-carried-is-completed-first
+	if c.carry.half() {
+		return c.carry.complete()
+	}
 	if correcting, err := c.epoch.correct(); correcting || err != nil {
 		return err
 	}
@@ -99,6 +104,7 @@ func (c *core) fill() error {
 		c.schedules.fire,
 		c.dispatch.admit,
 		func() error { return c.inbox.judge(secondShares) },
+		c.carry.step,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -244,5 +250,6 @@ func (o *Owner) end(next phase) {
 	o.waking.reset()
 	o.trimming.reset()
 	o.dispatch.reset()
+	o.carry.reset()
 	o.deciding = false
 }

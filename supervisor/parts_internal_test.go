@@ -78,6 +78,9 @@ var foldedBy = map[events.Name]string{
 	events.NameScheduleResumed:         "",
 	events.NameTimeCorrected:           "",
 	events.NameStateHash:               "",
+	events.NameCarryBegun:              "",
+	events.NameEntityCarried:           "",
+	events.NameCarryEnded:              "",
 }
 
 // Each kind of fact needs a row, and each row must agree with the code of the parts.

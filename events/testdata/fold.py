@@ -93,6 +93,12 @@ def lasting(entity, name, since, to):
         entity[name] = less(to, -max(apart(x, at), 0))
 
 
+def rank(position):
+    """The order of positions."""
+    epoch, _, n = position.rpartition("/")
+    return int(epoch.split("-")[0] or 0) if epoch else 0, int(n or 0) if epoch else -1
+
+
 def normal(text):
     """Compact JSON as Sagalog writes it: of texts the escapes, of everything else the bytes."""
     if text[0] == "{":
@@ -168,7 +174,15 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset limits_offset since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset limits_offset tasks carry carried carried_at since_carry since_hash"
+
+
+class Carry(Entity):
+    order = "begun! at! parts left task half records tasks"
+
+
+class Carried(Entity):
+    order = "begun! at!"
 
 
 class Passed(Entity):
@@ -445,6 +459,8 @@ class State:
             if claim["prev"] != self.ident or claim["id"] in ("", self.ident) or claim["reader"] < int(p["reader"]):
                 return
             self.ordinal, self.ident, self.next, self.broken = self.ordinal + 1, claim["id"], 0, False
+            if self.ordinal == 1:
+                p["carried_at"] = time
             p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"])
             self.advance(time)
             p["since"] = p["time"]
@@ -464,6 +480,8 @@ class State:
         p.add("since_hash")
         if kind == "StateHash":
             p.clear_of("since_hash")
+        elif kind not in ("CarryBegun", "EntityCarried", "CarryEnded"):
+            p.add("since_carry")
         self.advance(time)
         cause = h.get("ce_cause", "").split("/")
         if cause[0] in "sr" and len(cause) == 3 and cause[1] == p["partition"]:
@@ -483,8 +501,10 @@ class State:
         p = self.partition
         assert p["correcting"] == "0" and time == to and apart(p["time"], to) > UNITS["m"] // 10**6
         p.update(time=to, correcting=to)
-        for name in "since", "jumped_at", "forgotten_before":
+        for name in "since", "jumped_at", "forgotten_before", "carried_at":
             cut(p, name, to)
+        for c in p.get("carried", []) + ([p["carry"]] if "carry" in p else []):
+            cut(c, "at", to)
         for held in self.held.values():
             hold = span("24h") if held["request"]["kind"] == '"signal"' else span(members(p["settings"])["held_for"])
             cut(held, "expires_at", less(to, -hold))
@@ -497,9 +517,6 @@ class State:
                 cut(x, "granted_at", to)
 
     def after(self, position):
-        def rank(text):
-            epoch, _, n = text.rpartition("/")
-            return int(epoch.split("-")[0] or 0) if epoch else 0, int(n or 0) if epoch else -1
         return rank(json.loads(self.partition.get("watermark", '""'))) < rank(position)
 
     def passed(self, topic, after, digest):
@@ -538,6 +555,7 @@ class State:
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])
             self.tasks[subject] = t
+            p.add("tasks")
         elif kind.startswith("Schedule"):
             self.of_schedule(kind, body, time)
         elif kind == "RequestHeld":
@@ -557,7 +575,9 @@ class State:
             p["inputs"][topic] = Passed(next=body["to"])
         elif kind == "TasksSwept":
             for t in json.loads(body["tasks"]):
-                del self.tasks[t]
+                self.sweep(t)
+        elif kind in ("CarryBegun", "EntityCarried", "CarryEnded"):
+            self.carry(kind, body, subject, h, time)
         elif kind == "EffectFailed":
             for member, name in (("failed", "StepFailed"), ("undo_failed", "CompensationFailed")):
                 if member in body:
@@ -591,6 +611,40 @@ class State:
             self.leave(json.loads(body["limit"]))
         elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
             self.of_task(kind, body, h, time)
+
+    def sweep(self, task):
+        p, known = self.partition, self.tasks.pop(task, None)
+        p.add("tasks", -1)
+        if "carry" in p and (known is None or rank(json.loads(known["incarnation"])) < rank(json.loads(p["carry"]["begun"])) and task.encode() > json.loads(p["carry"].get("task", '""')).encode()):
+            p["carry"].add("left", -1)
+
+    def carry(self, kind, body, subject, h, time):
+        p = self.partition
+        if kind == "CarryBegun":
+            at = max(time, p["time"])
+            p["carry"] = Carry(begun=quote(h["position"]), at=at, parts=body.get("parts", "0"), left=p["tasks"])
+            return
+        c = p["carry"]
+        if kind == "EntityCarried":
+            c.add("records")
+            c.add("half")
+            if subject:
+                c["task"] = quote(subject)
+            if "last" in body:
+                c.clear_of("half")
+                if subject:
+                    c.add("left", -1)
+                    c.add("tasks")
+                else:
+                    c.add("parts", -1)
+            return
+        assert c["left"] == "0" and c["records"] == body["records"] and c["tasks"] == body.get("tasks", "0")
+        assert json.loads(body["hash"]) == self.hash()
+        done = p.get("carried", []) + [Carried(begun=c["begun"], at=c["at"])]
+        keep = span(members(p["settings"])["keep_log"]) if p["settings"] != "0" else 0
+        young = next((i for i, x in enumerate(done) if apart(p["time"], x["at"]) < keep), 0)
+        p.update(carried=done[max(young - 1, len(done) - 16, 0):], carried_at=c["at"])
+        p.clear_of("carry", "since_carry")
 
     def leave(self, name):
         limit, permits = self.limits[name]

@@ -47,6 +47,10 @@ func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64,
 	if err := l.same(ctx, l.name(string(t))); err != nil {
 		return err
 	}
+	from, err := l.begin(ctx, t, from)
+	if err != nil {
+		return err
+	}
 	s, err := l.source(t, from)
 	if err != nil {
 		return err

@@ -107,6 +107,10 @@ func tasksOf(rows []projector.DueRow) []string {
 func (s *partitionStore) Unplanned(limit int) ([]string, error) { return s.part.Unplanned(limit) }
 
 // Unended implements supervisor.Store.
+func (s *partitionStore) Tasks(after string, limit int) ([]string, error) {
+	return s.part.Tasks(after, limit)
+}
+
 func (s *partitionStore) Unended(after string, limit int) ([]string, error) {
 	return s.part.Unended(after, limit)
 }

@@ -68,7 +68,11 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 			if r.To == 0 {
 				return nil
 			}
-			return c.LendRange(ctx, r.Topic, r.Partition, 0, r.To, yield) // the folder keeps only the last record, until the next one
+			begin, err := c.StartOffset(ctx, r.Topic, r.Partition) // not 0 if the log was cut
+			if err != nil {
+				return err
+			}
+			return c.LendRange(ctx, r.Topic, r.Partition, begin, r.To, yield) // the folder keeps only the last record, until the next one
 		},
 		Commit: func(d *events.Delta, a projector.Anchor) error {
 			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})

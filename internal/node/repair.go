@@ -45,6 +45,13 @@ func (s *stateStore) repair(ctx context.Context, partition int32, cause error) e
 	default:
 		return cause
 	}
+	if s.isBeforeCut(ctx, partition) { // and not a fault, however often it happens
+		s.log.Warn("the log was cut behind the state here, which is removed and built from the log", "partition", partition)
+		if err := s.Reset(partition); err != nil {
+			return s.fail(fmt.Errorf("%w: partition %d: %w", ErrStore, partition, err))
+		}
+		return nil
+	}
 	s.mu.Lock()
 	again := s.emptied[partition]
 	s.emptied[partition] = true
@@ -97,6 +104,18 @@ func (s *stateStore) ofOtherLog(ctx context.Context, partition int32) bool {
 	return err == nil && errors.Is(projector.Check(anchor, s.topic, s.recordAt(ctx, partition)), projector.ErrAnchor)
 }
 
+// isBeforeCut says whether the state of a partition ends in front of the first record of a log that was cut.
+func (s *stateStore) isBeforeCut(ctx context.Context, partition int32) bool {
+	ctx, cancel := context.WithTimeout(ctx, anchorWait)
+	defer cancel()
+	logs, err := s.extents(ctx)
+	if err != nil || s.Partition(partition).Next() >= logs[partition].start {
+		return false
+	}
+	carried, err := s.beginsWithCarry(ctx, partition, logs[partition].start)
+	return err == nil && carried && s.Partition(partition).Next() > 0
+}
+
 // rebuildable returns ErrGap for a partition whose log cannot be folded from its beginning. next is where the state ends.
 func (s *stateStore) rebuildable(ctx context.Context, partition int32, next int64) error {
 	ctx, cancel := context.WithTimeout(ctx, anchorWait)
@@ -105,7 +124,7 @@ func (s *stateStore) rebuildable(ctx context.Context, partition int32, next int6
 	if err != nil {
 		return err
 	}
-	return s.refuseGap(partition, logs[partition], next)
+	return s.refuseGap(ctx, partition, logs[partition], next)
 }
 
 // fail ends the node.

@@ -128,7 +128,10 @@ func (s *replica) open(f *following) (next int64, err error) {
 			return f.stored
 		},
 	})
-	return state.Next, nil
+	if state.Next > 0 {
+		return state.Next, nil
+	}
+	return s.store.first(f.partition)
 }
 
 // drop stops following a partition. When it returns, the replica no longer writes it.

@@ -161,23 +161,31 @@ func (s *stateStore) checkAnchor(ctx context.Context, partition int32, log exten
 	case err != nil && !errors.Is(err, projector.ErrAnchor):
 		return err
 	case anchor.TopicID == s.topic && snap.Next > 0 && snap.Next == log.start:
-		// The log was trimmed up to the end of the state: nothing is missing, but there is no record to compare.
-		s.log.Warn("the records before the end of the state were deleted; this node continues, and no other can build its state from the rest", "partition", partition, "offset", snap.Next)
+		// The log was cut at the end of the state: nothing is missing, but there is no record to compare.
+		s.log.Warn("the records before the end of the state were deleted; this node continues", "partition", partition, "offset", snap.Next)
 		return nil
 	}
-	if err := s.refuseGap(partition, log, snap.Next); err != nil {
+	if err := s.refuseGap(ctx, partition, log, snap.Next); err != nil {
 		return err
+	}
+	if snap.Next == 0 { // and there is no anchor: the log was cut, and this node begins there
+		return nil
 	}
 	s.log.Warn("the log is not the one that the state was folded from; the partition is rebuilt from the log", "partition", partition, "error", err)
 	return s.Reset(partition)
 }
 
 // refuseGap refuses a log that cannot be folded from its beginning. next is where the state ends, 0 if there is no state.
-func (s *stateStore) refuseGap(partition int32, log extent, next int64) error {
+func (s *stateStore) refuseGap(ctx context.Context, partition int32, log extent, next int64) error {
 	topic := s.ns.topics.Events()
+	if log.start > 0 {
+		if carried, err := s.beginsWithCarry(ctx, partition, log.start); err != nil || carried {
+			return err
+		}
+	}
 	switch {
 	case log.start > 0:
-		return fmt.Errorf("%w: topic %s partition %d begins at offset %d, so the records before it were deleted, and the state here ends at offset %d; "+
+		return fmt.Errorf("%w: topic %s partition %d begins at offset %d, and not with a carry, so the records before it were deleted, and the state here ends at offset %d; "+
 			"facts cannot be given up: restore the topic from a copy, or start with the directory %s of a node that has folded more, or begin another --namespace",
 			ErrGap, topic, partition, log.start, next, s.dir)
 	case log.end == 0 && next > 0:
@@ -195,7 +203,7 @@ func (s *stateStore) refuseGaps(ctx context.Context) error {
 		return err
 	}
 	for p := range s.ns.partitions {
-		if err := s.refuseGap(p, logs[p], 0); err != nil {
+		if err := s.refuseGap(ctx, p, logs[p], 0); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,7 @@ const trimWithin = 30 * time.Second
 type trimmer struct {
 	ns     *namespace
 	owners *owners
+	store  *stateStore
 	log    *slog.Logger
 	pace   trimPace
 	now    func() time.Time
@@ -55,7 +56,7 @@ type trimmer struct {
 
 func newTrimmer(n *Node) *trimmer {
 	return &trimmer{
-		ns: n.ns, owners: n.owners, log: n.cfg.Logger, pace: n.cfg.trim, now: n.cfg.Now, doubt: n.doubt(),
+		ns: n.ns, owners: n.owners, store: n.store, log: n.cfg.Logger, pace: n.cfg.trim, now: n.cfg.Now, doubt: n.doubt(),
 		since: map[place]time.Time{}, below: map[place]int64{}, begins: map[place]int64{},
 		begin: prometheus.NewDesc("sagalog_input_begin_offset", "Offset of the first record that an input holds, of a partition that this node owns; the records before it are trimmed.",
 			[]string{"topic", "partition"}, nil),
@@ -87,7 +88,7 @@ func (t *trimmer) look(ctx context.Context) {
 	if t.owners.owns(0) {
 		err = t.addWork(ctx, want)
 	}
-	t.note(ctx, errors.Join(err, t.trim(ctx, want)))
+	t.note(ctx, errors.Join(err, t.trim(ctx, want), t.cut(ctx)))
 	for _, p := range t.owners.owned() {
 		supervisor.AskToTrim(t.owners.shells[p])
 	}

@@ -173,6 +173,10 @@ const (
 	sawContinued
 	sawRememberShorter
 	sawRememberLonger
+	sawCarry
+	sawCut
+	sawLoadFromCut
+	sawStoreBeforeCut
 	sawGivenUp
 	sawGivenUpNone
 	sawLostMore
@@ -468,6 +472,10 @@ var named = [situations]struct {
 	sawPausedAgent:        {name: "steps wait for an agent that is paused"},
 	sawRememberShorter:    {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:     {name: "a partition adopts settings by which tasks are remembered for longer"},
+	sawCarry:              {name: "a carry is completed"},
+	sawCut:                {name: "a log is cut"},
+	sawLoadFromCut:        {name: "an owner without a store begins where the log was cut"},
+	sawStoreBeforeCut:     {name: "a store ends before the cut"},
 	sawGivenUp:            {name: "inputs that were deleted before they were judged are given up"},
 	sawGivenUpNone:        {name: "an input continues although the last judged record is deleted", rare: true},
 	sawLostMore:           {name: "more is deleted after a loss was accepted and before an owner acts on that", rare: true},

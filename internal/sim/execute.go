@@ -100,7 +100,12 @@ func (s *slot) load(a supervisor.Load) {
 	w := s.node.w
 	w.note("%s/%d loads from %d, generation %d", s.node.name, s.part.id, a.From, a.Generation)
 	s.release()
-	s.readLog(a.Generation, a.From)
+	from := a.From
+	if from == 0 && s.part.log.start > 0 {
+		w.saw(sawLoadFromCut)
+		from = s.part.log.start
+	}
+	s.readLog(a.Generation, from)
 	tell := s.line()
 	w.after(w.lag(), func() {
 		end, err := s.part.log.end(), w.fault(w.faults.AskFails/4)
@@ -110,7 +115,7 @@ func (s *slot) load(a supervisor.Load) {
 
 func (s *slot) readLog(gen uint64, from int64) {
 	w := s.node.w
-	s.tail = w.startReading(&reading{slot: s, topic: &s.part.log, next: from,
+	s.tail = w.startReading(&reading{slot: s, topic: &s.part.log, next: from, lost: s.rebuilds,
 		give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
 			o.LogRecords(now, gen, records, next)
 		}})
@@ -206,6 +211,10 @@ func (s *slot) readFacts(a supervisor.ReadFacts) {
 		w.saw(sawDelayedRead)
 	} else if s.acked = a.To; len(s.part.state.Partition.Delayed) > 0 {
 		w.saw(sawDelayedTaken)
+	}
+	if a.From < s.part.log.start && s.owner.Status().Epoch == s.part.epoch {
+		w.fail("%s/%d needs the facts from %d on, and the log is cut at %d", s.node.name, s.part.id, a.From, s.part.log.start)
+		return
 	}
 	records := append([]events.Record(nil), s.part.log.records[a.From:a.To]...)
 	if len(records) > 1 && w.rng.IntN(2) == 0 {

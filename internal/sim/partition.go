@@ -40,6 +40,9 @@ type partition struct {
 	// barrier is the latest barrier, and reader the level that the current claim names.
 	barrier, reader int
 
+	// loads are readers that begin at the latest carries.
+	loads []*Load
+
 	rules   Judge
 	inputs  inputs
 	effects effects
@@ -107,6 +110,7 @@ func (p *partition) judge(r *events.Record, by *producer) {
 	if w.aside.IntN(32) == 0 {
 		p.sumsUp(d.Sum)
 	}
+	follow(p, f, r.Offset, valid, d.Sum)
 	if !valid {
 		w.report.Void++
 		return

@@ -128,7 +128,7 @@ func (a *sagas) judge(f *events.Fact) {
 	}
 	body := f.Body
 	switch b := body.(type) {
-	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed, *events.PermitReturned:
+	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed, *events.PermitReturned, *events.EntityCarried:
 		return
 	case *events.Submitted:
 		if a.byTask[f.Task] != nil {

@@ -16,11 +16,12 @@ import (
 // Store is a model of the committed state of one partition: a supervisor.Store in memory. It has no indexes, which the
 // real one keeps: a query looks at every task.
 type Store struct {
-	next  int64
-	sum   events.Hash
-	runs  []events.Run
-	parts map[string]events.PartRow
-	tasks map[string]row
+	next    int64
+	sum     events.Hash
+	runs    []events.Run
+	carries []events.CarryOffset
+	parts   map[string]events.PartRow
+	tasks   map[string]row
 }
 
 type row struct {
@@ -79,7 +80,7 @@ func (s *Store) Apply(d *events.Delta, last events.Record) error {
 			s.parts[k] = p
 		}
 	}
-	s.next, s.sum, s.runs = d.Next, d.Sum, slices.Clone(d.Runs)
+	s.next, s.sum, s.runs, s.carries = d.Next, d.Sum, slices.Clone(d.Runs), d.Carries
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (s *Store) passed() map[events.Input]events.Passed {
 
 // Snapshot implements supervisor.Store.
 func (s *Store) Snapshot() (events.Snapshot, error) {
-	snap := events.Snapshot{Next: s.next, Sum: s.sum, Runs: slices.Clone(s.runs)}
+	snap := events.Snapshot{Next: s.next, Sum: s.sum, Runs: slices.Clone(s.runs), Carries: s.carries}
 	for _, k := range slices.Sorted(maps.Keys(s.parts)) {
 		snap.Parts = append(snap.Parts, s.parts[k])
 	}
@@ -271,6 +272,18 @@ func (s *Store) Unended(after string, limit int) ([]string, error) {
 	var ids []string
 	for id, t := range s.tasks {
 		if id > after && !t.keys.State.Ended() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(limit, len(ids))], nil
+}
+
+// Tasks implements supervisor.Store.
+func (s *Store) Tasks(after string, limit int) ([]string, error) {
+	var ids []string
+	for id := range s.tasks {
+		if id > after {
 			ids = append(ids, id)
 		}
 	}

@@ -66,6 +66,7 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	s.HeldRequests = 1 + r.IntN(6)
 	s.ReplyTopics = replyTopics
 	s.RememberFor, s.RemindAfter = events.Duration(opt.Remember), events.Duration(opt.Remind)
+	s.KeepLog = 0
 	if r.IntN(3) == 0 {
 		s.TaskFacts = 6 + r.IntN(20)
 	}

@@ -131,6 +131,7 @@ func newWorld(seed uint64, opt Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), aside: rand.New(rand.NewPCG(seed, 0xa51de)), now: begin, catalogEnd: appliedAtStart}
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
+	w.cfg.Settings.KeepLog = drawKeepLog(rand.New(rand.NewPCG(seed, 0xca221e5)))
 	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
 	w.settings, w.levels, w.clocks.w = newSettings(w), newLevels(w), w
 	w.report.Kinds = map[events.Name]int{}

@@ -183,7 +183,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
 	case *events.SettingsAdopted:
 		p.adopt(b, at)
-	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp:
+	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp, *events.CarryBegun, *events.EntityCarried, *events.CarryEnded:
 	case *events.StateHash:
 		p.count.StateHashes++
 	case *events.TimeCorrected:

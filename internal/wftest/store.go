@@ -139,6 +139,11 @@ func (s *store) Unended(after string, _ int) ([]string, error) {
 	return s.where(func(k *events.Keys) bool { return s.task.ID > after && !k.State.Ended() })
 }
 
+// Tasks implements supervisor.Store.
+func (s *store) Tasks(after string, _ int) ([]string, error) {
+	return s.where(func(*events.Keys) bool { return s.task.ID > after })
+}
+
 // Live implements supervisor.Store.
 func (s *store) Live(yield func(id string) error) error {
 	ids, _ := s.where(func(k *events.Keys) bool { return k.Due != 0 })

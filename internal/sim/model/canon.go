@@ -51,6 +51,9 @@ type print [16]byte
 //	dispatch.endedAt     read only where more submissions wait than Config.Beside, which no world of the model has
 //	limits.known         the same for all owners of a node and a partition
 //	inbox.position       read only where RuleResume is off
+//	State.carry          follows from the state, since no owner of the model loads a log that was cut
+//	State.carries        offsets of the log, for its nodes
+//	cache.stored         read only while a carry is under way: Config.Carries keeps it
 var leftOut = map[string]bool{
 	"core.now": true, "core.gen": true, "core.stats": true, "core.judging": true, "core.cfg": true, "core.sched": true,
 	"core.store": true, "core.seq": true,
@@ -60,6 +63,7 @@ var leftOut = map[string]bool{
 	"State.load": true, "State.loadPart": true, "cache.adopted": true, "State.lax": true, "batch.seq": true, "Store.last": true,
 	"queue.turn": true, "queue.order": true, "queue.able": true, "queue.taken": true, "queue.rooms": true,
 	"lane.heads": true, "lane.dry": true, "lane.tried": true, "lane.spare": true, "head.place": true, "head.dry": true, "ring.lanes": true,
+	"carry.core": true, "State.carry": true, "State.carries": true, "cache.stored": true,
 	"writer.at": true, "writer.credit": true,
 	"logReading.quietSince": true, "logReading.tickedAt": true, "logReading.counted": true,
 }

@@ -195,6 +195,8 @@ type Config struct {
 	Calm bool
 	// CalmReassigns makes the group give a partition to another node only when nothing is under way.
 	CalmReassigns bool
+	// Carries makes a carry begin when the clock moves.
+	Carries bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
@@ -244,7 +246,17 @@ func settings() events.Settings {
 	s := events.DefaultSettings()
 	s.Grace, s.HeldFor, s.RememberFor = events.Duration(time.Second), events.Duration(rememberFor), events.Duration(rememberFor)
 	s.ReplyTopics = replyTopic
+	s.KeepLog = 0
 	s.RemindAfter = 0 // a reminder decides nothing and waits for nothing
+	return s
+}
+
+// settings are those of the configuration.
+func (c *Config) settings() events.Settings {
+	s := settings()
+	if c.Carries {
+		s.KeepLog = events.Duration(4 * Step) // so a carry begins with each step of the clock
+	}
 	return s
 }
 
@@ -255,7 +267,7 @@ const settingsAt = 2
 func (c *Config) owner(node int, part int32) supervisor.Config {
 	const never = time.Duration(1 << 60)
 	o := supervisor.Config{
-		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: settings(),
+		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: c.settings(),
 		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
 		UnknownAfter: never, LagMax: never, DelayAfter: never, SlowAfter: never,
 		// Less than a millisecond means at once: an owner that may continue does so.

@@ -62,6 +62,7 @@ func Configurations() []Bounded {
 	limits(add)
 	reruns(add)
 	trims(add)
+	carries(add)
 	return all
 }
 

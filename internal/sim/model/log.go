@@ -22,6 +22,8 @@ type logNode struct {
 	owed []debt
 	// cancelled are the tasks whose cancel was held when they were accepted: none of their steps starts.
 	cancelled []string
+	// loads are readers that begin at the carries of the log, as if it had been cut there.
+	loads []*sim.Load
 	// fault is the violation that the fold itself found.
 	fault string
 }
@@ -118,7 +120,7 @@ func (s *space) root(part int32) int32 {
 	}
 	add(&events.Fact{Body: &events.PartitionClaimed{ID: "g", Owner: "genesis", Reader: events.FormatVersion}})
 	cause := events.CauseFact(events.Position{Epoch: events.Epoch{N: 1, ID: "g"}})
-	adopted := &events.SettingsAdopted{Settings: settings()}
+	adopted := &events.SettingsAdopted{Settings: s.cfg.settings()}
 	if s.cfg.Settings {
 		adopted.Offset = settingsAt
 	}
@@ -170,10 +172,38 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 			}
 		}
 	}
+	if l.fault == "" {
+		s.load(part, from, l, f)
+	}
 	id := int32(len(s.logs))
 	s.logs = append(s.logs, l)
 	s.logIDs[k] = id
 	return id
+}
+
+// load folds the record into the readers that began at a carry, and checks where the log may be cut.
+func (s *space) load(part int32, from, l *logNode, f *events.Fact) {
+	for _, x := range from.loads {
+		l.loads = append(l.loads, x.With(copyOf(&s.copies, x.State)))
+	}
+	if _, begun := f.Body.(*events.CarryBegun); begun && l.verdicts[from.end()] == events.FateAccepted {
+		fresh := events.NewState(part, nil)
+		fresh.SetLevel(newerLevel)
+		fresh.SetLax(s.lax())
+		l.loads = append(l.loads, &sim.Load{State: fresh, From: from.end()})
+	}
+	for _, x := range l.loads {
+		if fault := x.Follow(f, from.end(), l.state, l.sum); fault != "" {
+			l.fault = fault
+		}
+	}
+	stored := events.Snapshot{Next: l.state.Next, Runs: l.state.Runs(), Carries: events.CarryOffsets(l.state)}
+	at, ok := stored.Cut(&l.state.Partition, Begin.Add(1<<40))
+	for _, d := range l.owed {
+		if i := slices.IndexFunc(l.records, func(r int32) bool { return s.bodies[r] == d.fact }); ok && int64(i) < at {
+			l.fault = "the log may be cut behind an effect that is owed: " + s.debts[d.id]
+		}
+	}
 }
 
 // add appends to a copy, so that the original stays unchanged.

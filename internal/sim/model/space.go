@@ -75,7 +75,7 @@ type effect struct {
 
 func newSpace(cfg Config) *space {
 	s := &space{
-		cfg: cfg, destinations: []events.Input{""}, plans: plans{map[string]bool{}, map[string]bool{"core.now": cfg.Wrong}, map[reflect.Type][]fieldPlan{}, map[reflect.Type]bool{}}, copies: copies{map[reflect.Type]bool{}, map[reflect.Type][]int{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, results: map[string]*result{},
+		cfg: cfg, destinations: []events.Input{""}, plans: plans{map[string]bool{}, map[string]bool{"core.now": cfg.Wrong, "cache.stored": cfg.Carries}, map[reflect.Type][]fieldPlan{}, map[reflect.Type]bool{}}, copies: copies{map[reflect.Type]bool{}, map[reflect.Type][]int{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, results: map[string]*result{},
 		recordIDs: map[print]int32{}, inputIDs: map[print]int32{}, effectIDs: map[print]int32{}, debtIDs: map[string]int32{},
 		logIDs: map[[2]int32]int32{}, expected: map[int32]events.Hash{},
 	}

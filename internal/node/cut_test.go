@@ -1,0 +1,58 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/node"
+)
+
+// docs/protocol.md, "The log is cut where a carry begins". Facts are deleted once they are older than keep_log. A node without a state begins at the
+// cut, one whose state ends before it does so too, and the embedded broker remembers where the log begins.
+func TestTheLogIsCut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk, dir := t.TempDir(), t.TempDir()
+		w := setupOn(t, 1, disk)
+		keep := func(c *node.Config) {
+			node.Trims(c)
+			c.Settings = events.DefaultSettings()
+			c.Settings.KeepLog = events.Duration(40 * time.Second)
+		}
+		begin := func() int64 {
+			b, _ := w.begins(w.topics.Events())
+			return b
+		}
+		run := func(what string) {
+			for i := range 8 {
+				list := ids(what+string(rune('a'+i)), 5)
+				w.submit(list...)
+				w.watch.ended(list...)
+				<-time.After(15 * time.Second)
+			}
+		}
+		n := w.node(dir, keep)
+		w.apply(n, order)
+		crew := w.hire(nil)
+		older := t.TempDir()
+		run("a")
+		first := begin()
+		require.Positive(t, first)
+		require.NoError(t, n.stop())
+		m := w.node(older, keep) // without a state
+		run("b")
+		require.Greater(t, begin(), first)
+		require.NoError(t, m.stop())
+		w.proveHashes(older)
+		w.restart(disk, func() {})
+		second := begin()
+		require.Greater(t, second, first)
+		n = w.node(dir, keep) // its state ends before the cut
+		run("c")
+		require.NoError(t, n.stop())
+		w.proveHashes(dir)
+		w.everyCallIsInTheLog(crew)
+	})
+}

@@ -1,0 +1,16 @@
+package model
+
+// carries covers carries: begun, continued by another owner, completed; the tasks that begin, go on and are forgotten meanwhile.
+func carries(add func(Bound, Config)) {
+	two := []Client{submit("T1", "none"), later(Submit, "T2", "none")}
+	add(Small, Config{Name: "a carry", Clients: two, Carries: true, Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a carry and a crash", Clients: none, Carries: true, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Small, Config{Name: "a carry and a step", Clients: one, Carries: true, Budgets: faults{Passes: 1}})
+	held := []Client{submit("T1", "one"), later(Cancel, "T2", "one"), later(Submit, "T2", "one")}
+	add(CI, Config{Name: "a carry with held requests", Clients: held, Carries: true, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a carry and a hand-over", Clients: one, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a carry, the store late", Clients: two, Carries: true, LateStore: true, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "two carries", Clients: none, Carries: true, Budgets: faults{Passes: 2, Unknowns: 1, LateAppends: 1}})
+	add(Large, Config{Name: "two carries, a step and a crash", Clients: one, Carries: true, Budgets: faults{Passes: 2, Crashes: 1}})
+	add(Large, Config{Name: "carries in parts", Clients: two, Carries: true, Budgets: faults{Passes: 2, Splits: 1, LateAppends: 1, Crashes: 1}})
+}

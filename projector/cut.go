@@ -1,0 +1,20 @@
+package projector
+
+import "github.com/sagalog/sagalog/events"
+
+// Cut returns the offset at which the log of a partition may be cut at that time, if it may: see [events.Snapshot.Cut].
+func Cut(p *Partition, at events.Instant) (offset int64, ok bool, err error) {
+	e, err := p.view.Load().entity()
+	if err != nil || len(e.Carried) == 0 {
+		return 0, false, err
+	}
+	snap, v, err := p.snapshot(p.store.db) // both are of one commit
+	if err != nil {
+		return 0, false, err
+	}
+	if e, err = v.entity(); err != nil {
+		return 0, false, err
+	}
+	offset, ok = snap.Cut(&e, at)
+	return offset, ok, nil
+}
