@@ -290,9 +290,8 @@ func (s *State) Hash() (Hash, error) {
 
 // fold applies the fact to the entities that it is about.
 func (s *State) fold(f *Fact) error {
-	//mutant:nothing-between-rows
-	if _, carried := f.Body.(*EntityCarried); !carried && s.Partition.HalfCarried() {
-		return fmt.Errorf("%w: an entity is half carried", ErrImpossible)
+	if err := betweenRows(s, f); err != nil {
+		return err
 	}
 	switch b := f.Body.(type) {
 	case *VersionBarrier:
@@ -325,12 +324,8 @@ func (s *State) fold(f *Fact) error {
 		return correctTime(s, b)
 	case *PermitsDecided:
 		return permitsDecided(s, f, b)
-	case *LimitAdopted:
-		return adoptLimit(s, f, b)
-	case *LimitPaused:
-		return pauseLimit(s, f, b)
-	case *LimitResumed:
-		return resumeLimit(s, b)
+	case *LimitAdopted, *LimitPaused, *LimitResumed:
+		return foldLimit(s, f)
 	case *ScheduleAdopted:
 		return foldSchedule(s, f, b.Schedule)
 	case *ScheduleFired:
@@ -424,7 +419,7 @@ func (s *State) sweep(b *TasksSwept) error {
 		if err != nil {
 			return err
 		}
-		if isUncarried(s, t) {
+		if t == nil && s.Partition.Loading() {
 			if err := s.Partition.leaveCarry(id, nil); err != nil {
 				return err
 			}

@@ -12,12 +12,8 @@ func (s *State) foldTask(f *Fact) error {
 	if err != nil {
 		return err
 	}
-	//mutant:uncarried-task-is-passed
-	if isUncarried(s, t) {
-		return nil
-	}
 	if t == nil {
-		return fmt.Errorf("%w: task %q is not known", ErrImpossible, f.Task)
+		return unknownTask(s, f.Task)
 	}
 	if _, again := f.Body.(*TaskRerun); t.State.Ended() && !again {
 		return fmt.Errorf("%w: task %q has ended", ErrImpossible, f.Task) // INV9

@@ -53,6 +53,19 @@ func EncodeLimitRequest(q LimitRequest, kind string, s Subject) (Record, error) 
 	return encode(q, q.Limit, kind, q.Limit, s)
 }
 
+// foldLimit takes the facts about a limit.
+func foldLimit(s *State, f *Fact) error {
+	switch b := f.Body.(type) {
+	case *LimitAdopted:
+		return adoptLimit(s, f, b)
+	case *LimitPaused:
+		return pauseLimit(s, f, b)
+	case *LimitResumed:
+		return resumeLimit(s, b)
+	}
+	return nil
+}
+
 // pauseLimit takes the fact that a limit is paused. A limit that is paused is in the state, even if no link is known to it.
 func pauseLimit(s *State, f *Fact, b *LimitPaused) error {
 	l := s.Limits.of(b.Limit)
