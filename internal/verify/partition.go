@@ -76,15 +76,11 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		known: map[digest]accepted{}, live: map[string]*story{}, reruns: map[string]bool{}, ended: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
 		defs: map[string]*definition{}, limits: map[string]*limit{}, timetables: timetables{}, next: b.Start,
 	}
+	p.fold = newFolding(p)
 	if b.Start > 0 {
-		c.unread = true
-		for _, check := range []string{CheckFold, CheckOwnership, CheckInputs, CheckAttempts, CheckMovers, CheckUndo, CheckEffects} {
-			c.book.cannot(check, "%s/%d begins at offset %d: the facts before it are gone, and nothing that follows can be judged without them", c.topics.Events, number, b.Start)
-		}
-		return nil
+		return readCutLog(ctx, p, b)
 	}
 	c.owners[number] = p.owners
-	p.fold = newFolding(p)
 	if err := findReruns(ctx, p, b); err != nil {
 		return err
 	}
@@ -120,8 +116,8 @@ func (p *partition) wrong(check, kind string, at Place, format string, args ...a
 	p.book.add(Finding{Check: check, Kind: kind, Place: at, What: fmt.Sprintf(format, args...)})
 }
 
-// record takes the next record of events.
-func (p *partition) record(r *events.Record) error {
+// folded folds the next record of events, and checks who wrote it. It returns the fact, or nil if every reader skips the record.
+func (p *partition) folded(r *events.Record) (*events.Fact, error) {
 	at := p.place(r.Offset)
 	if r.Offset != p.next {
 		p.wrong(CheckOwnership, "hole", at, "the records from offset %d up to here are missing", p.next)
@@ -129,17 +125,17 @@ func (p *partition) record(r *events.Record) error {
 	p.next = r.Offset + 1
 	p.count.Records++
 	if r.Control {
-		return p.fold.control(r)
+		return nil, p.fold.control(r)
 	}
 	f, err := events.DecodeFact(r)
 	if err != nil {
 		p.wrong(CheckFold, "unreadable", at, "the record cannot be read: %v", err)
 		p.fold.stopped = true
-		return nil
+		return nil, nil
 	}
 	fate, err := p.fold.apply(f, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	accepted, wrong := p.owners.judge(f, r)
 	for _, what := range wrong {
@@ -153,8 +149,18 @@ func (p *partition) record(r *events.Record) error {
 		p.cfg.Fact(f, r, accepted)
 	}
 	if !accepted {
-		return nil
+		return nil, nil
 	}
+	return f, nil
+}
+
+// record takes the next record of events.
+func (p *partition) record(r *events.Record) error {
+	f, err := p.folded(r)
+	if err != nil || f == nil {
+		return err
+	}
+	at := p.place(r.Offset)
 	p.timed(f.Time)
 	if _, claim := f.Body.(*events.PartitionClaimed); claim {
 		return nil
@@ -411,13 +417,24 @@ func (p *partition) sweep(b *events.TasksSwept, at Place) {
 }
 
 // finish does the checks at the end of the log.
-func (p *partition) finish(b Bounds) error {
-	p.explainEnd()
-	owner := Extent{Partition: p.number, End: b.End, Epochs: len(p.owners.tenures), Watermark: p.settled.watermark.String(),
+// extentOf counts what was read, and says how much it was.
+func extentOf(p *partition, b Bounds) Extent {
+	for why, n := range p.owners.void {
+		p.count.Void[why] += n
+	}
+	p.count.BrokenEpochs += p.owners.broken
+	p.count.Epochs += len(p.owners.tenures)
+	e := Extent{Partition: p.number, From: b.Start, End: b.End, Epochs: len(p.owners.tenures), Watermark: p.settled.watermark.String(),
 		Judged: map[events.Input]int64{}, NotYet: map[events.Input]int64{}}
 	if t := p.owners.current(); t != nil {
-		owner.Owner, owner.Epoch = t.owner, t.epoch.String()
+		e.Owner, e.Epoch = t.owner, t.epoch.String()
 	}
+	return e
+}
+
+func (p *partition) finish(b Bounds) error {
+	p.explainEnd()
+	owner := extentOf(p, b)
 	for in, j := range p.inputs {
 		j.missing(p)
 		n, err := p.unjudged(j)
@@ -433,11 +450,6 @@ func (p *partition) finish(b Bounds) error {
 	for id := range p.ended {
 		forget(p, id)
 	}
-	for why, n := range p.owners.void {
-		p.count.Void[why] += n
-	}
-	p.count.BrokenEpochs += p.owners.broken
-	p.count.Epochs += len(p.owners.tenures)
 	for in := range p.dead {
 		p.restDead(in)
 	}

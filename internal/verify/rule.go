@@ -103,9 +103,11 @@ func (r *Rule) fact(epoch events.Epoch, sequence uint64) string {
 type tenure struct {
 	epoch events.Epoch
 	owner string
-	// prints are the checksums of its accepted facts, by sequence: a void record of the same position must be a copy.
+	// first is the sequence of its first fact, which is 0 unless the log was cut within the epoch.
+	first uint64
+	// prints are the checksums of its accepted facts, from the first one on: a void record of the same position must be a copy.
 	prints []uint32
-	// work holds the digests of the work requests that its facts have as effects, by sequence; see effects.go.
+	// work holds the digests of the work requests that its facts have as effects, as prints does; see effects.go.
 	work []uint32
 	// runs map sequences to offsets.
 	runs []run
@@ -116,7 +118,9 @@ type run struct {
 	offset   int64
 }
 
-func (t *tenure) accepted(sequence uint64) bool { return sequence < uint64(len(t.prints)) }
+func (t *tenure) accepted(sequence uint64) bool {
+	return sequence >= t.first && sequence-t.first < uint64(len(t.prints))
+}
 
 // book notes the next accepted fact.
 func (t *tenure) book(f *events.Fact, r *events.Record) {
@@ -157,6 +161,8 @@ type ownership struct {
 	void map[string]int
 	// broken counts the epochs in which a sequence was missing.
 	broken int
+	// cut says that the log was cut, so that records may name facts before its beginning.
+	cut bool
 }
 
 func newOwnership() *ownership {
@@ -174,6 +180,11 @@ func (o *ownership) current() *tenure {
 func (o *ownership) find(p events.Position) (*tenure, bool) {
 	t := o.byEpoch[p.Epoch.String()]
 	return t, t != nil && t.accepted(p.Sequence)
+}
+
+// beforeCut says whether a position lies before the beginning of a log that was cut.
+func (o *ownership) beforeCut(p events.Position) bool {
+	return o.cut && p.Before(events.Position{Epoch: o.tenures[0].epoch, Sequence: o.tenures[0].first})
 }
 
 // judge says whether a record is a fact, and returns a sentence for each thing that is wrong with it.
@@ -197,7 +208,15 @@ func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wron
 		o.byEpoch[t.epoch.String()] = t
 		return true, wrong
 	}
+	if o.cut && why == "" && len(o.tenures) == 0 {
+		o.tenures = append(o.tenures, &tenure{epoch: f.Epoch, owner: by, first: f.Sequence})
+		o.byEpoch[f.Epoch.String()] = o.tenures[0]
+	}
 	t := o.byEpoch[f.Epoch.String()]
+	if t == nil && o.cut && len(o.tenures) > 0 && f.Epoch.N < o.tenures[0].epoch.N {
+		o.void[VoidEpoch]++
+		return false, wrong
+	}
 	if t == nil {
 		o.void[VoidEpoch]++
 		return false, append(wrong, "the record is of epoch "+f.Epoch.String()+", which was not claimed before")
@@ -208,7 +227,7 @@ func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wron
 	if why != "" {
 		if t.accepted(f.Sequence) {
 			why = voidCopy
-			if t.prints[f.Sequence] != printOf(r) {
+			if t.prints[f.Sequence-t.first] != printOf(r) {
 				wrong = append(wrong, "the record has the position "+f.Position().String()+" of the fact at offset "+strconv.FormatInt(t.offset(f.Sequence), 10)+" and has another content")
 			}
 		}
@@ -235,7 +254,7 @@ func (o *ownership) order(f *events.Fact, r *events.Record) (wrong []string) {
 	}
 	o.time = max(o.time, f.Time)
 	if s := f.Watermark; !s.IsZero() {
-		if _, ok := o.find(s); !ok || !s.Before(f.Position()) {
+		if _, ok := o.find(s); !ok && !o.beforeCut(s) || !s.Before(f.Position()) {
 			wrong = append(wrong, "the fact has the watermark "+s.String()+", which is not an earlier fact")
 		}
 	}

@@ -189,6 +189,8 @@ type check struct {
 	extents     []Extent
 	// unread is set for a partition if not all of its facts could be read.
 	unread bool
+	// cut are the partitions whose log was cut.
+	cut []int32
 }
 
 // Run runs the checks. It returns an error if something cannot be read or the namespace does not exist; faults of the
@@ -220,6 +222,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 			return nil, fmt.Errorf("partition %d: %w", p, err)
 		}
 	}
+	c.reportCuts()
 	if err := c.work(ctx); err != nil {
 		return nil, err
 	}
