@@ -39,10 +39,8 @@ change by a fact in its log and decides by it from then on. Earlier decisions st
                                     forgets at once what ended longer ago; a longer one brings nothing back
   remind_after                      how long a task stays parked before its alert is repeated, and the time between two of at most
                                     ten repeats; 0s: not at all. For a task that is parked already, the next repeat stays as it is
-  keep_log                          how long facts stay in the log; 0s: forever. Tasks that are remembered for longer are not lost: their state is
-                                    written into the log again before it is cut
-  keep_log                          how long facts stay in the log; 0s: forever. Tasks that are remembered for longer are not lost: their state is
-                                    written into the log again before it is cut
+  keep_log                          how long facts stay in the log; 0s: forever. A task that is remembered for longer is not lost: its
+                                    state is written into the log again before the log is cut
   hash_every                        facts between two state hashes`,
 		Example: "  sagalog namespace set remember_for=48h --by anna\n  sagalog namespace set payload_bytes=524288 task_facts=20000",
 		RunE:    client(func(s *session, args []string) error { return s.setSettings(args) }),
