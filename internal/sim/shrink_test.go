@@ -16,10 +16,9 @@ func TestAFailingRunShrinks(t *testing.T) {
 		name  string
 		rule  supervisor.Rule
 		tasks int
-		kinds int
 	}{
-		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, 8, 6},
-		{"settled effects are contiguous and sent again", supervisor.RuleWatermark, 4, 7},
+		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, 8},
+		{"settled effects are contiguous and sent again", supervisor.RuleWatermark, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -30,7 +29,7 @@ func TestAFailingRunShrinks(t *testing.T) {
 				failed.Options.Tasks, failed.Options.Chaos, failed.Options.Faults.Kinds(), failed.Seed, small)
 			require.Equal(t, sim.Kind(failed.Violation), sim.Kind(small.Violation))
 			require.LessOrEqual(t, small.Options.Tasks, c.tasks)
-			require.LessOrEqual(t, small.Options.Faults.Kinds(), c.kinds)
+			require.LessOrEqual(t, 3*small.Options.Faults.Kinds(), 2*failed.Options.Faults.Kinds(), "a third of the kinds of faults have nothing to do with it")
 			require.NotEmpty(t, small.Trace)
 
 			// The printed command repeats the run.
