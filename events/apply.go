@@ -290,7 +290,6 @@ func (s *State) Hash() (Hash, error) {
 
 // fold applies the fact to the entities that it is about.
 func (s *State) fold(f *Fact) error {
-	//mutant:nothing-between-rows
 	if _, carried := f.Body.(*EntityCarried); !carried && s.Partition.HalfCarried() {
 		return fmt.Errorf("%w: an entity is half carried", ErrImpossible)
 	}
