@@ -167,7 +167,6 @@ func carryBegun(s *State, f *Fact, b *CarryBegun) error {
 		if err != nil {
 			return err
 		}
-		//mutant:carried-state-is-compared
 		if !bytes.Equal(now, b.State) || b.Parts != len(allParts(s)) {
 			return fmt.Errorf("%w: the state of the partition is not the one that CarryBegun has", ErrImpossible)
 		}
@@ -227,7 +226,6 @@ func compareCarried(s *State, task string, b *EntityCarried) error {
 	if err != nil {
 		return err
 	}
-	//mutant:carried-entities-are-compared
 	if want == nil || want.Kind != b.Kind || want.ID != b.ID || want.Piece != b.Piece || want.More != b.More || want.Last != b.Last || !bytes.Equal(want.Encoding, b.Encoding) {
 		return fmt.Errorf("%w: the carried %s %q of %q is not the one of the state", ErrImpossible, b.Kind, b.ID, task)
 	}
@@ -302,7 +300,6 @@ func unknownTask(s *State, id string) error {
 
 // betweenRows refuses a fact between the rows of an entity.
 func betweenRows(s *State, f *Fact) error {
-	//mutant:nothing-between-rows
 	if _, carried := f.Body.(*EntityCarried); !carried && s.Partition.HalfCarried() {
 		return fmt.Errorf("%w: an entity is half carried", ErrImpossible)
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -76,6 +77,37 @@ func follow(p *partition, f *events.Fact, offset int64, valid bool, sum events.H
 		p.w.note("log/%d is cut at %d", p.id, at)
 		p.w.saw(sawCut)
 		p.log.start = at
+	}
+}
+
+// seeDuring counts what an accepted fact shows while a carry is under way, before it is folded.
+func seeDuring(p *partition, c *events.Carrying, f *events.Fact) {
+	later := func(task string) bool {
+		t, _ := p.state.Task(task)
+		if t == nil || task <= c.Task {
+			return false
+		}
+		accepted, err := events.ParsePosition(t.Incarnation)
+		return err == nil && accepted.Before(c.Begun)
+	}
+	switch b := f.Body.(type) {
+	case *events.PartitionClaimed:
+		if p.w.saw(sawCarryTakenOver); p.state.Partition.HalfCarried() {
+			p.w.saw(sawCarryHalf)
+		}
+	case *events.Submitted:
+		p.w.saw(sawCarryAccepted)
+	case *events.TasksSwept:
+		if slices.ContainsFunc(b.Tasks, later) {
+			p.w.saw(sawCarryForgotten)
+		}
+	case *events.StateHash:
+		p.w.saw(sawCarryHashed)
+	case *events.EntityCarried:
+	default:
+		if f.Task != "" && later(f.Task) {
+			p.w.saw(sawCarryChanged)
+		}
 	}
 }
 

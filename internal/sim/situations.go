@@ -49,6 +49,9 @@ func (p *partition) see(f *events.Fact, by *producer) {
 			w.saw(sawDeadlineAlert)
 		}
 	}
+	if c := p.state.Partition.Carry; c != nil {
+		seeDuring(p, c, f)
+	}
 	if t != nil {
 		p.seeTask(f, t)
 		w.seeByHand(f, t)

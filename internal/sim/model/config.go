@@ -197,6 +197,8 @@ type Config struct {
 	CalmReassigns bool
 	// Carries makes a carry begin when the clock moves.
 	Carries bool
+	// HashEvery is that of the settings; the default if not given.
+	HashEvery int
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
@@ -256,6 +258,9 @@ func (c *Config) settings() events.Settings {
 	s := settings()
 	if c.Carries {
 		s.KeepLog = events.Duration(4 * Step) // so a carry begins with each step of the clock
+	}
+	if c.HashEvery > 0 {
+		s.HashEvery = c.HashEvery
 	}
 	return s
 }

@@ -6,6 +6,7 @@ func carries(add func(Bound, Config)) {
 	add(Small, Config{Name: "a carry", Clients: two, Carries: true, Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a carry and a crash", Clients: none, Carries: true, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "a carry and a step", Clients: one, Carries: true, Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a carry, state hashes", Clients: none, Carries: true, HashEvery: 3, Budgets: faults{Passes: 1}})
 	held := []Client{submit("T1", "one"), later(Cancel, "T2", "one"), later(Submit, "T2", "one")}
 	add(CI, Config{Name: "a carry with held requests", Clients: held, Carries: true, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a carry and a hand-over", Clients: one, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})

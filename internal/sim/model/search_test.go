@@ -68,6 +68,8 @@ var promises = []struct {
 	{regexp.MustCompile("a rerun"), (*events.RunBegun)(nil).Name()},
 	{regexp.MustCompile("was left"), (*events.StepSkipped)(nil).Name()},
 	{regexp.MustCompile("^a wrong clock, (a rerun|limits)"), (*events.TimeCorrected)(nil).Name()},
+	{regexp.MustCompile("carry|carries"), (*events.CarryEnded)(nil).Name()},
+	{regexp.MustCompile("state hashes"), (*events.StateHash)(nil).Name()},
 }
 
 // broken returns the facts that the name of a configuration promises, and that its search never reached.
