@@ -317,6 +317,8 @@ func (p *PartitionState) leaveCarry(id string, t *Task) error {
 	if t != nil {
 		accepted, err := ParsePosition(t.Incarnation)
 		//mutant:forgotten-task-is-not-carried
+		//mutant:carried-task-leaves-no-gap
+		//mutant:later-task-leaves-no-gap
 		if err != nil || !accepted.Before(c.Begun) || id <= c.Task {
 			return err
 		}
@@ -327,11 +329,14 @@ func (p *PartitionState) leaveCarry(id string, t *Task) error {
 
 // correctCarries takes a TimeCorrected: carries did not begin at a later time.
 func (p *PartitionState) correctCarries(to Instant) {
+	//mutant:corrected-carry-is-due
 	p.CarriedAt = min(p.CarriedAt, to)
 	if p.Carry != nil {
+		//mutant:corrected-carry-has-begun
 		p.Carry.At = min(p.Carry.At, to)
 	}
 	for i := range p.Carried {
+		//mutant:corrected-carry-is-old-enough
 		p.Carried[i].At = min(p.Carried[i].At, to)
 	}
 }

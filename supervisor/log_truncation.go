@@ -73,6 +73,7 @@ func (c *carry) begin() error {
 
 // tasks carries the next tasks, and ends the carry behind the last one.
 func (c *carry) tasks() error {
+	//mutant:carry-goes-on-behind-its-last-task
 	ids, err := c.store.Tasks(max(c.after, c.state.Partition.Carry.Task), carryPage)
 	if err != nil {
 		return storeError{err}

@@ -104,6 +104,7 @@ func (c *core) fill() error {
 		c.schedules.fire,
 		c.dispatch.admit,
 		func() error { return c.inbox.judge(secondShares) },
+		//mutant:carry-goes-on
 		c.carry.step,
 	} {
 		if err := step(); err != nil {
@@ -250,6 +251,7 @@ func (o *Owner) end(next phase) {
 	o.waking.reset()
 	o.trimming.reset()
 	o.dispatch.reset()
+	//mutant:carry-looks-again-in-each-epoch
 	o.carry.reset()
 	o.deciding = false
 }

@@ -75,6 +75,9 @@ func (w *World) partRest(p int32) string {
 		return owes
 	}
 	now := w.sp.cfg.shows(int(j.part.group), w.s.clock)
+	if s := &j.State.Partition; s.Carry != nil || s.CarryDue(now) {
+		return "a carry is due or has begun, and nothing continues it"
+	}
 	if idle := now.Sub(read[events.Instant](owner.owner, "outbox", "quietSince")); idle >= watermarkAfter && len(j.log.owed) > 0 && !refused && !stopped {
 		return "the partition is idle, and its log does not record the watermark: " + w.sp.debts[j.log.owed[0].id]
 	}

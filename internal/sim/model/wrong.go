@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -136,6 +137,9 @@ func (w *World) wrongRest(p *part, state *events.State) (owes string) {
 	if w.sp.cfg.far(state.Partition.Time) || state.Partition.Correcting != 0 {
 		return "the time of the log is not corrected"
 	}
+	if slices.ContainsFunc(carriedAt(&state.Partition), w.sp.cfg.far) {
+		return "a carry began in days"
+	}
 	state.Loaded(func(t *events.Task) bool {
 		for _, m := range t.Timers() {
 			if w.sp.cfg.far(m.Due) {
@@ -156,4 +160,16 @@ func (w *World) wrongRest(p *part, state *events.State) (owes string) {
 		}
 	}
 	return owes
+}
+
+// carriedAt returns when the carries began that are under way or remembered.
+func carriedAt(p *events.PartitionState) []events.Instant {
+	list := []events.Instant{p.CarriedAt}
+	if p.Carry != nil {
+		list = append(list, p.Carry.At)
+	}
+	for _, c := range p.Carried {
+		list = append(list, c.At)
+	}
+	return list
 }
