@@ -1,6 +1,10 @@
 package projector
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // Cut returns the offset at which the log of a partition may be cut at that time, if it may: see [events.Snapshot.Cut].
 func Cut(p *Partition, at events.Instant) (offset int64, ok bool, err error) {
@@ -17,4 +21,13 @@ func Cut(p *Partition, at events.Instant) (offset int64, ok bool, err error) {
 	}
 	offset, ok = snap.Cut(&e, at)
 	return offset, ok, nil
+}
+
+// CarryAge returns for how long the facts of a partition have not been carried, from memory: 0 if there are none since the last complete carry.
+func CarryAge(p *Partition, at events.Instant) (time.Duration, error) {
+	e, err := p.view.Load().entity()
+	if err != nil || e.SinceCarry == 0 {
+		return 0, err
+	}
+	return max(0, at.Sub(e.CarriedAt)), nil
 }

@@ -54,6 +54,10 @@ var simulations = map[string]simulation{
 		fault:   [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-1000x480"}},
 		healthy: [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-10x480"}},
 	},
+	"SagalogCarryOverdue": {
+		fault:   [][2]string{{`sagalog_carry_age_seconds{partition="0"}`, "51x480"}, {`sagalog_keep_log_seconds{instance="a"}`, "100x480"}},
+		healthy: [][2]string{{`sagalog_carry_age_seconds{partition="0"}`, "51x480"}, {`sagalog_keep_log_seconds{instance="a"}`, "0x480"}},
+	},
 	"SagalogScheduleMissed": {
 		fault:   [][2]string{{`sagalog_schedule_fires_total{result="missed",schedule="s"}`, "0x400 1x80"}},
 		healthy: [][2]string{{`sagalog_schedule_fires_total{result="missed",schedule="s"}`, "1x480"}, {`sagalog_schedule_fires_total{result="fired",schedule="s"}`, "0x400 1x80"}},

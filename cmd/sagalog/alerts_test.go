@@ -39,7 +39,7 @@ var made = map[string]bool{
 	"SagalogTasksParked": true, "SagalogTasksParkedLong": true, "SagalogUndoRate": true, "SagalogAgentMissing": true, "SagalogAgentBacklog": true, "SagalogStepFailing": true,
 	"SagalogDeadlinesPassed": true, "SagalogDeadLetters": true, "SagalogInputLag": true, "SagalogOpenTransaction": true, "SagalogDown": true, "SagalogWebhookFailing": true,
 	"SagalogPartitionUnowned": false, "SagalogPartitionStopped": false, "SagalogTakeovers": false, "SagalogEffectsStuck": false, "SagalogTimersLate": false, "SagalogClock": false,
-	"SagalogProjectionLag": false, "SagalogDiskFull": false, "SagalogScheduleMissed": false,
+	"SagalogProjectionLag": false, "SagalogDiskFull": false, "SagalogCarryOverdue": false, "SagalogScheduleMissed": false,
 }
 
 func TestEachAlertIsTested(t *testing.T) {

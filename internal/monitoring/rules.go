@@ -147,6 +147,12 @@ var Rules = []Rule{
 		Command:     "sagalog doctor",
 	},
 	{
+		Name: "SagalogCarryOverdue", Expr: `max(sagalog_carry_age_seconds) > 0.5 * max(sagalog_keep_log_seconds) and max(sagalog_keep_log_seconds) > 0`, For: time.Hour,
+		Summary:     "the state of a partition has not been carried for {{ $value | humanizeDuration }}",
+		Description: "Its log is not cut and grows. The log of the node that owns the partition may say why: a store that cannot be read, or a clock that is suspect.",
+		Command:     "sagalog doctor",
+	},
+	{
 		Name: "SagalogScheduleMissed", Expr: `increase(sagalog_schedule_fires_total{result="missed"}[1h]) > 0`,
 		Summary:     "due times of schedule {{ $labels.schedule }} were missed",
 		Description: "Nobody decided at those times, and they were older than catch_up afterwards. Fill in what is needed with a trigger.",

@@ -18,7 +18,7 @@ type stateMetrics struct {
 	catalog    *scheduler.Catalog
 	partitions int32
 
-	tasks, oldest, due, size *prometheus.Desc
+	tasks, oldest, due, size, keep, carry *prometheus.Desc
 }
 
 // liveStates are the states that a task leaves again.
@@ -38,6 +38,9 @@ func newStateMetrics(n *Node) *stateMetrics {
 			"0 without any.", []string{"state"}, nil),
 		due:  prometheus.NewDesc("sagalog_timers_due", "Timers of tasks that are due and not judged yet, by kind, of at most 20 tasks of each partition.", []string{"kind"}, nil),
 		size: prometheus.NewDesc("sagalog_partitions", "Partitions of the namespace.", nil, nil),
+		keep: prometheus.NewDesc("sagalog_keep_log_seconds", "How long facts are kept in the log (the setting keep_log); 0 means forever.", nil, nil),
+		carry: prometheus.NewDesc("sagalog_carry_age_seconds", "How long ago the last complete carry of a partition began, by which its log can be cut; 0 if nothing was decided since.",
+			[]string{"partition"}, nil),
 	}
 }
 
@@ -47,6 +50,8 @@ func (m *stateMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.oldest
 	ch <- m.due
 	ch <- m.size
+	ch <- m.keep
+	ch <- m.carry
 }
 
 // Collect implements prometheus.Collector.
@@ -64,6 +69,14 @@ func (m *stateMetrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(m.due, prometheus.GaugeValue, float64(due[kind]), string(kind))
 	}
 	ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(m.partitions))
+	ch <- prometheus.MustNewConstMetric(m.keep, prometheus.GaugeValue, m.catalog.Settings().Settings.KeepLog.Std().Seconds())
+	for _, p := range owned {
+		age, err := projector.CarryAge(m.store.Partition(p), now)
+		if err != nil {
+			continue // the owner meets the error, and logs it
+		}
+		ch <- prometheus.MustNewConstMetric(m.carry, prometheus.GaugeValue, age.Seconds(), label(p))
+	}
 }
 
 type workflowState struct {
