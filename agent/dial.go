@@ -44,7 +44,7 @@ func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 		sasl = &kafka.SASL{Mechanism: c.Mechanism, User: c.User, Password: c.Password}
 	}
 	cluster, err := kafka.Connect(kafka.ClusterConfig{
-		Brokers: c.Brokers, TLS: c.TLS, SASL: sasl, ClientID: "sagalog-agent", Logger: c.Log,
+		Brokers: c.Brokers, TLS: c.TLS, SASL: sasl, ClientID: "sagalog-agent", Role: "agent", Logger: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect agents: %w", err)

@@ -69,10 +69,10 @@ func TestMissingPermissionsComeWithTheCommandThatGrantsThem(t *testing.T) {
 		not     []string
 	}{
 		"nothing at all": {[]kafkatest.Allowed{}, []string{
-			"READ on the topics sagalog.definitions, sagalog.events", "WRITE on the topics sagalog.alerts",
+			"READ on the topics sagalog.alerts, sagalog.definitions, sagalog.events", "WRITE on the topics sagalog.alerts",
 			"--add --allow-principal 'User:limited' --operation READ --operation WRITE --operation CREATE --operation DESCRIBE --operation DescribeConfigs --topic sagalog. --resource-pattern-type prefixed",
 			"--operation READ --operation WRITE --operation CREATE --operation DescribeConfigs --topic dlq.sagalog. --resource-pattern-type prefixed",
-			"READ on the groups sagalog.agents.pack, sagalog.owners", "--operation READ --group sagalog. --resource-pattern-type prefixed",
+			"READ on the groups sagalog.agents.pack, sagalog.owners", "permit no more than the roles need, which is printed by: sagalog generate acls --role ROLE --principal 'User:limited'", "--operation READ --group sagalog. --resource-pattern-type prefixed",
 		}, nil},
 		"no group": {all[:2], []string{"READ on the groups sagalog.agents.pack, sagalog.owners", acls}, []string{"--topic"}},
 		"no writing": {without(all, "sagalog", mayWrite), []string{"lacks permissions: WRITE on the topics sagalog.alerts, sagalog.definitions, sagalog.events",
