@@ -70,7 +70,7 @@ type Scope struct {
 	Replies []string
 }
 
-// For returns the lines of some roles, each once.
+// For returns the lines of some roles, each once and without those that others imply.
 func For(s Scope, roles ...Role) []Line {
 	var all []Line
 	for _, r := range roles {
@@ -87,7 +87,14 @@ func For(s Scope, roles ...Role) []Line {
 			lines[i] = l
 		}
 	}
-	return lines
+	return slices.DeleteFunc(lines, func(l Line) bool { return l.Operation == Describe && implied(lines, l) })
+}
+
+// implied says whether what must be permitted besides a line implies it.
+func implied(lines []Line, l Line) bool {
+	return slices.ContainsFunc(lines, func(o Line) bool {
+		return o.Resource == l.Resource && o.Name == l.Name && o.Prefixed == l.Prefixed && !o.Optional && slices.Contains([]string{Read, Write, Delete}, o.Operation)
+	})
 }
 
 func of(s Scope, r Role) []Line {
@@ -127,13 +134,14 @@ func node(t kafka.Topics) []Line {
 	var lines []Line
 	for _, s := range t.Base(1) {
 		lines = append(lines,
+			on(s.Name, Describe, "checks at the start that the topic is there"),
 			on(s.Name, DescribeConfigs, "checks at the start and hourly that no setting of the topic can lose records"),
 			on(s.Name, Create, "the first node of a namespace creates the topic; not needed once it exists"))
 	}
 	return append(lines,
 		on(t.Definitions(), Read, "knows the workflows, limits, schedules and settings"),
-		on(t.Definitions(), Write, "records the namespace, workflows, limits, schedules and settings"),
-		on(t.Events(), Read, "keeps the state of all tasks"),
+		on(t.Definitions(), Write, "records the namespace if it is the first node, the settings that it is started with, and workflows, limits and schedules for people"),
+		on(t.Events(), Read, "keeps the state of tasks, and knows from the log which node owns a partition"),
 		on(t.Presence(), Read, "knows which nodes and agents are alive"),
 		on(t.Presence(), Write, "sends its heartbeats"))
 }
@@ -157,7 +165,8 @@ func owner(t kafka.Topics) []Line {
 		on(t.Submissions(), Delete, "deletes submissions that nobody needs any more").optional(),
 		on(t.Reports(), Delete, "deletes reports that nobody needs any more").optional(),
 		on(t.Events(), Delete, "cuts facts that were carried forward").optional(),
-		Line{Resource: Group, Name: g.Agents(""), Operation: Read, Why: "removes silent instances of agents, so that others get their work sooner, and knows which requests for work are done"}.every().optional(),
+		Line{Resource: Group, Name: g.Agents(""), Operation: Read, Why: "removes silent instances of agents, so that others get their work sooner"}.every().optional(),
+		Line{Resource: Group, Name: g.Agents(""), Operation: Describe, Why: "knows which requests for work are done, to delete them"}.every().optional(),
 		Line{Resource: Cluster, Name: ClusterName, Operation: Describe, Why: "shows the sizes of the topics (metric sagalog_log_bytes)"}.optional(),
 	}
 }
@@ -175,9 +184,7 @@ func replies(allowed []string) (lines []Line) {
 func api(t kafka.Topics) []Line {
 	return []Line{
 		on(t.Submissions(), Write, "appends submissions that come by HTTP"),
-		on(t.Submissions(), Read, "reads submissions again that were refused, to redrive them"),
 		on(t.Reports(), Write, "appends requests of people, and reports of services that call back"),
-		on(t.Reports(), Read, "reads reports again that were refused"),
 		on(t.DeadSubmissions(), Read, "lists refused submissions"),
 		on(t.DeadReports(), Read, "lists refused reports"),
 		on(t.Alerts(), Read, "lists alerts"),

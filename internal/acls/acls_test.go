@@ -50,7 +50,7 @@ func TestCommandsSurviveAShell(t *testing.T) {
 	require.NoError(t, acls.Commands(&out, "kafka-acls.sh", "User:o", acls.For(acls.Scope{Namespace: "ns"}, acls.Owner)))
 	require.Contains(t, out.String(), "--operation Describe --cluster # DESCRIBE (optional): ")
 	require.Contains(t, out.String(), "--operation DescribeConfigs --operation Create --operation Read --operation Write --topic ns.definitions # ")
-	require.Contains(t, out.String(), "--operation Read --group ns.agents. --resource-pattern-type prefixed # ")
+	require.Contains(t, out.String(), "--operation Read --operation Describe --group ns.agents. --resource-pattern-type prefixed # ")
 }
 
 func TestJSONAndTheKafkaUserHaveTheSameLines(t *testing.T) {

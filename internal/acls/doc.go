@@ -4,7 +4,7 @@
 // # Invariants
 //
 //   - Each line is needed: if it is taken away, something of the role's work is refused (TestRealACLsAreNeeded in internal/node, on Apache Kafka).
-//   - The lines of a role suffice for it (TestRealACLsSuffice in cmd/sagalog).
+//   - The lines of a role suffice for it (the same test: without one of them nothing but what it is for is refused).
 //   - What an operation implies has no line: READ, WRITE and DELETE on a topic imply DESCRIBE, and so does READ on a group.
 //
 // # What it refuses to do

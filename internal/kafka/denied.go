@@ -39,8 +39,8 @@ func denied(c *Cluster, err error, operation, topic, group string) error {
 		e.On = "group " + group
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
 		e.On = "cluster"
-		if operation == opWrite {
-			e.Operation = "IDEMPOTENT_WRITE" // brokers before Apache Kafka 3.0
+		if operation == opWrite { // whoever may write to no topic; with brokers before Apache Kafka 3.0, to any topic
+			e.On = "topic " + topic + ", nor IDEMPOTENT_WRITE on the cluster"
 		}
 	default:
 		return err

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/sagalog/sagalog/internal/webhook"
 	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/stretchr/testify/require"
@@ -48,9 +50,7 @@ func TestRealACLsAreNeeded(t *testing.T) {
 	defer g.producer.Close()
 	t.Run("creating a namespace", g.creating)
 
-	keeper := &logBook{}
-	main, stop := g.open(t, kafkatest.AdminUser, keeper, owning)
-	require.NotNil(t, main)
+	main, stop := g.main(t)
 	for _, source := range []string{
 		"workflow: order\nsteps:\n  only: {agent: stock, with: {id: \"${ task.id }\"}, retry: {attempts: 1, then: park}}\n",
 		"workflow: waits\nsteps:\n  only: {agent: late}\n",
@@ -70,7 +70,9 @@ func TestRealACLsAreNeeded(t *testing.T) {
 	hands()
 }
 
-func (g *guarded) scope() acls.Scope { return acls.Scope{Namespace: g.topics.Namespace, Agents: []string{"stock"}} }
+func (g *guarded) scope() acls.Scope {
+	return acls.Scope{Namespace: g.topics.Namespace, Agents: []string{"stock"}}
+}
 
 // grant is a line as the test's administrator grants it.
 func grant(l acls.Line, operations ...string) kafkatest.Grant {
@@ -94,13 +96,13 @@ func refusal(l acls.Line) *regexp.Regexp {
 	}
 	switch {
 	case l.Operation == acls.Create:
-		return regexp.MustCompile("refuses to create the topic " + name + ": .*`sagalog generate acls --role")
+		return regexp.MustCompile("(?s)refuses to create the topic " + name + ": .*`sagalog generate acls --role")
 	case l.Operation == acls.DescribeConfigs:
 		return regexp.MustCompile("topic " + name + ": the list of settings is unreadable .*sagalog generate acls --role")
 	case l.Resource == acls.Cluster:
 		return regexp.MustCompile("may not " + l.Operation + " on the cluster .*`sagalog generate acls --role")
 	}
-	return regexp.MustCompile("may not " + l.Operation + " on the " + string(l.Resource) + " " + name + " .*`sagalog generate acls --role")
+	return regexp.MustCompile("may not " + l.Operation + " on the " + string(l.Resource) + " " + name + "[ ,].*`sagalog generate acls --role")
 }
 
 // each makes a user with all lines, and then takes each away once. What the operation would have implied stays: otherwise reading would seem to be
@@ -117,8 +119,13 @@ func (g *guarded) each(t *testing.T, user string, lines []acls.Line, act func(t 
 		t.Run(l.Operation+" "+string(l.Resource)+" "+l.Name, func(t *testing.T) {
 			began := time.Now()
 			g.Forbid(user, grant(l, l.Operation))
+			for _, o := range besides(lines, l) {
+				g.Forbid(user, grant(o, o.Operation))
+				defer g.Allow(user, grant(o, o.Operation))
+			}
 			implied := grant(l, acls.Describe)
-			if implies := []string{acls.Read, acls.Write, acls.Delete}; slices.Contains(implies, l.Operation) {
+			implies := slices.Contains([]string{acls.Read, acls.Write, acls.Delete}, l.Operation)
+			if implies {
 				g.Allow(user, implied)
 			}
 			said := &logBook{}
@@ -129,13 +136,23 @@ func (g *guarded) each(t *testing.T, user string, lines []acls.Line, act func(t 
 				t.Errorf("nothing was refused that says %s, but:\n%s", want, strings.Join(said.find(""), "\n"))
 			}
 			stop()
-			if l.Operation != acls.Describe {
+			if implies {
 				g.Forbid(user, implied)
 			}
 			g.Allow(user, grant(l, l.Operation))
 			t.Logf("%.1f s", time.Since(began).Seconds())
 		})
 	}
+}
+
+// besides are the lines that imply a line, which therefore has to be taken away with them. Only lines that can be left out do that.
+func besides(lines []acls.Line, l acls.Line) (list []acls.Line) {
+	for _, o := range lines {
+		if l.Operation == acls.Describe && o.Resource == l.Resource && o.Name == l.Name && o.Operation == acls.Read {
+			list = append(list, o)
+		}
+	}
+	return list
 }
 
 // deniedWithin bounds the wait for a refusal, which takes seconds at most.
@@ -153,7 +170,7 @@ func assertEventually(condition func() bool) bool {
 // note adds an error to what was said.
 func (b *logBook) note(err error) {
 	if err != nil {
-		b.logger().Error("the test was told", "error", err)
+		b.logger().Error("refused", "error", err)
 	}
 }
 
@@ -169,8 +186,8 @@ func (g *guarded) as(t *testing.T, user, role string, said *logBook) *kafka.Clus
 
 func owning(c *node.Config) { c.Roles, c.Alone = node.Roles{Owner: true}, true }
 
-// open starts a node. If it cannot be opened, why is noted, and it is nil.
-func (g *guarded) open(t *testing.T, user string, said *logBook, change ...func(*node.Config)) (*node.Node, func()) {
+// open starts a node in the background, and then work beside it until the returned function is called. What goes wrong is noted.
+func (g *guarded) open(t *testing.T, user string, said *logBook, work func(context.Context, *node.Node), change ...func(*node.Config)) func() {
 	t.Helper()
 	g.serial++
 	cfg := node.Config{Namespace: g.topics.Namespace, Name: fmt.Sprintf("n%d", g.serial), Dir: t.TempDir(), Partitions: guardedParts, Logger: said.logger()}
@@ -178,20 +195,37 @@ func (g *guarded) open(t *testing.T, user string, said *logBook, change ...func(
 	for _, c := range change {
 		c(&cfg)
 	}
-	cluster := g.as(t, user, "owner", said)
-	cfg.Cluster = cluster
-	ctx, cancel := context.WithTimeout(t.Context(), deniedWithin)
-	n, err := node.Open(ctx, cfg)
-	cancel()
-	if err != nil {
-		said.note(err)
-		cluster.Close()
-		return nil, func() {}
+	cfg.Cluster = g.as(t, user, "owner", said)
+	ctx, cancel := context.WithCancel(context.Background())
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		n, err := node.Open(ctx, cfg)
+		if err != nil {
+			said.note(err)
+			return
+		}
+		if work != nil {
+			tasks.Go(func() { work(ctx, n) })
+		}
+		said.note(n.Run(ctx))
+	})
+	return func() { cancel(); tasks.Wait(); cfg.Cluster.Close() }
+}
+
+// main starts the administrator's node and waits until it works.
+func (g *guarded) main(t *testing.T) (*node.Node, func()) {
+	t.Helper()
+	opened := make(chan *node.Node, 1)
+	said := &logBook{}
+	stop := g.open(t, kafkatest.AdminUser, said, func(_ context.Context, n *node.Node) { opened <- n }, owning)
+	select {
+	case n := <-opened:
+		return n, stop
+	case <-time.After(deniedWithin):
+		stop()
+		require.FailNow(t, "the administrator's node did not open", "%s", strings.Join(said.find(""), "\n"))
+		return nil, nil
 	}
-	ctx, cancel = context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); said.note(n.Run(ctx)) }()
-	return n, func() { cancel(); <-ended; cluster.Close() }
 }
 
 // creating grants the creation of one topic after another, in the order in which a node creates them.
@@ -207,15 +241,21 @@ func (g *guarded) creating(t *testing.T) {
 		if l.Operation != acls.Create || l.Prefixed {
 			continue
 		}
-		said := &logBook{}
-		_, stop := g.open(t, "maker", said, owning)
+		said, want := &logBook{}, refusal(l)
+		stop := g.open(t, "maker", said, nil, owning)
+		require.True(t, assertEventually(func() bool { return slices.ContainsFunc(said.find(""), want.MatchString) }), "%s, but: %s", want, said.find(""))
 		stop()
-		require.Regexp(t, refusal(l), strings.Join(said.find(""), "\n"))
 		g.Allow("maker", grant(l, l.Operation))
 	}
-	n, stop := g.open(t, "maker", &logBook{}, owning)
-	stop()
-	require.NotNil(t, n)
+	opened := make(chan struct{})
+	said := &logBook{}
+	stop := g.open(t, "maker", said, func(context.Context, *node.Node) { close(opened) }, owning)
+	defer stop()
+	select {
+	case <-opened:
+	case <-time.After(deniedWithin):
+		require.Fail(t, "the permissions do not suffice to make a namespace", "%s", said.find(""))
+	}
 }
 
 // produce sends records as the administrator.
@@ -290,60 +330,70 @@ func (g *guarded) owner(t *testing.T, user string, l acls.Line, said *logBook) f
 		kafkatest.Create(t, g.cluster, g.topics.WorkSpec("ghost", guardedParts))
 		g.produce(t, g.topics.Work("ghost"), 0, events.Record{Value: []byte("no request")}, events.Record{Value: []byte("no request")})
 	}
-	_, stop := g.open(t, user, said, owning, func(c *node.Config) { c.Alone = l.Resource != acls.Group })
-	g.urge(t)
+	var work func(context.Context, *node.Node)
 	if l.Resource == acls.Group && l.Prefixed {
 		beat := instance("ghost", map[string]int{"stock": 1}, nil)
 		beat.Agents = []string{"stock"}
-		g.produce(t, g.topics.Presence(), 0, *beatOf(t, beat))
+		r := beatOf(t, beat)
+		r.Topic = g.topics.Presence()
+		work = func(ctx context.Context, _ *node.Node) { // a node removes only those that fall silent while it works
+			_, err := g.producer.ProduceSync(ctx, *r)
+			said.note(err)
+		}
 	}
+	stop := g.open(t, user, said, work, owning, g.setting(l), func(c *node.Config) { c.Alone = l.Resource != acls.Group })
+	g.urge(t)
 	return stop
 }
 
-func (g *guarded) projector(t *testing.T, user string, _ acls.Line, said *logBook) func() {
-	n, stop := g.open(t, user, said, func(c *node.Config) { c.Roles = node.Roles{Projector: true} })
-	g.urge(t)
-	if n == nil {
-		return stop
+// setting lets a node record a setting, where the refusal to write definitions is awaited.
+func (g *guarded) setting(l acls.Line) func(*node.Config) {
+	return func(c *node.Config) {
+		if l.Operation == acls.Write && l.Name == g.topics.Definitions() {
+			c.Settings, c.SettingsSet = events.DefaultSettings(), []string{"remember_for"}
+		}
 	}
-	return g.apply(t, n, said, stop)
 }
 
-// apply applies one workflow after another, until the returned function is called.
-func (g *guarded) apply(t *testing.T, n *node.Node, said *logBook, stop func()) func() {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for i := 0; ctx.Err() == nil; i++ {
-			_, _, err := n.ApplyFile(ctx, "w.yaml", fmt.Appendf(nil, "workflow: w\nsteps:\n  only: {agent: \"a%d-%d\"}\n", g.serial, i), nil)
-			said.note(err)
-			time.Sleep(50 * time.Millisecond)
-		}
-	}()
-	return func() { cancel(); <-ended; stop() }
+func (g *guarded) projector(t *testing.T, user string, l acls.Line, said *logBook) func() {
+	return g.open(t, user, said, nil, g.setting(l), func(c *node.Config) { c.Roles = node.Roles{Projector: true} })
 }
+
+// applying returns work that applies one workflow after another.
+func (g *guarded) applying(said *logBook) func(context.Context, *node.Node) {
+	serial := g.serial
+	return func(ctx context.Context, n *node.Node) {
+		for i := 0; ctx.Err() == nil; i++ {
+			_, faults, err := n.ApplyFile(ctx, "w.yaml", fmt.Appendf(nil, "workflow: w\nsteps:\n  only: {agent: \"a%d-%d\"}\n", serial, i), nil)
+			said.note(err)
+			for _, f := range faults {
+				said.note(errors.New(fmt.Sprint(f)))
+			}
+			pause.For(ctx, askEvery)
+		}
+	}
+}
+
+// askEvery is the pause between requests to a node.
+const askEvery = 50 * time.Millisecond
 
 func (g *guarded) api(t *testing.T, user string, _ acls.Line, said *logBook) func() {
-	n, stop := g.open(t, user, said, func(c *node.Config) { c.Roles, c.HTTP = node.Roles{API: true}, "127.0.0.1:0" })
-	g.urge(t)
-	if n == nil {
-		return stop
-	}
-	task := fmt.Sprintf("http-%d", g.serial)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	apply, task := g.applying(said), fmt.Sprintf("http-%d", g.serial)
+	stop := g.open(t, user, said, func(ctx context.Context, n *node.Node) {
+		var both sync.WaitGroup
+		defer both.Wait()
+		both.Go(func() { apply(ctx, n) })
 		for ctx.Err() == nil {
 			said.note(call(ctx, n, "PUT", "/v1/tasks/"+task, `{"workflow":"order","input":1}`))
 			said.note(call(ctx, n, "POST", "/v1/tasks/"+task+"/pause", `{}`))
 			said.note(call(ctx, n, "GET", "/v1/dead-letters", ""))
 			said.note(call(ctx, n, "GET", "/v1/alerts?open=false", ""))
-			time.Sleep(50 * time.Millisecond)
+			pause.For(ctx, askEvery)
 		}
-	}()
-	return g.apply(t, n, said, func() { cancel(); <-ended; stop() })
+	}, func(c *node.Config) { c.Roles, c.HTTP = node.Roles{API: true}, "127.0.0.1:0" })
+	g.urge(t)
+	g.produce(t, g.topics.Alerts(), 0, events.Record{Value: []byte("no alert")})
+	return stop
 }
 
 // call calls the API, and returns what it refuses as an error.
@@ -388,7 +438,7 @@ func (g *guarded) webhooks(t *testing.T) {
 		require.NoError(t, err)
 		sender, err := webhook.New(webhook.Config{URL: "http://127.0.0.1:1/hook", Keys: keys})
 		require.NoError(t, err)
-		_, stop := g.open(t, user, said, owning, func(c *node.Config) { c.Webhook = &node.Webhook{Sender: sender, FromStart: true} })
+		stop := g.open(t, user, said, nil, owning, func(c *node.Config) { c.Webhook = &node.Webhook{Sender: sender, FromStart: true} })
 		g.urge(t)
 		return stop
 	})

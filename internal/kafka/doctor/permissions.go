@@ -99,7 +99,7 @@ func (e *examination) permissions(ctx context.Context, there kadm.TopicDetails) 
 	}
 	e.tellLacking(topics, groups, byHand)
 	if len(topics)+len(groups) == 0 {
-		e.tellOptional(e.lackingOnTopics(there, true))
+		e.tellOptional(e.lackingOnTopics(there, true), e.lackingOnAgents(ctx, there))
 		e.add(Finding{Check: CheckPermissions, Status: StatusOK, What: e.c.Config().Principal() + " may do what the roles need"})
 	}
 	return len(topics) == 0
@@ -126,6 +126,24 @@ func (e *examination) lackingOnTopics(there kadm.TopicDetails, optional bool) op
 				lacking.add(topic, op)
 			}
 		}
+	}
+	return lacking
+}
+
+// lackingOnAgents asks about the groups of agents, of which an owner needs less if it may not have all. One is asked about for all: whoever may read
+// one may by custom read those of all agents, and each question takes a while.
+func (e *examination) lackingOnAgents(ctx context.Context, there kadm.TopicDetails) operations {
+	lacking, prefix := operations{}, e.need.Topics.Work("")
+	for _, topic := range slices.Sorted(maps.Keys(there)) {
+		agent, isWork := strings.CutPrefix(topic, prefix)
+		if !e.need.Owner || !isWork || slices.Contains(e.need.Agents, agent) {
+			continue
+		}
+		group := kafka.Groups{Namespace: e.need.Topics.Namespace}.Agents(agent)
+		if denied, _ := e.groupDenied(ctx, group); denied {
+			lacking.add(group, opRead)
+		}
+		break
 	}
 	return lacking
 }
@@ -248,9 +266,16 @@ func (e *examination) tellLacking(topics, groups operations, byHand []kafka.Topi
 }
 
 // tellOptional adds a warning about permissions that the process can do without.
-func (e *examination) tellOptional(lacking operations) {
-	if len(lacking) > 0 {
-		e.add(Finding{Check: CheckPermissions, Status: StatusWarn, What: e.c.Config().Principal() + " lacks permissions that it can do without: " + lacking.list("topic"),
+func (e *examination) tellOptional(topics, groups operations) {
+	var parts []string
+	for kind, lacking := range map[string]operations{"topic": topics, "group": groups} {
+		if len(lacking) > 0 {
+			parts = append(parts, lacking.list(kind))
+		}
+	}
+	if len(parts) > 0 {
+		slices.Sort(parts)
+		e.add(Finding{Check: CheckPermissions, Status: StatusWarn, What: e.c.Config().Principal() + " lacks permissions that it can do without: " + strings.Join(parts, "; "),
 			Remedy: "permit them, or do without what the command says that they are for: " + e.c.Config().Grants()})
 	}
 }
