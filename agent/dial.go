@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -44,7 +45,7 @@ func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 		sasl = &kafka.SASL{Mechanism: c.Mechanism, User: c.User, Password: c.Password}
 	}
 	cluster, err := kafka.Connect(kafka.ClusterConfig{
-		Brokers: c.Brokers, TLS: c.TLS, SASL: sasl, ClientID: "sagalog-agent", Logger: c.Log,
+		Brokers: c.Brokers, TLS: c.TLS, SASL: sasl, ClientID: "sagalog-agent", Role: "agent", Logger: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect agents: %w", err)
@@ -96,4 +97,13 @@ func defaultInstance() string {
 		host = "agent"
 	}
 	return host + "-" + uuid.NewString()[:8]
+}
+
+// unheard logs once that heartbeats are refused. The next one makes up for one that is lost in another way.
+func (r *Runner) unheard(err error) {
+	if _, denied := errors.AsType[*kafka.DeniedError](err); denied {
+		r.refused.Do(func() {
+			r.config.Log.Error("nodes take this instance for dead: its heartbeats are refused", "error", err)
+		})
+	}
 }

@@ -21,29 +21,27 @@ func (r *Runner) heartbeatLoop(stop context.Context, ended <-chan struct{}) {
 	stopping := stop.Done()
 	accepting := true
 	last := r.presence(accepting)
-	r.heartbeat(last, ignore)
+	r.heartbeat(last, r.unheard)
 	for {
 		select {
 		case <-t.C:
 			last = r.presence(accepting)
-			r.heartbeat(last, ignore)
+			r.heartbeat(last, r.unheard)
 		case <-looks.C:
 			if p := r.presence(accepting); changed(&last, &p) {
 				last = p
-				r.heartbeat(last, ignore)
+				r.heartbeat(last, r.unheard)
 			}
 		case <-stopping:
 			stopping = nil
 			accepting = false
 			last = r.presence(accepting)
-			r.heartbeat(last, ignore)
+			r.heartbeat(last, r.unheard)
 		case <-ended:
 			return
 		}
 	}
 }
-
-func ignore(error) {}
 
 // changed reports whether owners should send more, send less, or send elsewhere. That is so if an agent's health or partitions
 // have changed, or its capacity has changed by more than a fifth.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,8 @@ type Runner struct {
 	agents []*consumer
 	// started is the start time in the heartbeats.
 	started time.Time
+	// refused is done when the log has said that heartbeats are refused.
+	refused sync.Once
 }
 
 // NewRunner checks registry and configuration and returns a runner. Nothing starts before Run.

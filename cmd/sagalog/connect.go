@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/acls"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/spf13/pflag"
@@ -67,6 +68,7 @@ func (c *connection) reach(ctx context.Context) (*kafka.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Role = string(acls.Reader)
 	cluster, err := kafka.Connect(cfg)
 	if err != nil {
 		return nil, err

@@ -33,5 +33,6 @@ func generateCommand() *cobra.Command {
 	})
 	g.AddCommand(generateMonitoring()...)
 	g.AddCommand(generateHelm())
+	g.AddCommand(generateACLs())
 	return g
 }

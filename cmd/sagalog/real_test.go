@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/acls"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
@@ -64,7 +65,10 @@ func TestRealRefusalsOfGuardedBrokers(t *testing.T) {
 		as("nobody", "open-sesame", "SCRAM-SHA-256").refuse(t, "", "it does not accept the user nobody")
 	})
 	t.Run("permissions", func(t *testing.T) { missingPermissions(t, k, limited) })
-	t.Run("enough", func(t *testing.T) { leastPermissions(t, k, limited) })
+	t.Run("enough", func(t *testing.T) {
+		k.AddUser("reader")
+		leastPermissions(t, k, limited, as("reader", k.Password("reader"), "SCRAM-SHA-512"))
+	})
 }
 
 // missingPermissions leaves out one permission at a time, each in a separate namespace.
@@ -75,7 +79,7 @@ func missingPermissions(t *testing.T, k *kafkatest.Real, limited place) {
 		say    []string
 	}{
 		"none": {func(string) []kafkatest.Grant { return nil },
-			[]string{"READ on the topics NS.definitions", "--operation READ --operation WRITE --operation CREATE --operation DescribeConfigs --topic NS. --resource-pattern-type prefixed",
+			[]string{"READ on the topics NS.alerts, NS.definitions", "--operation READ --operation WRITE --operation CREATE --operation DescribeConfigs --topic NS. --resource-pattern-type prefixed",
 				"--topic dlq.NS. ", "READ on the group NS.owners", "--operation READ --group NS. "}},
 		"group": {func(ns string) []kafkatest.Grant {
 			return []kafkatest.Grant{{Topic: ns + ".", Operations: all}, {Topic: "dlq." + ns + ".", Operations: all}}
@@ -103,11 +107,24 @@ func missingPermissions(t *testing.T, k *kafkatest.Real, limited place) {
 	}
 }
 
-// leastPermissions runs a task with exactly the permissions that the refusals ask for.
-func leastPermissions(t *testing.T, k *kafkatest.Real, limited place) {
-	all := []string{"READ", "WRITE", "CREATE", "DESCRIBE_CONFIGS"}
-	k.Allow(kafkatest.LimitedUser, kafkatest.Grant{Topic: "sagalog.", Operations: all}, kafkatest.Grant{Topic: "dlq.sagalog.", Operations: all},
-		kafkatest.Grant{Group: "sagalog.", Operations: all[:1]})
+// allow grants what `sagalog generate acls` prints for roles.
+func allow(k *kafkatest.Real, user string, lines []acls.Line) {
+	for _, l := range lines {
+		o := kafkatest.Grant{Literal: !l.Prefixed, Operations: []string{l.Operation}, Cluster: l.Resource == acls.Cluster}
+		switch l.Resource {
+		case acls.Topic:
+			o.Topic = l.Name
+		case acls.Group:
+			o.Group = l.Name
+		}
+		k.Allow(user, o)
+	}
+}
+
+// leastPermissions runs a task with exactly the permissions that `sagalog generate acls` prints, and proves its log with those of a reader.
+func leastPermissions(t *testing.T, k *kafkatest.Real, limited, reader place) {
+	allow(k, kafkatest.LimitedUser, acls.For(acls.Scope{Namespace: "sagalog", Agents: []string{"pack"}}, acls.Owner, acls.API, acls.Projector, acls.Agent))
+	allow(k, "reader", acls.For(acls.Scope{Namespace: "sagalog"}, acls.Reader))
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"done":true}`) }))
 	defer service.Close()
 	limited.env = append(limited.env, "SHOP_URL="+service.URL)
@@ -121,6 +138,8 @@ func leastPermissions(t *testing.T, k *kafkatest.Real, limited place) {
 	require.Equal(t, 0, limited.run(t, "doctor", "--data", data, "--http", strings.TrimPrefix(e.HTTP, "http://"), "--agents", "agents").code())
 	require.Equal(t, 0, n.stop())
 	require.NotContains(t, n.err.String(), "AUTHORIZATION_FAILED")
+	verify := reader.run(t, "verify")
+	require.Equal(t, 0, verify.code(), verify.err.String()+verify.out.String())
 	require.Len(t, hashes(t, limited.run(t, "state", "hash", "--data", data, "--rebuild", "-o", "json")), 8)
 }
 

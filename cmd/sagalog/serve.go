@@ -231,6 +231,10 @@ func everyAddress(host string) bool {
 func (m *member) cluster(log *slog.Logger) (kafka.ClusterConfig, error) {
 	cfg, err := m.config(log)
 	cfg.ClientID = "sagalog-" + m.node
+	cfg.Role = m.roles.String()
+	if m.namespace != events.DefaultNamespace {
+		cfg.Role += " --namespace " + m.namespace
+	}
 	return cfg, err
 }
 

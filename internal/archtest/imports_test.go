@@ -21,6 +21,7 @@ var star = map[string][]string{
 
 	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
 
+	"internal/acls":   {"internal/kafka"},             // names of topics and groups
 	"internal/access": {"events", "internal/repeats"}, // who may call the API
 
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
@@ -36,7 +37,7 @@ var star = map[string][]string{
 	"internal/kafka/batch":     {"events"},                                                                // bytes and records, below any client
 	"internal/kafka/embedded":  {"internal/kafka", "internal/kafka/batch", "internal/pause"},              // it checks the batches of its logs and gives clients its address
 	"internal/kafka/work":      {"agent/transport", "events", "internal/kafka", "internal/pause"},         // the agents' interfaces, over Kafka
-	"internal/kafka/doctor":    {"events", "internal/kafka", "internal/pause"},                            // it inspects a cluster through the client
+	"internal/kafka/doctor":    {"events", "internal/acls", "internal/kafka", "internal/pause"},           // it inspects a cluster through the client
 	"internal/kafka/kafkatest": {"events", "internal/kafka", "internal/kafka/embedded", "internal/pause"}, // brokers for tests
 
 	// A Go producer needs only one import and one call to submit, so this package uses Kafka directly.

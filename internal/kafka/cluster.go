@@ -56,7 +56,10 @@ type ClusterConfig struct {
 	SASL *SASL
 	// ClientID names this process in the broker's logs and quotas; default "sagalog".
 	ClientID string
-	Logger   *slog.Logger
+	// Role is what this process is, for errors about missing permissions, as `sagalog generate acls --role` takes it, with further flags: owner,api,
+	// or agent --agent pack.
+	Role   string
+	Logger *slog.Logger
 	// Embedded marks the embedded broker on this machine: nothing is compressed, and each record has one copy.
 	Embedded bool
 	// Hooks are given to each client, for metrics. They implement some of kgo's hook interfaces.

@@ -20,7 +20,9 @@ type CreateError struct {
 	Reason string
 	// Command creates the topic, for somebody who is allowed to.
 	Command string
-	Err     error
+	// Grants is the command that prints which permissions this process needs.
+	Grants string
+	Err    error
 }
 
 func (e *CreateError) Error() string { return events.Sentence(e.What()) + " Remedy: " + e.Remedy() }
@@ -43,7 +45,7 @@ func (e *CreateError) Remedy() string {
 	case errors.Is(e.Err, kerr.InvalidTopicException):
 		return "choose another --namespace: a topic name has at most 249 characters, and two names may not differ only in . and _"
 	}
-	return "ask somebody with the permission to create it by: " + e.Command
+	return "ask somebody with the permission to create it by: " + e.Command + "\n  or to permit what the roles need, which `" + e.Grants + "` prints"
 }
 
 // reason joins the error code and the broker's message, which often say the same.
@@ -83,7 +85,7 @@ func (c *Cluster) askToCreate(ctx context.Context, s TopicSpec, replication int1
 	if r.Err == nil || errors.Is(r.Err, kerr.TopicAlreadyExists) {
 		return nil
 	}
-	return &CreateError{Topic: s.Name, Reason: reason(r.Err, r.ErrMessage), Command: c.CreateCommand(s, replication), Err: r.Err}
+	return &CreateError{Topic: s.Name, Reason: reason(r.Err, r.ErrMessage), Command: c.CreateCommand(s, replication), Grants: c.cfg.Grants(), Err: r.Err}
 }
 
 // CreateCommand is the command with which an administrator creates a topic as we would.

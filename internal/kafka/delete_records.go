@@ -32,7 +32,7 @@ func DeleteRecords(ctx context.Context, c *Cluster, below Offsets) (Offsets, err
 			return
 		}
 		if r.Err != nil {
-			errs = append(errs, fmt.Errorf("delete records of %s/%d below %d: %w", r.Topic, r.Partition, below[r.Topic][r.Partition], fromClient(r.Err)))
+			errs = append(errs, fmt.Errorf("delete records of %s/%d below %d: %w", r.Topic, r.Partition, below[r.Topic][r.Partition], denied(c, fromClient(r.Err), opDelete, r.Topic, "")))
 			return
 		}
 		set(begins, place{r.Topic, r.Partition}, r.LowWatermark)

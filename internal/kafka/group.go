@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -194,7 +195,7 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 		}
 		polled.EachError(func(topic string, partition int32, err error) {
 			if topic != "" {
-				err = typed(err, topic, partition, -1)
+				err = g.denied(typed(err, topic, partition, -1), topic)
 				g.invalidate(err)
 				errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, err))
 			}
@@ -237,7 +238,7 @@ func (g *Group) Commit(ctx context.Context, marks Offsets) error {
 	}
 	resp, err := req.RequestWith(ctx, g.client)
 	if err = commitError(resp, err); err != nil {
-		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, fromClient(err))
+		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, g.denied(fromClient(err), strings.Join(g.cfg.Topics, ", ")))
 	}
 	return nil
 }
@@ -295,7 +296,7 @@ func (g *Group) commitPolled(ctx context.Context, marks Offsets) error {
 			failed = commitError(resp, err)
 		})
 	if failed != nil {
-		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, fromClient(failed))
+		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, g.denied(fromClient(failed), strings.Join(g.cfg.Topics, ", ")))
 	}
 	return nil
 }
@@ -388,7 +389,7 @@ func committed(ctx context.Context, c *Cluster, group string) (resp kadm.OffsetR
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the offsets of group %s: %w", group, err)
+		return nil, fmt.Errorf("read the offsets of group %s: %w", group, denied(c, err, opDescribe, "", group))
 	}
 	return resp, nil
 }

@@ -97,7 +97,7 @@ func (g *Group) find(ctx context.Context, unknown map[place]int64) (map[place]ho
 		err = resp.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the marks of group %s: %w", g.cfg.Group, err)
+		return nil, fmt.Errorf("read the marks of group %s: %w", g.cfg.Group, g.denied(err, ""))
 	}
 	used, claims := make(Marks), make(Marks)
 	g.mu.Lock()

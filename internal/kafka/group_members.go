@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,7 +39,14 @@ func (h groupHook) OnGroupManageError(err error) { _ = h.g.lose(err) }
 
 // lose records the first error that ends the membership for good, and returns the recorded one. Pass it only errors of the
 // client's own session, when we have no later session. The client keeps trying to join, so the caller closes the group.
-func (g *Group) lose(err error) error { return g.end(lostForGood(err)) }
+func (g *Group) lose(err error) error {
+	return g.end(lostForGood(g.denied(err, strings.Join(g.cfg.Topics, ", "))))
+}
+
+// denied is the function denied for what a member does.
+func (g *Group) denied(err error, topic string) error {
+	return denied(g.cluster, err, opRead, topic, g.cfg.Group)
+}
 
 func (g *Group) end(err error) error {
 	g.mu.Lock()
@@ -102,7 +110,7 @@ func (g *Group) Watch(ctx context.Context) error {
 // alive, that costs a hand-over. Removing a member that does not exist is not an error.
 func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) error {
 	if err := retry(ctx, func() error { return c.leave(ctx, group, instanceID, "") }); err != nil {
-		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, err)
+		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, denied(c, err, opRead, "", group))
 	}
 	return nil
 }
@@ -146,7 +154,7 @@ func (c *Cluster) StaticMembers(ctx context.Context, group string) ([]string, er
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the members of group %s: %w", group, fromClient(err))
+		return nil, fmt.Errorf("read the members of group %s: %w", group, denied(c, fromClient(err), opDescribe, "", group))
 	}
 	var names []string
 	for _, m := range resp[group].Members {

@@ -13,12 +13,12 @@ import (
 func LogBytes(ctx context.Context, c *Cluster, prefix string) (map[string]int64, error) {
 	all, err := c.admin.DescribeAllLogDirs(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask the brokers for the sizes of their logs: %w", err)
+		return nil, fmt.Errorf("ask the brokers for the sizes of their logs: %w", denied(c, err, opDescribe, "", ""))
 	}
 	sums := map[string]int64{}
 	all.Each(func(d kadm.DescribedLogDir) {
 		if d.Err != nil {
-			err = fmt.Errorf("broker %d did not report the sizes of the logs in %s: %w", d.Broker, d.Dir, d.Err)
+			err = fmt.Errorf("broker %d did not report the sizes of the logs in %s: %w", d.Broker, d.Dir, denied(c, d.Err, opDescribe, "", ""))
 			return
 		}
 		d.Topics.Each(func(p kadm.DescribedLogDirPartition) {

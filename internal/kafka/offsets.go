@@ -92,17 +92,17 @@ func (c *Cluster) askOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, 
 			errs = append(errs, fmt.Errorf("list offsets: %w", fromClient(shard.Err)))
 			continue
 		}
-		errs = append(errs, out.add(shard.Resp.(*kmsg.ListOffsetsResponse)))
+		errs = append(errs, out.add(c, shard.Resp.(*kmsg.ListOffsetsResponse)))
 	}
 	return errors.Join(errs...)
 }
 
-func (o Offsets) add(resp *kmsg.ListOffsetsResponse) error {
+func (o Offsets) add(c *Cluster, resp *kmsg.ListOffsetsResponse) error {
 	var errs []error
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				errs = append(errs, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, p.Partition, fromClient(err)))
+				errs = append(errs, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, p.Partition, denied(c, fromClient(err), opDescribe, t.Topic, "")))
 				continue
 			}
 			set(o, place{t.Topic, p.Partition}, p.Offset)

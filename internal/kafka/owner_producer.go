@@ -16,6 +16,7 @@ const OwnerMaxInFlight = 16_384
 // OwnerProducer appends facts to one partition, for one epoch. After the first error it appends nothing more, because there would be a
 // hole before any later record. The owner closes it and claims a new epoch.
 type OwnerProducer struct {
+	cluster   *Cluster
 	client    *kgo.Client
 	cancel    context.CancelFunc
 	topic     string
@@ -47,7 +48,7 @@ func NewOwnerProducer(c *Cluster, topic string, partition int32) (*OwnerProducer
 		cancel()
 		return nil, err
 	}
-	return &OwnerProducer{client: client, cancel: cancel, topic: topic, partition: partition}, nil
+	return &OwnerProducer{cluster: c, client: client, cancel: cancel, topic: topic, partition: partition}, nil
 }
 
 // Append sends records to the partition, in order, and never blocks. done is called exactly once, from another goroutine, when all
@@ -157,7 +158,7 @@ func (a *appending) onAnswer(r *kgo.Record, err error) {
 	offsets, failed, done := a.offsets, a.err, a.done
 	a.p.answered(a)
 	if failed != nil {
-		done(nil, fmt.Errorf("append to %s/%d: %w", a.p.topic, a.p.partition, fromClient(failed)))
+		done(nil, fmt.Errorf("append to %s/%d: %w", a.p.topic, a.p.partition, denied(a.p.cluster, fromClient(failed), opWrite, a.p.topic, "")))
 		return
 	}
 	done(offsets, nil)

@@ -50,7 +50,7 @@ func (b *Bookmarks) Commit(ctx context.Context, of Positions) error {
 	}
 	resp, err := req.RequestWith(ctx, b.cluster.client)
 	if err = commitError(resp, err); err != nil {
-		return fmt.Errorf("commit positions of group %s: %w", b.group, fromClient(err))
+		return fmt.Errorf("commit positions of group %s: %w", b.group, denied(b.cluster, fromClient(err), opRead, "", b.group))
 	}
 	return nil
 }

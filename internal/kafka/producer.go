@@ -63,8 +63,9 @@ func batchMaxBytes(topic string) int32 {
 // A caller's context bounds how long the caller waits, but not the record. The client checks the context of the first buffered record of
 // a partition and fails all records after it, so one caller that gives up would make all others lose their records.
 type Producer struct {
-	ctx    context.Context
-	cancel context.CancelFunc
+	cluster *Cluster
+	ctx     context.Context
+	cancel  context.CancelFunc
 	// room has a unit for each unanswered record.
 	room   *semaphore.Weighted
 	shares shares
@@ -86,7 +87,7 @@ type Producer struct {
 // NewProducer opens a producer. Close it.
 func NewProducer(c *Cluster) (*Producer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Producer{ctx: ctx, cancel: cancel, room: semaphore.NewWeighted(ProducerMaxBuffered), open: func() (*kgo.Client, error) {
+	p := &Producer{cluster: c, ctx: ctx, cancel: cancel, room: semaphore.NewWeighted(ProducerMaxBuffered), open: func() (*kgo.Client, error) {
 		return c.open(append(producerOpts(c),
 			kgo.WithContext(ctx),
 			kgo.MaxBufferedRecords(2*ProducerMaxBuffered), // room is the bound, so the client's own is never reached
@@ -195,7 +196,7 @@ func (p *Producer) settle(r *kgo.Record, err error) {
 	}
 	if p.cancellations.forget(s) {
 		if err != nil {
-			err = fromClient(err)
+			err = denied(p.cluster, fromClient(err), opWrite, r.Topic, "")
 		}
 		s.to.call(r.Offset, err)
 	}

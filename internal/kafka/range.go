@@ -35,7 +35,7 @@ func (c *Cluster) ReadAt(ctx context.Context, topic string, partition int32, off
 	at := batch.Position{Topic: topic, Partition: partition, Offset: offset}
 	got, err := c.fetch(ctx, fetchAt{Position: at, bytes: pointFetchBytes, below: true})
 	if err != nil {
-		return events.Record{}, fmt.Errorf("read %s/%d at %d: %w", topic, partition, offset, err)
+		return events.Record{}, fmt.Errorf("read %s/%d at %d: %w", topic, partition, offset, denied(c, err, opRead, topic, ""))
 	}
 	for _, r := range got.records {
 		if r.Offset == offset {
@@ -87,7 +87,7 @@ func (c *Cluster) readRange(ctx context.Context, d *batch.Decoder) error {
 		at := batch.Position{Topic: d.Topic, Partition: d.Partition, Offset: from}
 		got, err := c.fetch(ctx, fetchAt{Position: at, bytes: bytes, raw: true, below: true})
 		if err != nil {
-			return fmt.Errorf("read %s/%d from %d: %w", d.Topic, d.Partition, from, err)
+			return fmt.Errorf("read %s/%d from %d: %w", d.Topic, d.Partition, from, denied(c, err, opRead, d.Topic, ""))
 		}
 		if err := d.Decode(got.raw); err != nil {
 			return unreadable(err)

@@ -375,7 +375,7 @@ func (r *Reader) fetched(p kgo.FetchTopicPartition, next int64) Fetch {
 		}
 	}
 	if p.Err != nil {
-		f.Err = typed(p.Err, p.Topic, p.Partition, f.Next)
+		f.Err = denied(r.cluster, typed(p.Err, p.Topic, p.Partition, f.Next), opRead, p.Topic, "")
 	}
 	return f
 }

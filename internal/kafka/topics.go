@@ -255,7 +255,7 @@ func (c *Cluster) DescribeVisible(ctx context.Context, specs []TopicSpec) (kadm.
 	}
 	for _, s := range specs {
 		if err := there[s.Name].Err; errors.Is(err, kerr.TopicAuthorizationFailed) {
-			return nil, fmt.Errorf("describe topic %s: %w", s.Name, err)
+			return nil, fmt.Errorf("describe topic %s: %w", s.Name, denied(c, err, opDescribe, s.Name, ""))
 		}
 	}
 	return there, nil
@@ -332,7 +332,7 @@ func leaderless(there kadm.TopicDetails, specs []TopicSpec) string {
 func (c *Cluster) topic(ctx context.Context, topic string) (kadm.TopicDetail, error) {
 	there, err := c.Describe(ctx, topic)
 	if err == nil {
-		err = fromClient(there[topic].Err)
+		err = denied(c, fromClient(there[topic].Err), opDescribe, topic, "")
 	}
 	if err != nil {
 		return kadm.TopicDetail{}, fmt.Errorf("look up topic %s: %w", topic, err)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type claims struct {
 	cluster   *kafka.Cluster
 	topic     string
 	readiness *readiness
+	log       *slog.Logger
+	denied    toldOnce
 	// asked is when the log was last asked about a partition. Owned by look.
 	asked map[int32]time.Time
 
@@ -54,7 +57,9 @@ func (c *claims) look(ctx context.Context) {
 		}
 		c.asked[p] = time.Now()
 		g.Go(func() error {
-			if owner, err := c.read(ctx, p); err == nil { // otherwise a later look asks again
+			owner, err := c.read(ctx, p)
+			c.denied.tell(c.log, "this node cannot find out who owns the partitions, so it passes no requests on", err)
+			if err == nil { // otherwise a later look asks again
 				c.mu.Lock()
 				c.owner[p] = owner
 				c.mu.Unlock()

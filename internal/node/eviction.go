@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -73,7 +74,7 @@ func (m *membership) evictAgents(ctx context.Context) error {
 			}
 			at.gone, at.pause = true, evictPause
 			for _, agent := range b.Agents {
-				at.gone = m.remove(ctx, m.ns.name+".agents."+agent, b.Instance) && at.gone
+				at.gone = m.remove(ctx, kafka.Groups{Namespace: m.ns.name}.Agents(agent), b.Instance) && at.gone
 			}
 		}
 	})

@@ -33,6 +33,8 @@ type heartbeat struct {
 	http string
 	log  *slog.Logger
 	now  func() time.Time
+
+	denied toldOnce
 }
 
 // Run publishes every heartbeatEvery, and at once when the owned partitions have changed.
@@ -55,7 +57,9 @@ func (h *heartbeat) Run(ctx context.Context) error {
 		owned := h.owners.owned()
 		if time.Since(sent) >= heartbeatEvery || !slices.Equal(owned, sentOwned) {
 			if r, err := h.record(owned); err == nil {
-				h.producer.TryProduce(ctx, r, func(int32, int64, error) {}) // the next heartbeat makes up for a lost one
+				h.producer.TryProduce(ctx, r, func(_ int32, _ int64, err error) {
+					h.denied.tell(h.log, "others take this node for dead: its heartbeats are refused", err)
+				}) // the next heartbeat makes up for a lost one
 			}
 			sent, sentOwned = time.Now(), owned
 		}

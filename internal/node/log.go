@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type partitionLog struct {
 	doubted sync.Map
 	// appends takes how long appends take.
 	appends prometheus.Observer
+	log     *slog.Logger
+	denied  toldOnce
 }
 
 // source reads one partition.
@@ -208,7 +211,9 @@ func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return timedProducer{delayed(p), l.appends}, nil
+	return timedProducer{delayed(p), l.appends, func(err error) {
+		l.denied.tell(l.log, "facts are refused: this node decides nothing about its partitions", err)
+	}}, nil
 }
 
 // sendPause is how long a failed effect waits before it is sent again.

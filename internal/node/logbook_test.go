@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,7 +15,7 @@ type logBook struct {
 	lines []string
 }
 
-func (b *logBook) logger() *slog.Logger { return slog.New(bookHandler{b}) }
+func (b *logBook) logger() *slog.Logger { return slog.New(bookHandler{b: b}) }
 
 // find returns the lines that contain the text.
 func (b *logBook) find(text string) []string {
@@ -29,13 +30,19 @@ func (b *logBook) find(text string) []string {
 	return list
 }
 
-type bookHandler struct{ b *logBook }
+type bookHandler struct {
+	b    *logBook
+	with []slog.Attr
+}
 
 func (h bookHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
-func (h bookHandler) WithAttrs([]slog.Attr) slog.Handler           { return h }
-func (h bookHandler) WithGroup(string) slog.Handler                { return h }
+func (h bookHandler) WithAttrs(with []slog.Attr) slog.Handler {
+	return bookHandler{h.b, append(slices.Clip(h.with), with...)}
+}
+func (h bookHandler) WithGroup(string) slog.Handler { return h }
 func (h bookHandler) Handle(_ context.Context, r slog.Record) error {
 	line := r.Level.String() + " " + r.Message
+	r.AddAttrs(h.with...)
 	r.Attrs(func(a slog.Attr) bool {
 		line += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		return true

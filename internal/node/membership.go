@@ -62,7 +62,7 @@ type change struct {
 	done chan struct{}
 }
 
-func (m *membership) groupName() string { return m.ns.name + ".owners" }
+func (m *membership) groupName() string { return kafka.Groups{Namespace: m.ns.name}.Owners() }
 
 // changed records a change. The rebalance waits for it, so it only queues the change.
 func (m *membership) changed(of kafka.Partitions, assigned bool) {

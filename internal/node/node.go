@@ -228,7 +228,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, stalls: n.stalls, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
 	}
-	n.readiness.claims = &claims{cluster: n.cfg.Cluster, topic: n.ns.topics.Events(), readiness: n.readiness, asked: map[int32]time.Time{}, owner: map[int32]string{}}
+	n.readiness.claims = &claims{cluster: n.cfg.Cluster, topic: n.ns.topics.Events(), readiness: n.readiness, log: n.cfg.Logger, asked: map[int32]time.Time{}, owner: map[int32]string{}}
 	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sagalog_definitions_ignored_total",
 		Help: "Records of the topic definitions that this node passed over, or whose definition breaks the rules; the log says why."},
 		func() float64 { return float64(n.ns.catalog.ignoredRecords()) })

@@ -101,7 +101,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		}
 		shell, err := supervisor.NewShell(owner, supervisor.ShellConfig{
 			Log: mortalLog(&partitionLog{
-				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids, appends: takeovers.appends,
+				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids, appends: takeovers.appends, log: n.cfg.Logger,
 			}),
 			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now, Doubt: n.doubt(), Agreed: n.agreed(),
 			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted, TookOver: takeovers.tookOver(p), Trim: n.trimmer.answer(p),

@@ -106,10 +106,11 @@ func (l *liveness) brokerOffset() (offset time.Duration, known bool) {
 	return b.broker, ok && b.stamped
 }
 
-// timedProducer measures how long appends take.
+// timedProducer measures how long appends take, and tells of those that the cluster does not permit.
 type timedProducer struct {
 	supervisor.Producer
 	seconds prometheus.Observer
+	denied  func(error)
 }
 
 // Append implements supervisor.Producer.
@@ -118,6 +119,8 @@ func (p timedProducer) Append(records []events.Record, done func([]int64, error)
 	p.Producer.Append(records, func(offsets []int64, err error) {
 		if err == nil {
 			p.seconds.Observe(time.Since(sent).Seconds())
+		} else {
+			p.denied(err)
 		}
 		done(offsets, err)
 	})

@@ -40,7 +40,7 @@ func (t *trimmer) addWork(ctx context.Context, want map[place]int64) error {
 		return errors.Join(append(errs, err)...)
 	}
 	for topic, partitions := range of {
-		done, err := t.ns.cluster.CommittedOffsets(ctx, t.ns.name+".agents."+strings.TrimPrefix(topic, prefix))
+		done, err := t.ns.cluster.CommittedOffsets(ctx, kafka.Groups{Namespace: t.ns.name}.Agents(strings.TrimPrefix(topic, prefix)))
 		if err != nil {
 			errs = append(errs, err)
 			continue

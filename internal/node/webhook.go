@@ -122,7 +122,7 @@ func newWebhooks(n *Node) (*webhooks, error) {
 		on = c.On
 	}
 	w := &webhooks{
-		ns: n.ns, owners: n.owners, store: n.store, marks: kafka.NewBookmarks(n.ns.cluster, n.ns.name+".webhook"), sender: c.Sender, on: map[string]bool{}, start: c.FromStart, giveUp: cmp.Or(c.GiveUpAfter, webhook.GiveUpAfter), log: n.cfg.Logger.With("receiver", c.Sender.Host()),
+		ns: n.ns, owners: n.owners, store: n.store, marks: kafka.NewBookmarks(n.ns.cluster, kafka.Groups{Namespace: n.ns.name}.Webhook()), sender: c.Sender, on: map[string]bool{}, start: c.FromStart, giveUp: cmp.Or(c.GiveUpAfter, webhook.GiveUpAfter), log: n.cfg.Logger.With("receiver", c.Sender.Host()),
 		streams: map[place]*webhookStream{}, left: kafka.Positions{}, fetched: make(chan []kafka.Fetch), attempts: make(chan attempted, maxDeliveries),
 		positions: make(chan foundPositions, 1), commits: make(chan commitResult, 1),
 	}

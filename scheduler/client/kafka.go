@@ -36,7 +36,7 @@ func Kafka(ctx context.Context, brokers ...string) (*Client, error) {
 // KafkaWith connects to the log of an engine. It returns an error if no broker answers before ctx ends, or if the namespace does
 // not exist: only the engine creates topics.
 func KafkaWith(ctx context.Context, cfg KafkaConfig) (*Client, error) {
-	c := kafka.ClusterConfig{Brokers: cfg.Brokers, TLS: cfg.TLS, ClientID: "sagalog-client"}
+	c := kafka.ClusterConfig{Brokers: cfg.Brokers, TLS: cfg.TLS, ClientID: "sagalog-client", Role: "producer"}
 	if cfg.SASLMechanism != "" {
 		c.SASL = &kafka.SASL{Mechanism: cfg.SASLMechanism, User: cfg.User, Password: cfg.Password}
 	}

@@ -103,7 +103,7 @@ func (a *auditor) topic(s kafka.TopicSpec, t kadm.TopicDetail, configs topicSett
 	}
 	if configs.err != nil {
 		a.add(s.Name, "the list of settings", "unreadable ("+configs.err.Error()+")", "readable",
-			allow(a.cluster.Config(), "topic", s.Name, []kmsg.ACLOperation{opDescribeConfigs}))
+			allow(a.cluster.Config(), "topic", s.Name, []kmsg.ACLOperation{opDescribeConfigs})+", or permit what is printed by: "+a.cluster.Config().Grants())
 		return
 	}
 	values := configs.values

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/acls"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,9 +19,7 @@ import (
 // Short names for Kafka's operations.
 const (
 	opRead            = kmsg.ACLOperationRead
-	opWrite           = kmsg.ACLOperationWrite
 	opCreate          = kmsg.ACLOperationCreate
-	opDescribe        = kmsg.ACLOperationDescribe
 	opDescribeConfigs = kmsg.ACLOperationDescribeConfigs
 )
 
@@ -35,63 +34,51 @@ func (o operations) add(name string, ops ...kmsg.ACLOperation) {
 	}
 }
 
-// onTopics returns the operations that the roles perform on topics. work are the work topics that owners write to.
-func (n *Need) onTopics(work []string) operations {
-	t, o := n.Topics, operations{}
-	if n.node() {
-		for _, s := range t.Base(1) {
-			o.add(s.Name, opDescribeConfigs)
+// lines are the permissions that the roles need.
+func (n *Need) lines() []acls.Line {
+	var roles []acls.Role
+	for role, has := range map[acls.Role]bool{acls.Owner: n.Owner, acls.API: n.API, acls.Projector: n.Projector, acls.Webhook: n.Owner && n.Webhook, acls.Agent: len(n.Agents) > 0} {
+		if has {
+			roles = append(roles, role)
 		}
-		o.add(t.Definitions(), opRead, opWrite) // any node may create the namespace and apply workflows
-		o.add(t.Events(), opRead)
-		o.add(t.Presence(), opRead, opWrite)
 	}
-	if n.Owner {
-		o.add(t.Submissions(), opRead, opWrite) // it forwards submissions that came to the wrong partition
-		o.add(t.Reports(), opRead, opWrite)
-		o.add(t.Events(), opWrite)
-		o.add(t.DeadSubmissions(), opWrite)
-		o.add(t.DeadReports(), opWrite)
-		o.add(t.Alerts(), opWrite)
-		if n.Webhook {
-			o.add(t.Alerts(), opRead)
+	return acls.For(acls.Scope{Namespace: n.Topics.Namespace, Agents: n.Agents}, roles...)
+}
+
+// onTopics returns the operations that the roles perform on topics, those that they can do without or the others. work are the work topics that
+// exist. Whether a topic can be created is asked in another way.
+func (n *Need) onTopics(work []string, optional bool) operations {
+	o := operations{}
+	for _, l := range n.lines() {
+		op, err := kmsg.ParseACLOperation(l.Operation)
+		if err != nil || l.Resource != acls.Topic || op == opCreate || l.Optional != optional {
+			continue
+		}
+		if !l.Prefixed {
+			o.add(l.Name, op)
+			continue
 		}
 		for _, topic := range work {
-			o.add(topic, opWrite)
+			if strings.HasPrefix(topic, l.Name) {
+				o.add(topic, op)
+			}
 		}
-	}
-	if n.API {
-		o.add(t.Submissions(), opRead, opWrite)
-		o.add(t.Reports(), opRead, opWrite)
-		o.add(t.DeadSubmissions(), opRead)
-		o.add(t.DeadReports(), opRead)
-	}
-	for _, agent := range n.Agents {
-		o.add(t.Work(agent), opRead)
-		o.add(t.Submissions(), opDescribe)
-		o.add(t.Reports(), opWrite)
-		o.add(t.Presence(), opWrite)
 	}
 	return o
 }
 
-func (n *Need) groups() []string {
-	var list []string
-	if n.Owner {
-		list = append(list, n.Topics.Namespace+".owners")
-	}
-	if n.Owner && n.Webhook {
-		list = append(list, n.Topics.Namespace+".webhook")
-	}
-	for _, agent := range n.Agents {
-		list = append(list, n.Topics.Namespace+".agents."+agent)
+func (n *Need) groups() (list []string) {
+	for _, l := range n.lines() {
+		if l.Resource == acls.Group && !l.Optional {
+			list = append(list, l.Name)
+		}
 	}
 	return list
 }
 
 // permissions examines our permissions. It returns false if the rest cannot be examined without more permissions.
 func (e *examination) permissions(ctx context.Context, there kadm.TopicDetails) bool {
-	topics := e.lackingOnTopics(there)
+	topics := e.lackingOnTopics(there, false)
 	groups := operations{}
 	for _, group := range e.need.groups() {
 		denied, known := e.groupDenied(ctx, group)
@@ -112,7 +99,8 @@ func (e *examination) permissions(ctx context.Context, there kadm.TopicDetails) 
 	}
 	e.tellLacking(topics, groups, byHand)
 	if len(topics)+len(groups) == 0 {
-		e.add(Finding{Check: CheckPermissions, Status: StatusOK, What: principal(e.c.Config()) + " may do what the roles need"})
+		e.tellOptional(e.lackingOnTopics(there, true), e.lackingOnAgents(ctx, there))
+		e.add(Finding{Check: CheckPermissions, Status: StatusOK, What: e.c.Config().Principal() + " may do what the roles need"})
 	}
 	return len(topics) == 0
 }
@@ -122,7 +110,7 @@ func hidden(there kadm.TopicDetails, topic string) bool {
 	return errors.Is(there[topic].Err, kerr.TopicAuthorizationFailed)
 }
 
-func (e *examination) lackingOnTopics(there kadm.TopicDetails) operations {
+func (e *examination) lackingOnTopics(there kadm.TopicDetails, optional bool) operations {
 	var work []string
 	for name := range there {
 		if strings.HasPrefix(name, e.need.Topics.Work("")) {
@@ -130,7 +118,7 @@ func (e *examination) lackingOnTopics(there kadm.TopicDetails) operations {
 		}
 	}
 	lacking := operations{}
-	for topic, ops := range e.need.onTopics(work) {
+	for topic, ops := range e.need.onTopics(work, optional) {
 		t := there[topic]
 		for _, op := range ops {
 			// A broker that lists no operation at all does not support the question, because DESCRIBE itself is an operation.
@@ -138,6 +126,24 @@ func (e *examination) lackingOnTopics(there kadm.TopicDetails) operations {
 				lacking.add(topic, op)
 			}
 		}
+	}
+	return lacking
+}
+
+// lackingOnAgents asks about the groups of agents, of which an owner needs less if it may not have all. One is asked about for all: whoever may read
+// one may by custom read those of all agents, and each question takes a while.
+func (e *examination) lackingOnAgents(ctx context.Context, there kadm.TopicDetails) operations {
+	lacking, prefix := operations{}, e.need.Topics.Work("")
+	for _, topic := range slices.Sorted(maps.Keys(there)) {
+		agent, isWork := strings.CutPrefix(topic, prefix)
+		if !e.need.Owner || !isWork || slices.Contains(e.need.Agents, agent) {
+			continue
+		}
+		group := kafka.Groups{Namespace: e.need.Topics.Namespace}.Agents(agent)
+		if denied, _ := e.groupDenied(ctx, group); denied {
+			lacking.add(group, opRead)
+		}
+		break
 	}
 	return lacking
 }
@@ -243,7 +249,7 @@ func (e *examination) tellLacking(topics, groups operations, byHand []kafka.Topi
 			continue
 		}
 		f := Finding{Check: CheckPermissions, Status: StatusFail,
-			What:   principal(e.c.Config()) + " lacks permissions: " + r.lacking.list(r.kind),
+			What:   e.c.Config().Principal() + " lacks permissions: " + r.lacking.list(r.kind),
 			Remedy: allow(e.c.Config(), r.kind, r.prefix, r.lacking.all())}
 		var commands []string
 		for _, s := range byHand {
@@ -254,7 +260,23 @@ func (e *examination) tellLacking(topics, groups operations, byHand []kafka.Topi
 		if len(commands) > 0 {
 			f.Remedy += "\n  or, instead of CREATE, create the topics by:" + strings.Join(commands, "")
 		}
+		f.Remedy += "\n  or permit no more than the roles need, which is printed by: " + e.c.Config().Grants()
 		e.add(f)
+	}
+}
+
+// tellOptional adds a warning about permissions that the process can do without.
+func (e *examination) tellOptional(topics, groups operations) {
+	var parts []string
+	for kind, lacking := range map[string]operations{"topic": topics, "group": groups} {
+		if len(lacking) > 0 {
+			parts = append(parts, lacking.list(kind))
+		}
+	}
+	if len(parts) > 0 {
+		slices.Sort(parts)
+		e.add(Finding{Check: CheckPermissions, Status: StatusWarn, What: e.c.Config().Principal() + " lacks permissions that it can do without: " + strings.Join(parts, "; "),
+			Remedy: "permit them, or do without what the command says that they are for: " + e.c.Config().Grants()})
 	}
 }
 
@@ -299,7 +321,7 @@ func (o operations) list(kind string) string {
 
 // allow is the command with which an administrator grants operations on everything in a namespace.
 func allow(cfg *kafka.ClusterConfig, kind, prefix string, ops []kmsg.ACLOperation) string {
-	s := cfg.Script("kafka-acls.sh") + " --add --allow-principal '" + principal(cfg) + "'"
+	s := cfg.Script("kafka-acls.sh") + " --add --allow-principal '" + cfg.Principal() + "'"
 	for _, op := range ops {
 		name := op.String()
 		if op == opDescribeConfigs {

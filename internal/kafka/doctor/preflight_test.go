@@ -69,10 +69,10 @@ func TestMissingPermissionsComeWithTheCommandThatGrantsThem(t *testing.T) {
 		not     []string
 	}{
 		"nothing at all": {[]kafkatest.Allowed{}, []string{
-			"READ on the topics sagalog.definitions, sagalog.events", "WRITE on the topics sagalog.alerts",
-			"--add --allow-principal 'User:limited' --operation READ --operation WRITE --operation CREATE --operation DESCRIBE --operation DescribeConfigs --topic sagalog. --resource-pattern-type prefixed",
+			"READ on the topics sagalog.alerts, sagalog.definitions, sagalog.events", "WRITE on the topics sagalog.alerts",
+			"--add --allow-principal 'User:limited' --operation READ --operation WRITE --operation CREATE --operation DescribeConfigs --topic sagalog. --resource-pattern-type prefixed",
 			"--operation READ --operation WRITE --operation CREATE --operation DescribeConfigs --topic dlq.sagalog. --resource-pattern-type prefixed",
-			"READ on the groups sagalog.agents.pack, sagalog.owners", "--operation READ --group sagalog. --resource-pattern-type prefixed",
+			"READ on the groups sagalog.agents.pack, sagalog.owners", "permit no more than the roles need, which is printed by: sagalog generate acls --role ROLE --principal 'User:limited'", "--operation READ --group sagalog. --resource-pattern-type prefixed",
 		}, nil},
 		"no group": {all[:2], []string{"READ on the groups sagalog.agents.pack, sagalog.owners", acls}, []string{"--topic"}},
 		"no writing": {without(all, "sagalog", mayWrite), []string{"lacks permissions: WRITE on the topics sagalog.alerts, sagalog.definitions, sagalog.events",
@@ -93,6 +93,35 @@ func TestMissingPermissionsComeWithTheCommandThatGrantsThem(t *testing.T) {
 				require.NotContains(t, text, part)
 			}
 			require.NotContains(t, text, kafkatest.LimitedPassword)
+		})
+	}
+}
+
+// What a process can do without is a warning, which names the permission and the command that says what it is for.
+func TestPermissionsThatAreNotNeededAreAWarning(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		allowed []kafkatest.Allowed
+		say     string
+	}{
+		"all": {kafkatest.Enough("sagalog"), ""},
+		"no deletion": {without(kafkatest.Enough("sagalog"), "sagalog", kmsg.ACLOperationDelete),
+			"lacks permissions that it can do without: DELETE on the topics sagalog.events, sagalog.reports, sagalog.submissions, sagalog.work.pack, sagalog.work.print"},
+		"no groups of other agents": {append(kafkatest.Enough("sagalog")[:2], kafkatest.Allowed{Group: true, Prefix: "sagalog.owners", To: []kmsg.ACLOperation{kmsg.ACLOperationRead}},
+			kafkatest.Allowed{Group: true, Prefix: "sagalog.agents.pack", To: []kmsg.ACLOperation{kmsg.ACLOperationRead}}), "READ on the group sagalog.agents.print"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, Allowed: c.allowed})
+			topics := everything().Topics
+			kafkatest.Create(t, connect(t, g, kafkatest.AdminUser), append(topics.Base(3), topics.WorkSpec("pack", 3), topics.WorkSpec("print", 3))...)
+			found := doctor.Diagnose(kafkatest.Within(t), connect(t, g, kafkatest.LimitedUser), everything())
+			require.Empty(t, failing(found))
+			if c.say == "" {
+				require.NotContains(t, said(found), "can do without")
+				return
+			}
+			require.Contains(t, said(found), c.say)
 		})
 	}
 }

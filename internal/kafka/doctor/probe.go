@@ -81,7 +81,7 @@ func (p *probe) reach(ctx context.Context) (*reached, *fault) {
 		return nil, f
 	}
 	if p.cfg.SASL != nil {
-		r.security += ", " + p.cfg.SASL.Mechanism + " as " + principal(p.cfg)
+		r.security += ", " + p.cfg.SASL.Mechanism + " as " + p.cfg.Principal()
 	}
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{} // none; nil would mean all
@@ -200,15 +200,4 @@ func speaks(v *kmsg.ApiVersionsResponse, key kmsg.Key, least int16) bool {
 		}
 	}
 	return false
-}
-
-// principal is our name in Kafka's access lists.
-func principal(c *kafka.ClusterConfig) string {
-	switch {
-	case c.SASL != nil:
-		return "User:" + c.SASL.User
-	case c.TLS != nil && len(c.TLS.Certificates) > 0 && c.TLS.Certificates[0].Leaf != nil:
-		return "User:" + c.TLS.Certificates[0].Leaf.Subject.String()
-	}
-	return "User:ANONYMOUS"
 }

@@ -57,9 +57,9 @@ type Allowed struct {
 	To     []kmsg.ACLOperation
 }
 
-// Enough holds exactly the permissions that a process with all roles needs.
+// Enough holds the permissions of a process with all roles, also those that it can do without.
 func Enough(namespace string) []Allowed {
-	ops := []kmsg.ACLOperation{kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribeConfigs}
+	ops := []kmsg.ACLOperation{kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDelete, kmsg.ACLOperationDescribeConfigs}
 	return []Allowed{
 		{Prefix: namespace + ".", To: ops}, {Prefix: "dlq." + namespace + ".", To: ops},
 		{Group: true, Prefix: namespace + ".", To: []kmsg.ACLOperation{kmsg.ACLOperationRead}},

@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"context"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/pause"
@@ -53,10 +54,33 @@ func (r *Real) AwaitInSync() {
 // Grant is a set of permissions. Topic, Group and Transaction are prefixes of names; an empty one grants nothing.
 type Grant struct {
 	Topic, Group, Transaction string
+	// Literal says that they are whole names.
+	Literal bool
 	// Cluster is for operations on the cluster itself.
 	Cluster bool
 	// Operations have Kafka's names, such as READ, WRITE, DESCRIBE, CREATE, DESCRIBE_CONFIGS, ALL.
 	Operations []string
+}
+
+// acl is the grant as the admin client takes it, for a user and from everywhere.
+func (g Grant) acl(t testing.TB) *kadm.ACLBuilder {
+	t.Helper()
+	var operations []kadm.ACLOperation
+	for _, name := range g.Operations {
+		op, err := kmsg.ParseACLOperation(name)
+		require.NoError(t, err)
+		operations = append(operations, op)
+	}
+	pattern := kadm.ACLPatternPrefixed
+	if g.Literal || g.Cluster {
+		pattern = kadm.ACLPatternLiteral
+	}
+	acl := kadm.NewACLs().ResourcePatternType(pattern).Operations(operations...)
+	acl.MaybeTopics(given(g.Topic)...).MaybeGroups(given(g.Group)...).MaybeTransactionalIDs(given(g.Transaction)...)
+	if g.Cluster {
+		acl.Clusters() // it has one name
+	}
+	return acl
 }
 
 // Allow grants permissions to a user, on a cluster with ACLs. They take effect within moments.
@@ -67,24 +91,53 @@ func (r *Real) Allow(user string, grants ...Grant) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
 	defer cancel()
 	for _, g := range grants {
-		var operations []kadm.ACLOperation
-		for _, name := range g.Operations {
-			op, err := kmsg.ParseACLOperation(name)
-			require.NoError(r.t, err)
-			operations = append(operations, op)
-		}
-		acl := kadm.NewACLs().Allow("User:" + user).ResourcePatternType(kadm.ACLPatternPrefixed).Operations(operations...)
-		acl.MaybeTopics(given(g.Topic)...).MaybeGroups(given(g.Group)...).MaybeTransactionalIDs(given(g.Transaction)...)
-		if g.Cluster {
-			acl.ResourcePatternType(kadm.ACLPatternLiteral).Clusters() // it has one name
-		}
-		results, err := admin.CreateACLs(ctx, acl)
+		results, err := admin.CreateACLs(ctx, g.acl(r.t).Allow("User:"+user))
 		require.NoError(r.t, err)
 		for _, result := range results {
 			require.NoError(r.t, result.Err, result.ErrMessage)
 		}
 	}
 }
+
+// Forbid takes grants away again, and returns when the broker knows that. For clusters with one broker.
+func (r *Real) Forbid(user string, grants ...Grant) {
+	r.t.Helper()
+	admin := r.admin()
+	defer admin.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), startWait)
+	defer cancel()
+	for _, g := range grants {
+		filter := g.acl(r.t).Allow("User:" + user).AllowHosts() // from anywhere
+		_, err := admin.DeleteACLs(ctx, filter)
+		require.NoError(r.t, err)
+		require.Eventually(r.t, func() bool {
+			left, err := admin.DescribeACLs(ctx, filter)
+			require.NoError(r.t, err)
+			n := 0
+			for _, l := range left {
+				require.NoError(r.t, l.Err)
+				n += len(l.Described)
+			}
+			return n == 0
+		}, startWait, time.Millisecond)
+	}
+}
+
+// AddUser makes a user who authenticates by SCRAM-SHA-512, on a cluster with SASL.
+func (r *Real) AddUser(name string) {
+	r.t.Helper()
+	admin := r.admin()
+	defer admin.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), startWait)
+	defer cancel()
+	r.passwords[name] = name + "-secret"
+	made, err := admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: name, Mechanism: kadm.ScramSha512, Iterations: scramIterations, Password: r.passwords[name]}})
+	require.NoError(r.t, err)
+	require.NoError(r.t, made.Error())
+}
+
+// scramIterations is the least that brokers accept.
+const scramIterations = 4096
 
 func given(name string) []string {
 	if name == "" {

@@ -50,7 +50,7 @@ func (b Broker) Open(ctx context.Context, o transport.Opening) (_ *transport.Lin
 	for _, name := range o.Agents {
 		s := &groupSource{
 			cluster: b.cluster, topic: topics.Work(name), others: namesakes{b.cluster, topics.Presence(), o.Instance, events.At(o.Started)},
-			config: kafka.GroupConfig{Group: o.Namespace + ".agents." + name, Topics: []string{topics.Work(name)}, InstanceID: o.Instance},
+			config: kafka.GroupConfig{Group: kafka.Groups{Namespace: o.Namespace}.Agents(name), Topics: []string{topics.Work(name)}, InstanceID: o.Instance},
 		}
 		if err := s.join(nil); err != nil {
 			link.Close()
