@@ -15,10 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// beginsFile holds where the partitions begin. kfake saves that only when it stops cleanly. After a crash, a partition whose records were deleted
-// would begin at its first remaining segment, with records that were deleted. But the log of facts is cut exactly where a carry begins, and a
-// reader without a state refuses a log that begins with another fact. So the offset is on the disk before kfake deletes anything, and the next start
-// deletes below it again before the broker has clients.
+// beginsFile holds where the partitions begin. kfake saves that only when it stops cleanly. After a crash, a partition whose records were
+// deleted would begin at its first remaining segment, with records that were deleted. But the log of facts is cut exactly where a carry
+// begins, and a reader without a state refuses a log that begins with another fact. So the offset is on the disk before kfake deletes
+// anything, and the next start deletes below it again before the broker has clients.
 //
 // The file lists each partition that does not begin at 0, so it is small.
 const beginsFile = "begins.json"
@@ -50,8 +50,8 @@ func readBegins(dir string, log *slog.Logger) ([]topicBegins, error) {
 	return list, nil
 }
 
-// restoreBegins deletes what was deleted before a crash. It never empties a partition: if the log ends below the recorded offset (a power cut
-// without Fsync took its last records, or an older copy was restored), the records that are left stay.
+// restoreBegins deletes what was deleted before a crash. It never empties a partition: if the log ends below the recorded offset (a power
+// cut without Fsync took its last records, or an older copy was restored), the records that are left stay.
 func (b *Broker) restoreBegins(known []topicBegins) error {
 	stale := false
 	for _, t := range known {

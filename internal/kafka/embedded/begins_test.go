@@ -98,8 +98,8 @@ func TestATopicCreatedAgainBeginsAtZero(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// A power cut may take records that were not synced. What is left was deleted once, but a partition without a segment would begin at 0 again. And what
-// is written later must not be deleted by the start after that.
+// A power cut may take records that were not synced. What is left was deleted once, but a partition without a segment would begin at 0
+// again. And what is written later must not be deleted by the start after that.
 func TestALogThatLostItsEndIsNotEmptied(t *testing.T) {
 	t.Parallel()
 	b, w := reopen(t, nil, t.TempDir())
