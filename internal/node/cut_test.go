@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // docs/protocol.md, "The log is cut where a carry begins". Facts are deleted once they are older than keep_log. A node without a state begins at the
-// cut, one whose state ends before it does so too, and the embedded broker remembers where the log begins.
+// cut, one whose state ends before it does so too, and the embedded broker remembers where the log begins, also after kill -9.
 func TestTheLogIsCut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk, dir := t.TempDir(), t.TempDir()
@@ -46,9 +47,11 @@ func TestTheLogIsCut(t *testing.T) {
 		require.Greater(t, begin(), first)
 		require.NoError(t, m.stop())
 		w.proveHashes(older)
-		w.restart(disk, func() {})
 		second := begin()
-		require.Greater(t, second, first)
+		crashed := filepath.Join(t.TempDir(), "copy")
+		copied(t, disk, crashed) // as kill -9 would leave it
+		w.restart(crashed, func() {})
+		require.Equal(t, second, begin())
 		n = w.node(dir, keep) // its state ends before the cut
 		run("c")
 		require.NoError(t, n.stop())

@@ -104,7 +104,13 @@ type Broker struct {
 	known marks
 	// unwatch ends KeepSessions.
 	unwatch func()
-	close   func() error
+	// begins is where the last run said that partitions begin. admit closes ready, and so lets clients in, once they begin there.
+	begins []topicBegins
+	ready  chan struct{}
+	admit  func()
+	// deleting is held while a request to delete records is prepared, and from the stop of the broker on.
+	deleting sync.Mutex
+	close    func() error
 }
 
 // Open starts the broker. It first takes the lock: if two brokers used one directory, the records of the second would vanish. Then it
@@ -113,7 +119,8 @@ func Open(cfg Config) (*Broker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := &Broker{cfg: cfg, stop: make(chan struct{}), stopped: make(chan struct{})}
+	b := &Broker{cfg: cfg, stop: make(chan struct{}), stopped: make(chan struct{}), ready: make(chan struct{})}
+	b.admit = sync.OnceFunc(func() { close(b.ready) })
 	if err := b.prepare(); err != nil {
 		b.giveBack()
 		return nil, err
@@ -130,7 +137,15 @@ func Open(cfg Config) (*Broker, error) {
 	if b.commits != nil {
 		cluster.ControlKey(kmsg.InitProducerID.Int16(), b.watchTransactions)
 	}
-	if b.unwatch, err = KeepSessions(cluster, b.ClusterConfig()); err != nil {
+	if cfg.Dir != "" {
+		cluster.ControlKey(kmsg.DeleteRecords.Int16(), b.beforeDelete)
+		err = b.restoreBegins(b.begins)
+	}
+	if err == nil {
+		b.admit()
+		b.unwatch, err = KeepSessions(cluster, b.ClusterConfig())
+	}
+	if err != nil {
 		cluster.Close()
 		b.giveBack()
 		return nil, fmt.Errorf("start the embedded broker in %s: %w", cfg.Dir, err)
@@ -156,6 +171,9 @@ func (b *Broker) prepare() error {
 		return err
 	}
 	b.lock = lock
+	if b.begins, err = readBegins(b.cfg.Dir, b.cfg.Logger); err != nil {
+		return err
+	}
 	found, err := scrub(b.cfg.Dir, b.cfg.Logger)
 	if err != nil {
 		return err
@@ -191,6 +209,7 @@ func (b *Broker) listen(network, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	listener = waitingListener{listener, b.ready, b.admit}
 	listener = &guardedListener{Listener: listener, log: b.cfg.Logger}
 	if b.cfg.Network == nil && !b.cfg.ByPort {
 		b.local = newLocalListener(listener)
@@ -284,6 +303,7 @@ func (b *Broker) shutdown() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		b.deleting.Lock()
 		b.cluster.Close()
 		b.endCommits()
 	}()

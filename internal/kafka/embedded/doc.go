@@ -13,6 +13,7 @@
 //     acknowledged. With any other damage the broker refuses to start, names topic, partition, file, byte and remedy, and
 //     changes nothing.
 //   - With Fsync a record is on the disk before its producer or any reader learns of it.
+//   - A deleted record stays deleted after a crash, unless the file that says so is damaged; then there is a warning.
 //   - Closing waits for a bounded time.
 //
 // # What it refuses to do
@@ -29,8 +30,8 @@
 //   - It cuts a log at the first damaged byte and trusts bytes that no CRC covers: scrub.go, segment.go.
 //   - It trusts every byte of its small files, including the ends of logs: checksums.go. If a full disk cuts an entry in its
 //     log of groups short, all later entries are hidden: state_log.go.
-//   - Without a snapshot (after a crash) it holds the whole log in memory while it starts, and forgets what was trimmed: snapshot.go
-//     writes a snapshot.
+//   - Without a snapshot (after a crash) it holds the whole log in memory while it starts: snapshot.go writes a snapshot.
+//   - After a crash a partition begins at its first segment, with records that were deleted: begins.go deletes them again.
 //   - If an index does not fit its log, open transactions look committed. If a snapshot taken during an open transaction is
 //     loaded twice, the last stable offset never advances again: snapshot.go.
 //   - After a restart it compacts only when a topic is created: broker.go does so every ten minutes.

@@ -25,3 +25,6 @@ func DataDir(b *Broker) string { return b.cfg.Dir }
 func Stored(b *Broker, topic string, partition int32) int64 {
 	return b.cluster.PartitionInfo(topic, partition).HighWatermark
 }
+
+// BeginsFile is the name of the file that holds where partitions begin.
+const BeginsFile = beginsFile
