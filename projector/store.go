@@ -36,6 +36,10 @@ type Store struct {
 	done   chan struct{}
 	damage *damage
 
+	// checkpoints guards sums, the checksums of the tables of the last checkpoint, and lets one checkpoint be made at a time.
+	checkpoints sync.Mutex
+	sums        map[string]CheckpointFile
+
 	// mu guards partitions.
 	mu         sync.Mutex
 	partitions map[int32]*Partition

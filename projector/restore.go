@@ -1,0 +1,88 @@
+package projector
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+func sumText(sum uint32) string { return fmt.Sprintf("%08x", sum) }
+
+func sumFile(fs FS, dir, name string) (file CheckpointFile, err error) {
+	f, err := fs.Open(fs.PathJoin(dir, name), vfs.SequentialReadsOption)
+	if err != nil {
+		return file, err
+	}
+	h := crc32.New(castagnoli)
+	n, err := io.Copy(h, f)
+	return CheckpointFile{Name: name, Bytes: n, Sum: sumText(h.Sum32())}, errors.Join(err, f.Close())
+}
+
+// Restore makes the store in dir, which must not exist, from the checkpoint in from, whose manifest is c. It first compares each file with
+// its checksum. Tables are hard links where possible: a store never changes them. Whenever the process dies, dir is the whole
+// store or does not exist. The caller compares the anchors with the log. fs is nil for the disk.
+func (c *Checkpoint) Restore(fs FS, from, dir string) error {
+	fs = cmp.Or(fs, vfs.Default)
+	if _, err := fs.Stat(dir); err == nil {
+		return fmt.Errorf("restore a checkpoint: %s: %w", dir, os.ErrExist)
+	}
+	state := fs.PathJoin(from, checkpointState)
+	if err := c.intact(fs, state); err != nil {
+		return fmt.Errorf("%w: %s: %w; use another checkpoint, or start without it: the state is folded from the log", ErrCheckpoint, from, err)
+	}
+	partial := dir + PartialSuffix
+	err := errors.Join(fs.RemoveAll(partial), fs.MkdirAll(partial, dirMode))
+	for _, f := range c.Files {
+		if err != nil {
+			break
+		}
+		place := vfs.Copy
+		if isTable(f.Name) {
+			place = vfs.LinkOrCopy
+		}
+		err = place(fs, fs.PathJoin(state, f.Name), fs.PathJoin(partial, f.Name))
+	}
+	if err == nil {
+		err = syncDir(fs, partial)
+	}
+	if err == nil {
+		err = publish(fs, partial, dir)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("restore a checkpoint: %w", err), fs.RemoveAll(partial))
+	}
+	return nil
+}
+
+// intact compares the files with their checksums.
+func (c *Checkpoint) intact(fs FS, dir string) error {
+	if len(c.Files) == 0 {
+		return fmt.Errorf("%s names no file", CheckpointManifest)
+	}
+	for _, want := range c.Files {
+		if strings.ContainsAny(want.Name, `/\`) || want.Name == "" || strings.HasPrefix(want.Name, ".") {
+			return fmt.Errorf("%s names the file %q, which is no name of a file of a store", CheckpointManifest, want.Name)
+		}
+		found, err := sumFile(fs, dir, want.Name)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return fmt.Errorf("the file %s is missing", want.Name)
+		case err != nil:
+			return err
+		case found != want:
+			return fmt.Errorf("the file %s is damaged: it has %d bytes with checksum %s, and the manifest says %d with %s",
+				want.Name, found.Bytes, found.Sum, want.Bytes, want.Sum)
+		}
+	}
+	return nil
+}
