@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -90,8 +91,8 @@ type About struct {
 // little room at first, and more as the store moves on. Commits go on meanwhile. The checkpoint is made beside dir and renamed
 // when it is complete and durable: whenever the process dies, dir is a whole checkpoint or does not exist.
 func (s *Store) Checkpoint(ctx context.Context, dir string, about About) (c Checkpoint, err error) {
-	s.checkpoints.Lock()
-	defer s.checkpoints.Unlock()
+	s.sums.mu.Lock() // one at a time
+	defer s.sums.mu.Unlock()
 	s.open.RLock() // Close waits
 	defer s.open.RUnlock()
 	if s.closed {
@@ -104,7 +105,7 @@ func (s *Store) Checkpoint(ctx context.Context, dir string, about About) (c Chec
 	if err := errors.Join(s.fs.RemoveAll(partial), s.fs.MkdirAll(partial, dirMode)); err != nil {
 		return c, fmt.Errorf("make a checkpoint: %w", err)
 	}
-	if c, err = s.fillCheckpoint(ctx, partial, about); err == nil {
+	if c, err = fillCheckpoint(ctx, s, partial, about); err == nil {
 		err = publish(s.fs, partial, dir)
 	}
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *Store) Checkpoint(ctx context.Context, dir string, about About) (c Chec
 }
 
 // fillCheckpoint flushes first: there is no write-ahead log, so what is only in memory would be missing.
-func (s *Store) fillCheckpoint(ctx context.Context, dir string, about About) (c Checkpoint, err error) {
+func fillCheckpoint(ctx context.Context, s *Store, dir string, about About) (c Checkpoint, err error) {
 	state := s.fs.PathJoin(dir, checkpointState)
 	if err := s.db.Flush(); err != nil {
 		return c, err
@@ -132,7 +133,10 @@ func (s *Store) fillCheckpoint(ctx context.Context, dir string, about About) (c 
 	for _, p := range c.Partitions {
 		c.TopicID = cmp.Or(c.TopicID, p.Anchor.TopicID)
 	}
-	if c.Files, err = s.sumFiles(ctx, state); err != nil {
+	if c.Files, err = s.sums.files(ctx, s.fs, state); err != nil {
+		return c, err
+	}
+	if c.Sum, err = c.sum(); err != nil {
 		return c, err
 	}
 	return c, writeManifest(s.fs, dir, c)
@@ -159,9 +163,16 @@ func checkpointed(fs FS, dir string) (list []CheckpointPartition, err error) {
 	return list, nil
 }
 
-// sumFiles reads each table once in the life of a process: a table never changes, and its number is not used again.
-func (s *Store) sumFiles(ctx context.Context, dir string) (files []CheckpointFile, err error) {
-	names, err := s.fs.List(dir)
+// tableSums are the checksums of the tables of the last checkpoint. Each is read once in the life of a process: a table never changes, and its
+// number is not used again.
+type tableSums struct {
+	// mu is held while a checkpoint is made, and guards of.
+	mu sync.Mutex
+	of map[string]CheckpointFile
+}
+
+func (t *tableSums) files(ctx context.Context, fs FS, dir string) (files []CheckpointFile, err error) {
+	names, err := fs.List(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -174,9 +185,9 @@ func (s *Store) sumFiles(ctx context.Context, dir string) (files []CheckpointFil
 		if name == pebbleLock {
 			continue
 		}
-		file, ok := s.sums[name]
+		file, ok := t.of[name]
 		if !ok {
-			if file, err = sumFile(s.fs, dir, name); err != nil {
+			if file, err = sumFile(fs, dir, name); err != nil {
 				return nil, err
 			}
 		}
@@ -185,7 +196,7 @@ func (s *Store) sumFiles(ctx context.Context, dir string) (files []CheckpointFil
 		}
 		files = append(files, file)
 	}
-	s.sums = known
+	t.of = known
 	return files, nil
 }
 
@@ -198,10 +209,6 @@ func isTable(name string) bool {
 }
 
 func writeManifest(fs FS, dir string, c Checkpoint) error {
-	var err error
-	if c.Sum, err = c.sum(); err != nil {
-		return err
-	}
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -85,4 +86,43 @@ func (c *Checkpoint) intact(fs FS, dir string) error {
 		}
 	}
 	return nil
+}
+
+// OnDisk is the file system of this machine.
+func OnDisk() FS { return vfs.Default }
+
+// FoundCheckpoint is a checkpoint in a directory of checkpoints.
+type FoundCheckpoint struct {
+	// Name is that of its directory, and Dir the path.
+	Name, Dir string
+	Checkpoint
+	// Err is what ReadCheckpoint says against it.
+	Err error
+}
+
+// FindCheckpoints returns the checkpoints in dir, the newest first, those that cannot be read last. What is half made does not count. If
+// dir does not exist there is none.
+func FindCheckpoints(fs FS, dir string) (list []FoundCheckpoint, err error) {
+	names, err := fs.List(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	for _, name := range names {
+		path := fs.PathJoin(dir, name)
+		if strings.HasSuffix(name, PartialSuffix) || strings.HasPrefix(name, ".") {
+			continue
+		}
+		if info, err := fs.Stat(path); err != nil || !info.IsDir() {
+			continue
+		}
+		c, err := ReadCheckpoint(fs, path)
+		list = append(list, FoundCheckpoint{Name: name, Dir: path, Checkpoint: c, Err: err})
+	}
+	slices.SortFunc(list, func(a, b FoundCheckpoint) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), strings.Compare(b.Name, a.Name))
+	})
+	return list, nil
 }

@@ -35,10 +35,7 @@ type Store struct {
 	// done is closed by Close.
 	done   chan struct{}
 	damage *damage
-
-	// checkpoints guards sums, the checksums of the tables of the last checkpoint, and lets one checkpoint be made at a time.
-	checkpoints sync.Mutex
-	sums        map[string]CheckpointFile
+	sums   tableSums
 
 	// mu guards partitions.
 	mu         sync.Mutex

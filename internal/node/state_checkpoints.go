@@ -1,0 +1,280 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// Checkpoints says where a node keeps copies of its state store, and when it makes them by itself.
+type Checkpoints struct {
+	// Dir is where all of them are; default "checkpoints" in the node's directory. On the same file system they are hard links.
+	Dir string
+	// Every and Records are the time, and the records of the log folded, after which the next one is made; whichever comes first. Zero: not by this.
+	Every   time.Duration
+	Records int64
+	// Keep is how many of those that the node made by itself are kept; default 3. Those that a person asked for stay.
+	Keep int
+}
+
+const (
+	// CheckpointsDir is where a node keeps its checkpoints in its directory.
+	CheckpointsDir = "checkpoints"
+	// DefaultCheckpointsKept leaves two if the last one turns out to be of no use. Each keeps the tables that the store has replaced since.
+	DefaultCheckpointsKept = 3
+	// checkpointsEvery is how often a node looks whether a checkpoint is due.
+	checkpointsEvery = time.Second
+	// checkpointAgain is the pause after one that failed.
+	checkpointAgain = time.Minute
+	// ownCheckpoint begins the names of those that the node makes by itself.
+	ownCheckpoint   = "auto-"
+	askedCheckpoint = "asked-"
+	checkpointTime  = "20060102T150405.000Z"
+)
+
+// checkpointName is one element of a path, that is neither hidden nor taken for something half made.
+var checkpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// stateCheckpoints makes checkpoints of the store of a node. A failed one is logged and counted, and stops nothing.
+type stateCheckpoints struct {
+	Checkpoints
+	store   *stateStore
+	version string
+	now     func() time.Time
+	log     *slog.Logger
+	metrics *checkpointMetrics
+	// making holds a value while a checkpoint is made.
+	making chan struct{}
+
+	mu sync.Mutex // guards last and failed
+	// last is the newest that is known; its Time is zero if there is none.
+	last   projector.Checkpoint
+	failed time.Time
+}
+
+func newStateCheckpoints(s *stateStore, cfg *Config) (*stateCheckpoints, error) {
+	c := &stateCheckpoints{
+		Checkpoints: s.checkpoints, store: s, version: cfg.Version, now: cfg.Now, log: cfg.Logger, making: make(chan struct{}, 1),
+	}
+	found, err := projector.FindCheckpoints(s.files(), c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 0 && found[0].Err == nil {
+		c.last = found[0].Checkpoint
+	} else { // the first is due after the whole time
+		c.last = projector.Checkpoint{}
+		c.failed = c.now().Add(c.Every - checkpointAgain)
+	}
+	c.metrics = newCheckpointMetrics(c)
+	return c, cfg.Registry.Register(c.metrics)
+}
+
+// Run makes the checkpoints that are due, until ctx ends.
+func (c *stateCheckpoints) Run(ctx context.Context) error {
+	if c.Every == 0 && c.Records == 0 {
+		return nil
+	}
+	return every(ctx, checkpointsEvery, func() { c.look(ctx) })
+}
+
+// look makes a checkpoint if one is due.
+func (c *stateCheckpoints) look(ctx context.Context) {
+	if !c.due() {
+		return
+	}
+	name := ownCheckpoint + c.now().UTC().Format(checkpointTime)
+	made, err := c.make(ctx, name)
+	switch {
+	case err == nil:
+		c.log.Info("a checkpoint of the state was made", "checkpoint", filepath.Join(c.Dir, name), "records", made.Records(), "bytes", made.Bytes())
+		c.prune()
+	case ctx.Err() == nil && !errors.Is(err, api.ErrCheckpointBusy):
+		c.log.Warn("a checkpoint of the state could not be made; the next attempt follows in a minute. Tasks are not affected", "error", err)
+	}
+}
+
+// due says whether enough time has passed, or enough was folded. While nothing is folded, none is due.
+func (c *stateCheckpoints) due() bool {
+	records := c.records()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, since := c.now(), records-c.last.Records()
+	if since == 0 || now.Sub(c.failed) < checkpointAgain {
+		return false
+	}
+	return c.Every > 0 && now.Sub(c.last.Time.Time()) >= c.Every || c.Records > 0 && since >= c.Records
+}
+
+func (c *stateCheckpoints) records() (n int64) {
+	for p := range c.store.ns.partitions {
+		n += c.store.Partition(p).Next()
+	}
+	return n
+}
+
+// make makes the checkpoint of a name.
+func (c *stateCheckpoints) make(ctx context.Context, name string) (made projector.Checkpoint, err error) {
+	select {
+	case c.making <- struct{}{}:
+		defer func() { <-c.making }()
+	default:
+		return made, api.ErrCheckpointBusy
+	}
+	begun := c.now()
+	about := projector.About{Namespace: c.store.ns.name, NamespaceID: c.store.ns.record.ID, Version: c.version, Time: events.At(begun)}
+	fs := c.store.files()
+	if err = fs.MkdirAll(c.Dir, checkpointsMode); err == nil {
+		made, err = c.store.Checkpoint(ctx, fs.PathJoin(c.Dir, name), about)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.failed = c.now()
+		c.metrics.failed.Inc()
+		return made, err
+	}
+	c.last = made
+	c.metrics.made.Inc()
+	c.metrics.seconds.Set(c.now().Sub(begun).Seconds())
+	return made, nil
+}
+
+// checkpointsMode is that of the store: inputs of tasks are private.
+const checkpointsMode = 0o700
+
+// prune removes the node's own checkpoints beyond those that are kept, the oldest first, and what a process left half made.
+func (c *stateCheckpoints) prune() {
+	fs := c.store.files()
+	found, err := projector.FindCheckpoints(fs, c.Dir)
+	kept := 0
+	for _, f := range found {
+		if !strings.HasPrefix(f.Name, ownCheckpoint) {
+			continue
+		}
+		if kept++; kept > c.Keep {
+			err = errors.Join(err, fs.RemoveAll(f.Dir))
+		}
+	}
+	names, _ := fs.List(c.Dir)
+	for _, name := range names {
+		if strings.HasPrefix(name, ownCheckpoint) && strings.HasSuffix(name, projector.PartialSuffix) {
+			err = errors.Join(err, fs.RemoveAll(fs.PathJoin(c.Dir, name)))
+		}
+	}
+	if err != nil {
+		c.log.Warn("old checkpoints could not be removed", "dir", c.Dir, "error", err)
+	}
+}
+
+// MakeCheckpoint implements api.Checkpoints.
+func (c *stateCheckpoints) MakeCheckpoint(ctx context.Context, to string) (d api.CheckpointDocument, err error) {
+	name := askedCheckpoint + c.now().UTC().Format(checkpointTime)
+	if to != "" {
+		if name, err = c.nameOf(to); err != nil {
+			return d, err
+		}
+	}
+	made, err := c.make(ctx, name)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return d, fmt.Errorf("%w: %s", api.ErrCheckpointExists, filepath.Join(c.Dir, name))
+	case err != nil:
+		return d, err
+	}
+	return DescribeCheckpoint(filepath.Join(c.Dir, name), &made), nil
+}
+
+// nameOf returns the name of a checkpoint that is asked for by its name or path. A caller of the API can make none elsewhere.
+func (c *stateCheckpoints) nameOf(to string) (string, error) {
+	name := to
+	if filepath.IsAbs(to) {
+		dir, err := filepath.Abs(c.Dir)
+		if err != nil {
+			return "", err
+		}
+		if filepath.Dir(filepath.Clean(to)) != dir {
+			return "", fmt.Errorf("%w: %s", api.ErrCheckpointPlace, dir)
+		}
+		name = filepath.Base(to)
+	}
+	if !checkpointName.MatchString(name) || strings.HasSuffix(name, projector.PartialSuffix) || strings.HasPrefix(name, ownCheckpoint) {
+		return "", fmt.Errorf("%w: %s", api.ErrCheckpointPlace, c.Dir)
+	}
+	return name, nil
+}
+
+// DescribeCheckpoint returns a checkpoint as the API describes it.
+func DescribeCheckpoint(path string, c *projector.Checkpoint) api.CheckpointDocument {
+	d := api.CheckpointDocument{Path: path, Namespace: c.Namespace, NamespaceID: c.NamespaceID, Time: c.Time, Bytes: c.Bytes(), Files: len(c.Files), Partitions: []api.CheckpointPartition{}}
+	for _, p := range c.Partitions {
+		d.Partitions = append(d.Partitions, api.CheckpointPartition{Partition: p.Partition, Offset: p.Offset, Hash: p.Hash.String()})
+	}
+	return d
+}
+
+// checkpointMetrics shows when the last checkpoint was made, and whether they succeed.
+type checkpointMetrics struct {
+	made, failed prometheus.Counter
+	seconds      prometheus.Gauge
+	age          prometheus.Collector
+}
+
+func newCheckpointMetrics(c *stateCheckpoints) *checkpointMetrics {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sagalog_state_checkpoints_total", Help: "Copies of the state store that this process made, or failed to make (result).",
+	}, []string{"result"})
+	return &checkpointMetrics{
+		made: total.WithLabelValues("made"), failed: total.WithLabelValues("failed"),
+		seconds: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sagalog_state_checkpoint_seconds", Help: "How long the last copy of the state store took; 0 before the first."}),
+		age:     &checkpointAge{c, prometheus.NewDesc("sagalog_state_checkpoint_age_seconds", "How long ago the newest copy of the state store was made. Absent without any.", nil, nil), total},
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *checkpointMetrics) Describe(ch chan<- *prometheus.Desc) {
+	m.seconds.Describe(ch)
+	m.age.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (m *checkpointMetrics) Collect(ch chan<- prometheus.Metric) {
+	m.seconds.Collect(ch)
+	m.age.Collect(ch)
+}
+
+// checkpointAge shows the age, and the counters.
+type checkpointAge struct {
+	of    *stateCheckpoints
+	desc  *prometheus.Desc
+	total *prometheus.CounterVec
+}
+
+// Describe implements prometheus.Collector.
+func (a *checkpointAge) Describe(ch chan<- *prometheus.Desc) {
+	ch <- a.desc
+	a.total.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (a *checkpointAge) Collect(ch chan<- prometheus.Metric) {
+	a.total.Collect(ch)
+	a.of.mu.Lock()
+	at := a.of.last.Time
+	a.of.mu.Unlock()
+	if at != 0 {
+		gauge(ch, a.desc, max(0, a.of.now().Sub(at.Time()).Seconds()))
+	}
+}
