@@ -101,7 +101,7 @@ type FoundCheckpoint struct {
 }
 
 // FindCheckpoints returns the checkpoints in dir, the newest first, those that cannot be read last. What is half made does not count. If
-// dir does not exist there is none.
+// dir does not exist, the list is empty.
 func FindCheckpoints(fs FS, dir string) (list []FoundCheckpoint, err error) {
 	names, err := fs.List(dir)
 	if errors.Is(err, os.ErrNotExist) {

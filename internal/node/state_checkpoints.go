@@ -58,25 +58,23 @@ type stateCheckpoints struct {
 	// making holds a value while a checkpoint is made.
 	making chan struct{}
 
-	mu sync.Mutex // guards last and failed
-	// last is the newest that is known; its Time is zero if there is none.
-	last   projector.Checkpoint
-	failed time.Time
+	mu sync.Mutex // guards the fields below
+	// last is the newest that is known; its Time is zero without any. since is that time, or when this process began.
+	last          projector.Checkpoint
+	since, failed time.Time
 }
 
 func newStateCheckpoints(s *stateStore, cfg *Config) (*stateCheckpoints, error) {
 	c := &stateCheckpoints{
 		Checkpoints: s.checkpoints, store: s, version: cfg.Version, now: cfg.Now, log: cfg.Logger, making: make(chan struct{}, 1),
+		since: cfg.Now(),
 	}
 	found, err := projector.FindCheckpoints(s.files(), c.Dir)
-	if err != nil {
-		return nil, err
+	if err != nil { // making one will say so again, and count it
+		c.log.Warn("the checkpoints cannot be looked at", "error", err)
 	}
 	if len(found) > 0 && found[0].Err == nil {
-		c.last = found[0].Checkpoint
-	} else { // the first is due after the whole time
-		c.last = projector.Checkpoint{}
-		c.failed = c.now().Add(c.Every - checkpointAgain)
+		c.last, c.since = found[0].Checkpoint, found[0].Time.Time()
 	}
 	c.metrics = newCheckpointMetrics(c)
 	return c, cfg.Registry.Register(c.metrics)
@@ -115,7 +113,7 @@ func (c *stateCheckpoints) due() bool {
 	if since == 0 || now.Sub(c.failed) < checkpointAgain {
 		return false
 	}
-	return c.Every > 0 && now.Sub(c.last.Time.Time()) >= c.Every || c.Records > 0 && since >= c.Records
+	return c.Every > 0 && now.Sub(c.since) >= c.Every || c.Records > 0 && since >= c.Records
 }
 
 func (c *stateCheckpoints) records() (n int64) {
@@ -146,7 +144,7 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 		c.metrics.failed.Inc()
 		return made, err
 	}
-	c.last = made
+	c.last, c.since = made, begun
 	c.metrics.made.Inc()
 	c.metrics.seconds.Set(c.now().Sub(begun).Seconds())
 	return made, nil
@@ -227,54 +225,39 @@ func DescribeCheckpoint(path string, c *projector.Checkpoint) api.CheckpointDocu
 
 // checkpointMetrics shows when the last checkpoint was made, and whether they succeed.
 type checkpointMetrics struct {
+	of           *stateCheckpoints
+	total        *prometheus.CounterVec
 	made, failed prometheus.Counter
 	seconds      prometheus.Gauge
-	age          prometheus.Collector
+	age          *prometheus.Desc
 }
 
 func newCheckpointMetrics(c *stateCheckpoints) *checkpointMetrics {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sagalog_state_checkpoints_total", Help: "Copies of the state store that this process made, or failed to make (result).",
+		Name: "sagalog_state_checkpoints_total", Help: "Checkpoints of the state store that this process made, or failed to make (result).",
 	}, []string{"result"})
 	return &checkpointMetrics{
-		made: total.WithLabelValues("made"), failed: total.WithLabelValues("failed"),
-		seconds: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sagalog_state_checkpoint_seconds", Help: "How long the last copy of the state store took; 0 before the first."}),
-		age:     &checkpointAge{c, prometheus.NewDesc("sagalog_state_checkpoint_age_seconds", "How long ago the newest copy of the state store was made. Absent without any.", nil, nil), total},
+		of: c, total: total, made: total.WithLabelValues("made"), failed: total.WithLabelValues("failed"),
+		seconds: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sagalog_state_checkpoint_seconds", Help: "How long the last checkpoint of the state store took; 0 before the first."}),
+		age:     prometheus.NewDesc("sagalog_state_checkpoint_age_seconds", "How long ago the newest checkpoint of the state store was made. Absent without any.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *checkpointMetrics) Describe(ch chan<- *prometheus.Desc) {
+	m.total.Describe(ch)
 	m.seconds.Describe(ch)
-	m.age.Describe(ch)
+	ch <- m.age
 }
 
 // Collect implements prometheus.Collector.
 func (m *checkpointMetrics) Collect(ch chan<- prometheus.Metric) {
+	m.total.Collect(ch)
 	m.seconds.Collect(ch)
-	m.age.Collect(ch)
-}
-
-// checkpointAge shows the age, and the counters.
-type checkpointAge struct {
-	of    *stateCheckpoints
-	desc  *prometheus.Desc
-	total *prometheus.CounterVec
-}
-
-// Describe implements prometheus.Collector.
-func (a *checkpointAge) Describe(ch chan<- *prometheus.Desc) {
-	ch <- a.desc
-	a.total.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (a *checkpointAge) Collect(ch chan<- prometheus.Metric) {
-	a.total.Collect(ch)
-	a.of.mu.Lock()
-	at := a.of.last.Time
-	a.of.mu.Unlock()
+	m.of.mu.Lock()
+	at := m.of.last.Time
+	m.of.mu.Unlock()
 	if at != 0 {
-		gauge(ch, a.desc, max(0, a.of.now().Sub(at.Time()).Seconds()))
+		gauge(ch, m.age, max(0, m.of.now().Sub(at.Time()).Seconds()))
 	}
 }

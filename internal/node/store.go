@@ -1,11 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -23,13 +23,15 @@ var ErrGap = errors.New("accepted facts are gone")
 // projection fits the log.
 type stateStore struct {
 	*projector.Store
-	ns       *namespace
-	dir      string
-	fs       projector.FS
-	topic    projector.TopicID // of events
-	registry prometheus.Registerer
-	log      *slog.Logger
-	watchers watchers
+	ns  *namespace
+	dir string
+	fs  projector.FS
+	// checkpoints says where the copies of this store are.
+	checkpoints Checkpoints
+	topic       projector.TopicID // of events
+	registry    prometheus.Registerer
+	log         *slog.Logger
+	watchers    watchers
 	// takeovers is nil until the node has opened its other parts.
 	takeovers *takeoverLog
 	repairs
@@ -38,12 +40,16 @@ type stateStore struct {
 // openStore opens the projection. If it has an older format or is damaged, it is deleted and rebuilt from the log. Damage
 // may show when the store is opened or when it is first read.
 func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, error) {
-	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs()}
+	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs(), checkpoints: cfg.checkpoints()}
 	var err error
 	if s.topic, err = ns.cluster.TopicID(ctx, ns.topics.Events()); err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
+	s.restoreMissing(ctx)
 	err = s.tryOpen(ctx)
+	if errors.Is(err, ErrGap) && s.replaceByCheckpoint(ctx) {
+		err = s.tryOpen(ctx)
+	}
 	if errors.Is(err, projector.ErrFormat) || errors.Is(err, projector.ErrDamaged) {
 		if gap := s.refuseGaps(ctx); gap != nil {
 			return nil, fmt.Errorf("the state store cannot be used (%w), and cannot be rebuilt: %w", err, gap)
@@ -52,6 +58,7 @@ func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, er
 		if err := s.remove(); err != nil {
 			return nil, err
 		}
+		s.restoreMissing(ctx)
 		err = s.tryOpen(ctx)
 	}
 	if err != nil {
@@ -93,12 +100,9 @@ func (s *stateStore) tryOpen(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *stateStore) remove() error {
-	if s.fs != nil {
-		return s.fs.RemoveAll(s.dir)
-	}
-	return os.RemoveAll(s.dir)
-}
+func (s *stateStore) remove() error { return s.files().RemoveAll(s.dir) }
+
+func (s *stateStore) files() projector.FS { return cmp.Or(s.fs, projector.OnDisk()) }
 
 // watch ends the node when its store is found damaged or unusable: reads may fail from then on, and only the next start can
 // rebuild it. Meanwhile other nodes take the partitions.
@@ -207,10 +211,14 @@ const anchorWait = 2 * time.Second
 
 // recordAt returns a function that reads a record of a partition of events; false means that the log does not hold it.
 func (s *stateStore) recordAt(ctx context.Context, partition int32) func(int64) (events.Record, bool, error) {
+	return recordAt(ctx, s.ns.cluster, s.ns.topics.Events(), partition)
+}
+
+func recordAt(ctx context.Context, c *kafka.Cluster, topic string, partition int32) func(int64) (events.Record, bool, error) {
 	return func(offset int64) (events.Record, bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, anchorWait)
 		defer cancel()
-		r, err := s.ns.cluster.ReadAt(ctx, s.ns.topics.Events(), partition, offset)
+		r, err := c.ReadAt(ctx, topic, partition, offset)
 		var out *kafka.OutOfRangeError
 		if errors.As(err, &out) || errors.Is(err, kafka.ErrNoRecord) {
 			return r, false, nil

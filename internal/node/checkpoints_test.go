@@ -1,0 +1,201 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/stretchr/testify/require"
+)
+
+// A checkpoint is made while tasks run. A node without a state begins with it, also while the first one runs on, and comes to the same hash.
+func TestANodeWithoutAStateBeginsWithACheckpoint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		old := t.TempDir()
+		n := w.node(old)
+		w.apply(n, order)
+		w.hire(nil)
+		before, after := ids("before", 20), ids("after", 20)
+		w.submit(before...)
+		w.watch.ended(before...)
+		d, err := n.Checkpoints().MakeCheckpoint(t.Context(), "one")
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(old, "checkpoints", "one"), d.Path)
+		require.Len(t, d.Partitions, 2)
+		w.submit(after...)
+		w.watch.ended(after...)
+		require.NoError(t, n.stop())
+
+		fresh := t.TempDir()
+		copied(t, filepath.Join(old, "checkpoints"), filepath.Join(fresh, "checkpoints"))
+		n = w.node(fresh)
+		require.Len(t, w.logs.find("the state was restored from a checkpoint"), 1)
+		w.submit("t-new")
+		w.watch.ended("t-new")
+		require.NoError(t, n.stop())
+		w.watch.verify()
+		w.proveHashes(fresh)
+
+		n = w.node(fresh) // it has a state now
+		require.Len(t, w.logs.find("the state was restored from a checkpoint"), 1)
+		require.NoError(t, n.stop())
+	})
+}
+
+// What does not fit the log is passed over with the reason, and the log is folded from its beginning.
+func TestACheckpointThatDoesNotFitIsNotUsed(t *testing.T) {
+	for says, spoil := range map[string]func(t *testing.T, dir string){
+		"is damaged": func(t *testing.T, dir string) {
+			files, err := filepath.Glob(filepath.Join(dir, "state", "MANIFEST-*"))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(files[0], []byte("x"), 0o600))
+		},
+		"it holds no checkpoint.json": func(t *testing.T, dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, "checkpoint.json")))
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := setup(t, 1)
+				dir := t.TempDir()
+				n := w.node(dir)
+				w.apply(n, order)
+				w.hire(nil)
+				w.submit("a")
+				w.watch.ended("a")
+				d, err := n.Checkpoints().MakeCheckpoint(t.Context(), "")
+				require.NoError(t, err)
+				require.NoError(t, n.stop())
+				spoil(t, d.Path)
+				require.NoError(t, os.RemoveAll(filepath.Join(dir, "state")))
+				n = w.node(dir)
+				require.Len(t, w.logs.find("a checkpoint is not used"), 1)
+				require.Contains(t, w.logs.find("a checkpoint is not used")[0], says)
+				w.submit("b")
+				w.watch.ended("b")
+				require.NoError(t, n.stop())
+				w.proveHashes(dir)
+			})
+		})
+	}
+}
+
+// A log that was cut back and refilled does not hold the checkpoint's last record.
+func TestACheckpointOfAnotherLogIsNotUsed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := diverge(t)
+		n := h.node(h.dir)
+		_, err := n.Checkpoints().MakeCheckpoint(t.Context(), "late")
+		require.NoError(t, err)
+		require.NoError(t, n.stop())
+		h.watch.pauseErrors()
+		h.restart(h.disk, func() { copied(t, h.copy, h.disk) })
+		h.refresh()
+		h.hire(nil)
+		require.NoError(t, os.RemoveAll(filepath.Join(h.dir, "state")))
+		n = h.node(h.dir)
+		found := h.logs.find("a checkpoint is not used")
+		require.Len(t, found, 1)
+		require.Contains(t, found[0], projector.ErrAnchor.Error())
+		h.submit("t-new")
+		h.watch.ended("t-new")
+		require.NoError(t, n.stop())
+		h.proveHashes(h.dir)
+	})
+}
+
+func TestACheckpointIsMadeOnlyInItsDirectory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		for _, to := range []string{
+			"/tmp/x", "../x", "a/b", ".", "..", ".hidden", "x.partial", "auto-1", filepath.Join(dir, "x"),
+			filepath.Join(dir, "checkpoints"), filepath.Join(dir, "checkpoints", "a", "b"), filepath.Join(dir, "checkpoints", "..", "x"),
+		} {
+			_, err := n.Checkpoints().MakeCheckpoint(t.Context(), to)
+			require.ErrorIs(t, err, api.ErrCheckpointPlace, to)
+		}
+		_, err := n.Checkpoints().MakeCheckpoint(t.Context(), filepath.Join(dir, "checkpoints", "x"))
+		require.NoError(t, err)
+		_, err = n.Checkpoints().MakeCheckpoint(t.Context(), "x")
+		require.ErrorIs(t, err, api.ErrCheckpointExists)
+		require.NoError(t, n.stop())
+	})
+}
+
+// Checkpoints are made by time and by records, only while something is folded, and the last ones are kept. Those that were asked for stay.
+func TestANodeMakesCheckpointsByTimeAndByRecords(t *testing.T) {
+	for name, policy := range map[string]node.Checkpoints{
+		"time": {Every: time.Hour, Keep: 2}, "records": {Records: 5, Keep: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := setup(t, 1)
+				dir := t.TempDir()
+				n := w.node(dir, func(c *node.Config) { c.Checkpoints = policy })
+				w.apply(n, order)
+				w.hire(nil)
+				_, err := n.Checkpoints().MakeCheckpoint(t.Context(), "mine")
+				require.NoError(t, err)
+				own := map[string]bool{}
+				look := func() (now int) {
+					found, err := projector.FindCheckpoints(projector.OnDisk(), filepath.Join(dir, "checkpoints"))
+					require.NoError(t, err)
+					for _, f := range found {
+						require.NoError(t, f.Err)
+						if f.Name != "mine" {
+							own[f.Name] = true
+							now++
+						}
+					}
+					return now
+				}
+				for i, tasks := range [][]string{{"a"}, {"b"}, {"c"}} {
+					w.submit(tasks...)
+					w.watch.ended(tasks...)
+					time.Sleep(61 * time.Minute) // virtual
+					look()
+					require.Greater(t, len(own), i)
+				}
+				require.Equal(t, 2, look(), "the last two are kept")
+				many := len(own)
+				if name == "records" {
+					time.Sleep(3 * time.Hour)
+					look()
+					require.Equal(t, many, len(own), "nothing was folded")
+				}
+				_, err = os.Stat(filepath.Join(dir, "checkpoints", "mine", projector.CheckpointManifest))
+				require.NoError(t, err)
+				require.NoError(t, n.stop())
+			})
+		})
+	}
+}
+
+// A directory that cannot be written costs a warning and a count; tasks go on.
+func TestAFailedCheckpointHurtsNoTask(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		place := filepath.Join(dir, "checkpoints")
+		require.NoError(t, os.WriteFile(place, nil, 0o600)) // a file where the directory should be
+		n := w.node(dir, func(c *node.Config) { c.Checkpoints = node.Checkpoints{Records: 1} })
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit("a")
+		w.watch.ended("a")
+		time.Sleep(5 * time.Minute) // virtual
+		require.NotEmpty(t, w.logs.find("a checkpoint of the state could not be made"))
+		require.LessOrEqual(t, len(w.logs.find("a checkpoint of the state could not be made")), 6, "it is tried once a minute")
+		w.submit("b")
+		w.watch.ended("b")
+		require.NoError(t, n.stop())
+		w.proveHashes(dir)
+	})
+}
