@@ -32,7 +32,7 @@ data directory): --to is a name, or a path in there. With --data, the node is st
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := cmd.Flags().GetString("data")
 			if err != nil || data == "" {
-				return client(func(s *session, _ []string) error { return s.makeCheckpoint() })(cmd, args)
+				return client(func(s *session, _ []string) error { return makeCheckpoint(s) })(cmd, args)
 			}
 			p, err := printerOf(cmd)
 			if err != nil {
@@ -59,7 +59,7 @@ data directory): --to is a name, or a path in there. With --data, the node is st
 	return c
 }
 
-func (s *session) makeCheckpoint() error {
+func makeCheckpoint(s *session) error {
 	body, err := json.Marshal(api.CheckpointBody{To: s.flag("to")})
 	if err != nil {
 		return err
