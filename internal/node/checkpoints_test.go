@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/stretchr/testify/require"
@@ -132,7 +133,7 @@ func TestACheckpointIsMadeOnlyInItsDirectory(t *testing.T) {
 // Checkpoints are made by time and by records, only while something is folded, and the last ones are kept. Those that were asked for stay.
 func TestANodeMakesCheckpointsByTimeAndByRecords(t *testing.T) {
 	for name, policy := range map[string]node.Checkpoints{
-		"time": {Every: time.Hour, Keep: 2}, "records": {Records: 5, Keep: 2},
+		"time": {Every: 2 * time.Minute, Keep: 2}, "records": {Records: 5, Keep: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -159,14 +160,14 @@ func TestANodeMakesCheckpointsByTimeAndByRecords(t *testing.T) {
 				for i, tasks := range [][]string{{"a"}, {"b"}, {"c"}} {
 					w.submit(tasks...)
 					w.watch.ended(tasks...)
-					time.Sleep(61 * time.Minute) // virtual
+					time.Sleep(3 * time.Minute) // virtual
 					look()
 					require.Greater(t, len(own), i)
 				}
 				require.Equal(t, 2, look(), "the last two are kept")
 				many := len(own)
 				if name == "records" {
-					time.Sleep(3 * time.Hour)
+					time.Sleep(5 * time.Minute)
 					look()
 					require.Equal(t, many, len(own), "nothing was folded")
 				}
@@ -197,5 +198,82 @@ func TestAFailedCheckpointHurtsNoTask(t *testing.T) {
 		w.watch.ended("b")
 		require.NoError(t, n.stop())
 		w.proveHashes(dir)
+	})
+}
+
+// A node was down while the log was cut behind its state. A checkpoint of another node takes the place of that state, which is kept.
+func TestACheckpointReplacesAStateBeforeTheLog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		one, two := t.TempDir(), t.TempDir()
+		n := w.node(one)
+		w.apply(n, order)
+		w.hire(nil)
+		before, after := ids("before", 5), ids("after", 20)
+		w.submit(before...)
+		w.watch.ended(before...)
+		require.NoError(t, n.stop())
+		copied(t, one, two)
+		n = w.node(one)
+		w.submit(after...)
+		w.watch.ended(after...)
+		d, err := n.Checkpoints().MakeCheckpoint(t.Context(), "late")
+		require.NoError(t, err)
+		old, err := n.Store().PartitionInfo(0)
+		require.NoError(t, err)
+		require.NoError(t, n.stop())
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Events(), 0, d.Partitions[0].Offset-5)
+		_, err = w.open(two)
+		require.ErrorIs(t, err, node.ErrGap)
+		copied(t, filepath.Join(one, "checkpoints"), filepath.Join(two, "checkpoints"))
+		p, err := w.open(two)
+		require.NoError(t, err)
+		require.Len(t, w.logs.find("a checkpoint takes its place"), 1)
+		require.DirExists(t, filepath.Join(two, "state.replaced"))
+		info, err := p.Store().PartitionInfo(0)
+		require.NoError(t, err)
+		require.LessOrEqual(t, d.Partitions[0].Offset, old.Next)
+		require.Equal(t, d.Partitions[0].Offset, info.Next)
+		require.Equal(t, d.Partitions[0].Hash, info.StateHash.String())
+		p.run()
+		require.NoError(t, p.stop())
+	})
+}
+
+// Each difference from the log has a sentence.
+func TestWhatALogMustContainOfACheckpoint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit("a")
+		w.watch.ended("a")
+		d, err := n.Checkpoints().MakeCheckpoint(t.Context(), "one")
+		require.NoError(t, err)
+		require.NoError(t, n.stop())
+		made, err := projector.ReadCheckpoint(projector.OnDisk(), d.Path)
+		require.NoError(t, err)
+		log := node.CheckpointLog{Cluster: w.cluster, Namespace: "sagalog", ID: d.NamespaceID, Partitions: 1}
+		require.NoError(t, log.Fits(t.Context(), &made))
+		for says, change := range map[string]func(c *projector.Checkpoint){
+			"and the log is of namespace sagalog": func(c *projector.Checkpoint) { c.NamespaceID = "other" },
+			"it was deleted and made again":       func(c *projector.Checkpoint) { c.TopicID[0] ^= 1 },
+			"there is another record":             func(c *projector.Checkpoint) { c.Partitions[0].Anchor.Hash = "x" },
+			"no longer in the log":                func(c *projector.Checkpoint) { c.Partitions[0].Anchor.Offset += 1000 },
+			"the namespace has 1 partitions":      func(c *projector.Checkpoint) { c.Partitions[0].Partition = 1 },
+		} {
+			c := made
+			c.Partitions = append([]projector.CheckpointPartition{}, made.Partitions...)
+			change(&c)
+			err := log.Fits(t.Context(), &c)
+			require.ErrorIs(t, err, projector.ErrCheckpoint, says)
+			require.ErrorContains(t, err, says)
+		}
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Events(), 0, made.Partitions[0].Offset)
+		require.NoError(t, log.Fits(t.Context(), &made), "nothing is missing")
+		made.Partitions[0].Offset--
+		require.ErrorContains(t, log.Fits(t.Context(), &made), "the records between are gone")
 	})
 }
