@@ -277,3 +277,20 @@ func TestWhatALogMustContainOfACheckpoint(t *testing.T) {
 		require.ErrorContains(t, log.Fits(t.Context(), &made), "the records between are gone")
 	})
 }
+
+// What a killed process left is removed by the next start, and nothing else.
+func TestAStartRemovesHalfMadeCheckpoints(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		place := filepath.Join(dir, "checkpoints")
+		for _, name := range []string{"asked.partial/state", "auto-1.partial", "mine"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(place, name), 0o700))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(place, "notes.partial"), nil, 0o600))
+		require.NoError(t, w.node(dir).stop())
+		left, err := projector.OnDisk().List(place)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"mine", "notes.partial"}, left)
+	})
+}

@@ -69,6 +69,7 @@ func newStateCheckpoints(s *stateStore, cfg *Config) (*stateCheckpoints, error) 
 		Checkpoints: s.checkpoints, store: s, version: cfg.Version, now: cfg.Now, log: cfg.Logger, making: make(chan struct{}, 1),
 		since: cfg.Now(),
 	}
+	c.clear()
 	found, err := projector.FindCheckpoints(s.files(), c.Dir)
 	if err != nil { // making one will say so again, and count it
 		c.log.Warn("the checkpoints cannot be looked at", "error", err)
@@ -153,7 +154,7 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 // checkpointsMode is that of the store: inputs of tasks are private.
 const checkpointsMode = 0o700
 
-// prune removes the node's own checkpoints beyond those that are kept, the oldest first, and what a process left half made.
+// prune removes the node's own checkpoints beyond those that are kept, the oldest first.
 func (c *stateCheckpoints) prune() {
 	fs := c.store.files()
 	found, err := projector.FindCheckpoints(fs, c.Dir)
@@ -166,14 +167,27 @@ func (c *stateCheckpoints) prune() {
 			err = errors.Join(err, fs.RemoveAll(f.Dir))
 		}
 	}
-	names, _ := fs.List(c.Dir)
+	if err != nil {
+		c.log.Warn("old checkpoints could not be removed", "dir", c.Dir, "error", err)
+	}
+}
+
+// clear removes what a process that was killed left half made: it would keep tables from being deleted. It runs before this process makes any.
+func (c *stateCheckpoints) clear() {
+	fs := c.store.files()
+	names, err := fs.List(c.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
 	for _, name := range names {
-		if strings.HasPrefix(name, ownCheckpoint) && strings.HasSuffix(name, projector.PartialSuffix) {
+		whole, partial := strings.CutSuffix(name, projector.PartialSuffix)
+		info, statErr := fs.Stat(fs.PathJoin(c.Dir, name))
+		if partial && checkpointName.MatchString(whole) && statErr == nil && info.IsDir() {
 			err = errors.Join(err, fs.RemoveAll(fs.PathJoin(c.Dir, name)))
 		}
 	}
 	if err != nil {
-		c.log.Warn("old checkpoints could not be removed", "dir", c.Dir, "error", err)
+		c.log.Warn("checkpoints that are half made could not be removed", "dir", c.Dir, "error", err)
 	}
 }
 
