@@ -97,6 +97,7 @@ func (c *crew) read() {
 				for _, record := range f.Records {
 					var report events.Report
 					if json.Unmarshal(record.Value, &report) == nil {
+						report.Task = string(record.Key)
 						c.reports <- report
 					}
 				}

@@ -225,6 +225,7 @@ func reported(ctx context.Context, t *testing.T, c *kafka.Cluster, n int) map[st
 		for _, r := range records {
 			var report events.Report
 			require.NoError(t, json.Unmarshal(r.Value, &report))
+			report.Task = string(r.Key)
 			out[report.Task] = report
 		}
 	}

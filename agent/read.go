@@ -100,7 +100,7 @@ func (c *consumer) decode(r *events.Record, at offsets.Place, after int64) arriv
 		return arrival{at: at, dropped: dropInvalid}
 	}
 	q := &request{
-		work: w, traceparent: traceparent.Or(envelope.Traceparent), by: w.CompleteBy.Time(), first: [1]offsets.Place{at}, after: after,
+		work: w, traceparent: traceparent.Or(envelope.Traceparent), given: traceparent.Given(envelope.Traceparent), by: w.CompleteBy.Time(), first: [1]offsets.Place{at}, after: after,
 	}
 	q.places = q.first[:]
 	return arrival{at: at, request: q, decided: envelope.Time}

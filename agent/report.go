@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/sagalog/sagalog/agent/transport"
@@ -15,15 +14,10 @@ import (
 type reporter struct {
 	sink                    transport.Sink
 	topic, instance, source string
-	// suffix ends the ID of each report: the quoted instance and a bracket.
-	suffix string
 }
 
 func newReporter(agent string, c *Config) *reporter {
-	return &reporter{
-		sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance, source: "sagalog/agent/" + agent + "/" + c.Instance,
-		suffix: "," + strconv.Quote(c.Instance) + "]",
-	}
+	return &reporter{sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance, source: "agent/" + agent + "/" + c.Instance}
 }
 
 // report is the result of an attempt that has ended.
@@ -61,8 +55,7 @@ func (r *reporter) progress(ctx context.Context, q *request, value json.RawMessa
 		Task: w.Task, Run: w.Run, Step: w.Step, Operation: w.Operation, Attempt: w.Attempt, Ticket: w.Ticket,
 		Result: events.ResultProgress, Progress: value, Instance: r.instance,
 	}
-	id := r.id(w) + "/" + at.String()
-	record, err := events.EncodeReport(e, events.Subject{ID: id, Source: r.source, Time: at, Traceparent: q.traceparent})
+	record, err := events.EncodeReport(e, events.Subject{ID: e.ID() + "/" + at.String(), Source: r.source, Time: at, Traceparent: q.given})
 	if err != nil {
 		done(fmt.Errorf("encode progress: %w", err))
 		return
@@ -87,28 +80,10 @@ func (r *reporter) record(p report) (events.Record, error) {
 		e.Error, e.Effect = f.report(), f.Effect
 		e.RetryAfter = events.Duration(f.RetryAfter.Truncate(time.Millisecond))
 	}
-	record, err := events.EncodeReport(e, r.subject(q, p.ended))
+	record, err := events.EncodeReport(e, events.Subject{ID: e.ID(), Source: r.source, Time: events.At(p.ended), Traceparent: q.given})
 	if err != nil {
 		return events.Record{}, fmt.Errorf("encode report: %w", err)
 	}
 	record.Topic, record.Partition = r.topic, w.Home
 	return record, nil
-}
-
-// subject names the report. A report that is sent again has the same ID.
-func (r *reporter) subject(q *request, at time.Time) events.Subject {
-	return events.Subject{
-		ID: r.id(&q.work), Source: r.source, Time: events.At(at), Traceparent: q.traceparent,
-	}
-}
-
-// id is the task, followed by the other identifiers of the attempt and by the instance.
-func (r *reporter) id(w *events.Work) string {
-	b := append(make([]byte, 0, 256), w.Task...)
-	b = strconv.AppendQuote(append(b, '['), w.Ticket)
-	b = strconv.AppendInt(append(b, ','), int64(w.Run), 10)
-	b = strconv.AppendQuote(append(b, ','), w.Step)
-	b = strconv.AppendQuote(append(b, ','), string(w.Operation))
-	b = strconv.AppendInt(append(b, ','), int64(w.Attempt), 10)
-	return string(append(b, r.suffix...))
 }

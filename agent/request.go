@@ -12,6 +12,8 @@ import (
 type request struct {
 	work        events.Work
 	traceparent string
+	// given is the trace context that came with the request; empty if none did. Its report carries no other.
+	given string
 	// call is the trace context of the latest call, or nil if that has no span.
 	call atomic.Pointer[string]
 	// by is the complete-by time of the request, by this machine's clock. Nothing starts after it.

@@ -90,8 +90,10 @@ func TestOnlySampledTracesHaveSpansOfCalls(t *testing.T) {
 			return in, nil
 		}), func(c *agent.Config) { c.Trace = traces.begin })
 		unsampled := taskTrace[:53] + "00"
-		sendTraced(t, h, unsampled)
-		sendTraced(t, h, "")
+		report := sendTraced(t, h, unsampled)
+		require.Equal(t, unsampled, report.Header(events.HeaderTraceparent))
+		report = sendTraced(t, h, "")
+		require.Empty(t, report.Header(events.HeaderTraceparent), "the report carries no trace context that the agent made up")
 		require.Empty(t, traces.parent)
 		require.Equal(t, unsampled, passed[0])
 		require.Regexp(t, `-00$`, passed[1])

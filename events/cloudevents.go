@@ -32,21 +32,19 @@ const (
 
 // The headers of the Kafka binding of CloudEvents 1.0 and of our documented extensions.
 const (
-	HeaderSpecVersion   = "ce_specversion"
-	HeaderID            = "ce_id"
-	HeaderSource        = "ce_source"
-	HeaderType          = "ce_type"
-	HeaderTime          = "ce_time"
-	HeaderSubject       = "ce_subject"
-	HeaderCausationID   = "ce_causationid"
-	HeaderCauseID       = "ce_causeid"
-	HeaderCauseHash     = "ce_causehash"
-	HeaderCorrelationID = "ce_correlationid"
-	HeaderSequence      = "ce_sequence"
-	HeaderEpoch         = "ce_epoch"
-	HeaderTraceparent   = "ce_traceparent"
-	HeaderWatermark     = "sagalog-watermark"
-	HeaderContentType   = "content-type"
+	HeaderSpecVersion = "ce_specversion"
+	HeaderID          = "ce_id"
+	HeaderSource      = "ce_source"
+	HeaderType        = "ce_type"
+	HeaderTime        = "ce_time"
+	HeaderSubject     = "ce_subject"
+	HeaderCause       = "ce_cause"
+	HeaderCauseID     = "ce_causeid"
+	HeaderCauseHash   = "ce_causehash"
+	HeaderSequence    = "ce_sequence"
+	HeaderTraceparent = "ce_traceparent"
+	HeaderWatermark   = "sagalog-watermark"
+	HeaderContentType = "content-type"
 	// HeaderForwardedFrom marks an input that was forwarded to its home partition. Its value says where the input was found, as
 	// "<partition>/<offset>".
 	HeaderForwardedFrom = "sagalog-forwarded-from"
@@ -98,13 +96,12 @@ func Open(r *Record) (Envelope, []byte, error) {
 	return h.envelope(), r.Value, nil
 }
 
-// attributes are the values of the headers of a CloudEvent in binary mode; the last six are those of a fact. If a header
+// attributes are the values of the headers of a CloudEvent in binary mode; the last four are those of a fact. If a header
 // occurs twice, the last one counts.
 type attributes struct {
 	content, version, id, source, kind, time, subject, traceparent []byte
 
-	epoch, sequence, watermark []byte
-	cause, causeID, causeHash  []byte
+	watermark, cause, causeID, causeHash []byte
 }
 
 func readAttributes(r *Record) (a attributes) {
@@ -127,13 +124,9 @@ func readAttributes(r *Record) (a attributes) {
 			a.subject = h.Value
 		case HeaderTraceparent:
 			a.traceparent = h.Value
-		case HeaderEpoch:
-			a.epoch = h.Value
-		case HeaderSequence:
-			a.sequence = h.Value
 		case HeaderWatermark:
 			a.watermark = h.Value
-		case HeaderCausationID:
+		case HeaderCause:
 			a.cause = h.Value
 		case HeaderCauseID:
 			a.causeID = h.Value

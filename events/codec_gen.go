@@ -2048,7 +2048,10 @@ func (v *ReplyTo) size() int {
 }
 
 func (v *Report) write(w *jsontext.Writer) {
-	w.Text(`{"task":`, v.Task)
+	from := len(w.B)
+	if v.Task != "" {
+		w.Text(`,"task":`, v.Task)
+	}
 	w.Int(`,"run":`, int64(v.Run))
 	w.Text(`,"step":`, v.Step)
 	w.Text(`,"operation":`, string(v.Operation))
@@ -2085,7 +2088,7 @@ func (v *Report) write(w *jsontext.Writer) {
 		w.Literal(`,"finished_at":`)
 		v.FinishedAt.write(w)
 	}
-	w.B = append(w.B, '}')
+	w.End(from)
 }
 
 func (v *Report) read(r *jsontext.Reader) (seen uint64) {
@@ -2146,8 +2149,10 @@ func (v *Report) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *Report) size() int {
-	n := 59
-	n += 2 + len(v.Task)
+	n := 51
+	if v.Task != "" {
+		n += 8 + 2 + len(v.Task)
+	}
 	n += 5
 	n += 2 + len(v.Step)
 	n += 2 + len(v.Operation)

@@ -97,7 +97,7 @@ func TestVoidRecordsChangeNothing(t *testing.T) {
 	}
 	future := w.log[1].record
 	future.Headers = append(append([]events.Header(nil), future.Headers...),
-		events.Header{Key: events.HeaderType, Value: []byte("sagalog.JobOpened")}, events.Header{Key: events.HeaderEpoch, Value: []byte("9-z")})
+		events.Header{Key: events.HeaderType, Value: []byte("sagalog.JobOpened")}, events.Header{Key: events.HeaderID, Value: []byte("3/9-z/0")})
 	future.Offset = w.state.Next
 	f, err := events.DecodeFact(&future)
 	require.NoError(t, err)
@@ -139,9 +139,10 @@ func TestUnreadableFactsStopThePartition(t *testing.T) {
 	}
 	for name, r := range map[string]events.Record{
 		"not a fact":          with(events.HeaderType, events.TypeReport[:4]),
-		"no epoch":            with(events.HeaderEpoch, ""),
-		"an epoch of zero":    with(events.HeaderEpoch, "0-a"),
-		"no sequence":         with(events.HeaderSequence, "x"),
+		"no ID":               with(events.HeaderID, ""),
+		"no epoch":            with(events.HeaderID, "3"),
+		"an epoch of zero":    with(events.HeaderID, "3/0-a/7"),
+		"no sequence":         with(events.HeaderID, "3/1-a/x"),
 		"an unreadable claim": func() events.Record { r := w.log[0].record; r.Value = []byte("{"); return r }(),
 	} {
 		_, err := events.DecodeFact(&r)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/internal/jsontext"
@@ -15,7 +16,7 @@ import (
 // the partition. source is the ce_source, such as "/sagalog/events/3".
 func EncodeFact(f *Fact, partition int32, source string) (Record, error) {
 	subject := Subject{Source: source, Time: f.Time, Traceparent: f.Traceparent}
-	w := newRecordWriter(bodySize(f.Body)+attributeBytes(subject, f.Task)+f.headerBytes(), attributeCount(subject, f.Task)+f.headerCount())
+	w := newRecordWriter(bodySize(f.Body)+attributeBytes(subject)+f.headerBytes()+len(f.Task), attributeCount(subject)+f.headerCount())
 	if writeBody(f.Body, &w.Writer); w.Odd {
 		if err := w.Marshalled(0, f.Body); err != nil {
 			return Record{}, err
@@ -27,14 +28,8 @@ func EncodeFact(f *Fact, partition int32, source string) (Record, error) {
 	if kind == nil {
 		kind = []byte(TypePrefix + string(f.Body.Name()))
 	}
-	w.attributes(subject, kind, f.Task)
-	if f.Epoch.N > 0 {
-		w.B = f.Epoch.append(w.B)
-		w.mark(HeaderEpoch)
-		w.B = appendPadded(w.B, f.Sequence)
-		w.mark(HeaderSequence)
-	}
-	w.headerIf(HeaderCausationID, string(f.Cause))
+	w.attributes(subject, kind)
+	w.headerIf(HeaderCause, string(f.Cause))
 	w.headerIf(HeaderCauseID, f.CauseID)
 	w.headerIf(HeaderCauseHash, f.CauseHash)
 	if !f.Watermark.IsZero() {
@@ -56,7 +51,7 @@ func (f *Fact) headerBytes() int {
 }
 
 func (f *Fact) headerCount() int {
-	return 2*count(f.Epoch.N > 0) + count(f.Cause != "") + count(f.CauseID != "") + count(f.CauseHash != "") + count(!f.Watermark.IsZero())
+	return count(f.Cause != "") + count(f.CauseID != "") + count(f.CauseHash != "") + count(!f.Watermark.IsZero())
 }
 
 // FactID returns the ce_id of a fact: "<partition>/<epoch>/<sequence>", and for the two kinds without an epoch
@@ -77,15 +72,19 @@ func appendFactID(dst []byte, f *Fact, partition int32) []byte {
 	return f.Position().append(dst)
 }
 
-// appendPadded writes 12 digits or more, so that a sequence sorts as text: CloudEvents' sequence extension is a string.
-func appendPadded(dst []byte, n uint64) []byte {
-	for limit := uint64(1e11); n < limit && limit > 1; limit /= 10 {
-		dst = append(dst, '0')
+// PositionOf returns the position of a fact, which its ce_id holds after the partition.
+func PositionOf(r *Record) (Position, error) { return positionIn(r.Header(HeaderID)) }
+
+// positionIn reads a position out of a fact's ce_id.
+func positionIn(id string) (Position, error) {
+	_, at, ok := strings.Cut(id, "/")
+	if !ok {
+		return Position{}, fmt.Errorf("ce_id %q of a fact is not <partition>/<epoch>/<sequence>", Clip(id, maxQuotedBytes))
 	}
-	return strconv.AppendUint(dst, n, 10)
+	return ParsePosition(at)
 }
 
-// outsideEpochs says whether facts of that name carry neither epoch nor sequence.
+// outsideEpochs says whether facts of that name belong to no epoch, and so have no position.
 func outsideEpochs(n Name) bool { return n == NamePartitionClaimed || n == NameNamespaceCreated }
 
 // DecodeFact reads a record of <ns>.events. Its error means that the partition must stop: only owners write there.
@@ -121,7 +120,7 @@ func (d *FactReader) Decode(r *Record) (*Fact, error) {
 // decodeFact decodes into f. d may be nil.
 func decodeFact(r *Record, f *Fact, d *FactReader) (*Fact, error) {
 	h := factHeaders{attributes: readAttributes(r)}
-	h.names(f, d)
+	h.names(r.Key, f, d)
 	kind, ok := bytes.CutPrefix(h.kind, []byte(TypePrefix))
 	if !ok {
 		return nil, fmt.Errorf("%w: ce_type %q at offset %d of partition %d", ErrUnknownFact, h.kind, r.Offset, r.Partition)
@@ -143,26 +142,26 @@ func decodeFact(r *Record, f *Fact, d *FactReader) (*Fact, error) {
 // factHeaders are the headers of a fact, and two of them as texts.
 type factHeaders struct {
 	attributes
-	epochText, watermarkText string
+	idText, watermarkText string
 }
 
 // names sets the fact's texts. The task's ID has its own memory, or shares it with the task that d knows, since the state keeps
 // it. The other texts are slices of one string.
-func (h *factHeaders) names(f *Fact, d *FactReader) {
-	if t := d.task(h.subject); t != nil {
+func (h *factHeaders) names(key []byte, f *Fact, d *FactReader) {
+	if t := d.task(key); t != nil {
 		f.Task = t.ID
 	} else {
-		f.Task = string(h.subject)
+		f.Task = string(key)
 	}
 	var room [256]byte
 	b := append(append(append(room[:0], h.cause...), h.causeID...), h.causeHash...)
-	all := string(append(append(append(b, h.traceparent...), h.epoch...), h.watermark...))
+	all := string(append(append(append(b, h.traceparent...), h.id...), h.watermark...))
 	cut := func(like []byte) (s string) {
 		s, all = all[:len(like)], all[len(like):]
 		return s
 	}
 	f.Cause, f.CauseID, f.CauseHash, f.Traceparent = Cause(cut(h.cause)), cut(h.causeID), cut(h.causeHash), cut(h.traceparent)
-	h.epochText, h.watermarkText = cut(h.epoch), all
+	h.idText, h.watermarkText = cut(h.id), all
 }
 
 // body returns an empty body.
@@ -185,14 +184,12 @@ func (d *FactReader) task(id []byte) *Task {
 	return d.known(id)
 }
 
-func (f *Fact) readPosition(name Name, h *factHeaders) (err error) {
+func (f *Fact) readPosition(name Name, h *factHeaders) error {
 	if outsideEpochs(name) {
 		return nil
 	}
-	if f.Epoch, err = ParseEpoch(h.epochText); err != nil {
-		return err
-	}
-	f.Sequence, err = strconv.ParseUint(string(h.sequence), 10, 64)
+	at, err := positionIn(h.idText)
+	f.Epoch, f.Sequence = at.Epoch, at.Sequence
 	return err
 }
 

@@ -30,18 +30,22 @@ func TestAFactIsNamedByItsPosition(t *testing.T) {
 	require.Equal(t, "0/namespace/n1", events.FactID(&events.Fact{Body: &events.NamespaceCreated{ID: "n1"}}, 0))
 }
 
-// The sequence sorts as text, and continues when it needs more than the padded digits.
-func TestSequencesSortAsText(t *testing.T) {
+// The identifier of an epoch may hold dashes and slashes.
+func TestThePositionOfAFactIsInItsID(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[uint64]string{0: "000000000000", 17: "000000000017", 1e12: "1000000000000"} {
-		f := &events.Fact{Epoch: events.Epoch{N: 1, ID: "a"}, Sequence: n, Time: testStart, Body: &events.TaskProcessed{}}
-		r, err := events.EncodeFact(f, 0, testSource)
+	for _, id := range []string{"a", "a-b", "a/b/7", "abcdefghijklmnop"} {
+		f := &events.Fact{Epoch: events.Epoch{N: 12, ID: id}, Sequence: 1e12, Time: testStart, Body: &events.TaskProcessed{}}
+		r, err := events.EncodeFact(f, 3, testSource)
 		require.NoError(t, err)
-		require.Equal(t, want, r.Header(events.HeaderSequence))
+		at, err := events.PositionOf(&r)
+		require.NoError(t, err)
+		require.Equal(t, f.Position(), at)
 		got, err := events.DecodeFact(&r)
 		require.NoError(t, err)
-		require.Equal(t, n, got.Sequence)
+		require.Equal(t, f.Position(), got.Position())
 	}
+	_, err := events.PositionOf(&events.Record{Headers: headers(events.HeaderID, "7")})
+	require.ErrorContains(t, err, "<partition>/<epoch>/<sequence>")
 }
 
 // NamespaceCreated is in the topic of definitions, before every epoch. No partition accepts it as a fact.
@@ -50,7 +54,6 @@ func TestNoPartitionAcceptsNamespaceCreated(t *testing.T) {
 	body := &events.NamespaceCreated{ID: "n1", Partitions: 8, Format: events.FormatVersion}
 	r, err := events.EncodeFact(&events.Fact{Time: testStart, Body: body}, 0, "/sagalog/definitions")
 	require.NoError(t, err)
-	require.Empty(t, r.Header(events.HeaderEpoch))
 	f, err := events.DecodeFact(&r)
 	require.NoError(t, err)
 	require.Equal(t, body, f.Body)

@@ -62,6 +62,7 @@ func FuzzDecodeInputs(f *testing.F) {
 			require.NoError(t, err)
 			var p2 events.Report
 			require.NoError(t, json.Unmarshal(again.Value, &p2))
+			p.Task = "" // the key says it
 			require.Equal(t, asJSON(t, p), asJSON(t, p2))
 		}
 	})
@@ -128,8 +129,8 @@ func FuzzRows(f *testing.F) {
 		if fate, err := s.Apply(claim, s.Next); err != nil || fate != events.FateAccepted {
 			return
 		}
-		record := events.Record{Offset: s.Next, Value: body, Headers: headers(events.HeaderType, events.TypePrefix+fact, events.HeaderSubject, id,
-			events.HeaderEpoch, s.Partition.Epoch.String(), events.HeaderSequence, "0", events.HeaderTime, testStart.String())}
+		record := events.Record{Offset: s.Next, Key: []byte(id), Value: body, Headers: headers(events.HeaderType, events.TypePrefix+fact,
+			events.HeaderID, "0/"+s.Partition.Epoch.String()+"/0", events.HeaderTime, testStart.String())}
 		next, err := events.DecodeFact(&record)
 		if err != nil {
 			return

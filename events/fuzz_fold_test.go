@@ -35,14 +35,14 @@ func script(lines []line) []byte {
 			place = "*"
 		}
 		fmt.Fprintf(&b, "%s%s", place, strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix))
-		if c := r.Header(events.HeaderCausationID); c != "" {
+		if c := r.Header(events.HeaderCause); c != "" {
 			b.WriteString("@" + c)
 		}
 		value := r.Value
 		if strings.HasSuffix(r.Header(events.HeaderType), string(events.NameStateHash)) {
 			value = []byte(hashNow)
 		}
-		fmt.Fprintf(&b, "\t%s\t%s\n", r.Header(events.HeaderSubject), value)
+		fmt.Fprintf(&b, "\t%s\t%s\n", r.Key, value)
 	}
 	return b.Bytes()
 }
@@ -75,10 +75,9 @@ func scripted(t *testing.T, s *events.State, text []byte, n int) (events.Record,
 	case '*':
 		p.Epoch.ID += "x"
 	}
-	return events.Record{Offset: s.Next, Partition: testPartition, Value: value, Headers: headers(
-		events.HeaderType, events.TypePrefix+kind, events.HeaderSubject, string(task), events.HeaderCausationID, cause,
+	return events.Record{Offset: s.Next, Partition: testPartition, Key: task, Value: value, Headers: headers(
+		events.HeaderType, events.TypePrefix+kind, events.HeaderID, fmt.Sprintf("%d/%s/%d", testPartition, p.Epoch, sequence), events.HeaderCause, cause,
 		events.HeaderTime, (testStart + events.Instant(1000*n)).String(),
-		events.HeaderEpoch, p.Epoch.String(), events.HeaderSequence, fmt.Sprint(sequence),
 	)}, true
 }
 

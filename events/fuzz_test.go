@@ -102,11 +102,11 @@ func FuzzParseSubmission(f *testing.F) {
 func FuzzDecodeFact(f *testing.F) {
 	seedFromGolden(f, func(l line) {
 		r := l.record()
-		f.Add(r.Header(events.HeaderType), r.Header(events.HeaderEpoch), r.Header(events.HeaderSequence), r.Header(events.HeaderWatermark), r.Value)
+		f.Add(r.Header(events.HeaderType), r.Header(events.HeaderID), r.Header(events.HeaderWatermark), r.Value)
 	})
-	f.Fuzz(func(t *testing.T, kind, epoch, sequence, watermark string, value []byte) {
+	f.Fuzz(func(t *testing.T, kind, id, watermark string, value []byte) {
 		r := events.Record{Value: value, Headers: headers(
-			events.HeaderType, kind, events.HeaderEpoch, epoch, events.HeaderSequence, sequence, events.HeaderWatermark, watermark,
+			events.HeaderType, kind, events.HeaderID, id, events.HeaderWatermark, watermark,
 			events.HeaderTime, "2026-11-21T14:00:00.000Z",
 		)}
 		fact, err := events.DecodeFact(&r)
@@ -132,7 +132,7 @@ func FuzzDecodeFact(f *testing.F) {
 func FuzzApply(f *testing.F) {
 	seedFromGolden(f, func(l line) {
 		r := l.record()
-		f.Add(uint8(l.Offset), r.Header(events.HeaderType), r.Header(events.HeaderSubject), r.Header(events.HeaderCausationID), r.Value)
+		f.Add(uint8(l.Offset), r.Header(events.HeaderType), string(r.Key), r.Header(events.HeaderCause), r.Value)
 	})
 	lines := goldenLines(f)
 	f.Fuzz(func(t *testing.T, behind uint8, kind, task, cause string, value []byte) {
@@ -146,9 +146,8 @@ func FuzzApply(f *testing.F) {
 			require.NoError(t, err)
 		}
 		p := s.Partition
-		r := events.Record{Value: value, Headers: headers(
-			events.HeaderType, kind, events.HeaderSubject, task, events.HeaderCausationID, cause, events.HeaderTime, "2026-11-21T15:00:00.000Z",
-			events.HeaderEpoch, p.Epoch.String(), events.HeaderSequence, "0",
+		r := events.Record{Key: []byte(task), Value: value, Headers: headers(
+			events.HeaderType, kind, events.HeaderID, "0/"+p.Epoch.String()+"/0", events.HeaderCause, cause, events.HeaderTime, "2026-11-21T15:00:00.000Z",
 		)}
 		fact, err := events.DecodeFact(&r)
 		if err != nil {

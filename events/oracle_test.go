@@ -229,18 +229,13 @@ func TestRecordsOfFacts(t *testing.T) {
 		require.NoError(t, err)
 		value, err := events.Marshal(body)
 		require.NoError(t, err)
-		epoch, sequence := "", ""
-		if fact.Epoch.N > 0 {
-			epoch, sequence = fmt.Sprintf("%d-e", fact.Epoch.N), fmt.Sprintf("%012d", fact.Sequence)
-		}
 		watermark := ""
 		if p := fact.Watermark; p != (events.Position{}) {
 			watermark = fmt.Sprintf("%d-%s/%d", p.Epoch.N, p.Epoch.ID, p.Sequence)
 		}
 		want := sealed(value, fact.Task, "ce_specversion", "1.0", "ce_id", fmt.Sprintf("3/%d-e/%d", fact.Epoch.N, fact.Sequence), "ce_source", testSource,
-			"ce_type", "sagalog."+string(body.Name()), "content-type", "application/json", "ce_time", "2026-11-21T14:00:00.000Z", "ce_subject", fact.Task,
-			"ce_traceparent", fact.Traceparent, "ce_epoch", epoch, "ce_sequence", sequence, "ce_causationid", string(fact.Cause), "ce_causeid", fact.CauseID,
-			"ce_causehash", fact.CauseHash, "sagalog-watermark", watermark)
+			"ce_type", "sagalog."+string(body.Name()), "ce_time", "2026-11-21T14:00:00.000Z", "ce_traceparent", fact.Traceparent, "ce_cause", string(fact.Cause),
+			"ce_causeid", fact.CauseID, "ce_causehash", fact.CauseHash, "sagalog-watermark", watermark)
 		want.Partition = 3
 		if fact.Task == "" {
 			want.Key = nil
@@ -265,20 +260,31 @@ func TestRecordsOfWorkAndReports(t *testing.T) {
 		p := f.drawn(reflect.TypeFor[events.Report]()).(*events.Report)
 		w.Task, p.Task = "t"+w.Task, "t"+p.Task
 		s := events.Subject{ID: "i", Source: "/s", Time: testStart, Traceparent: f.text()}
-		attributes := func(kind, task string) []string {
-			return []string{"ce_specversion", "1.0", "ce_id", "i", "ce_source", "/s", "ce_type", kind, "content-type", "application/json",
-				"ce_time", "2026-11-21T14:00:00.000Z", "ce_subject", task, "ce_traceparent", s.Traceparent}
+		attributes := func(kind string) []string {
+			return []string{"ce_specversion", "1.0", "ce_id", "i", "ce_source", "/s", "ce_type", kind, "ce_time", "2026-11-21T14:00:00.000Z",
+				"ce_traceparent", s.Traceparent}
+		}
+		if within := events.Duration(w.CompleteBy.Sub(testStart)); rapid.Bool().Draw(t, "usual") {
+			w.CompleteWithin, p.FinishedAt = within, testStart
 		}
 		got, err := events.EncodeWork(*w, s)
 		require.NoError(t, err)
-		value, err := events.Marshal(w)
+		short := *w
+		if w.CompleteBy != 0 && w.CompleteWithin.Std() == w.CompleteBy.Sub(testStart) {
+			short.CompleteWithin = 0
+		}
+		value, err := events.Marshal(short)
 		require.NoError(t, err)
-		require.Equal(t, sealed(value, w.Task, attributes("sagalog.work", w.Task)...), got)
+		require.Equal(t, sealed(value, w.Task, attributes("sagalog.work")...), got)
 		got, err = events.EncodeReport(*p, s)
 		require.NoError(t, err)
+		key := p.Task
+		if p.Task = ""; p.FinishedAt == testStart {
+			p.FinishedAt = 0
+		}
 		value, err = events.Marshal(p)
 		require.NoError(t, err)
-		require.Equal(t, sealed(value, p.Task, attributes("sagalog.report", p.Task)...), got)
+		require.Equal(t, sealed(value, key, attributes("sagalog.report")...), got)
 	})
 }
 

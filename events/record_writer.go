@@ -55,25 +55,22 @@ func (w *recordWriter) headerIf(key, value string) {
 	}
 }
 
-// attributes writes the headers that all our records have. The caller has appended the ce_id.
-func (w *recordWriter) attributes(s Subject, kind []byte, subject string) {
+// attributes writes the headers that all our records have. The caller has appended the ce_id. Facts, work requests, reports
+// and submissions of the engine itself have no other attributes of CloudEvents: their key is the subject, and their value is JSON.
+func (w *recordWriter) attributes(s Subject, kind []byte) {
 	w.constant(HeaderSpecVersion, bytesSpecVersion)
 	w.mark(HeaderID)
 	w.header(HeaderSource, s.Source)
 	w.constant(HeaderType, kind)
-	w.constant(HeaderContentType, bytesJSON)
 	if s.Time != 0 {
 		w.B = s.Time.append(w.B)
 		w.mark(HeaderTime)
 	}
-	w.headerIf(HeaderSubject, subject)
 	w.headerIf(HeaderTraceparent, s.Traceparent)
 }
 
 // attributeCount is how many headers attributes writes.
-func attributeCount(s Subject, subject string) int {
-	return 5 + count(s.Time != 0) + count(subject != "") + count(s.Traceparent != "")
-}
+func attributeCount(s Subject) int { return 4 + count(s.Time != 0) + count(s.Traceparent != "") }
 
 func count(there bool) int {
 	if there {
@@ -83,13 +80,16 @@ func count(there bool) int {
 }
 
 // attributeBytes is the approximate size of the values of these headers.
-func attributeBytes(s Subject, subject string) int {
-	return len(s.ID) + len(s.Source) + len(jsontext.InstantLayout) + len(subject) + len(s.Traceparent)
+func attributeBytes(s Subject) int {
+	return len(s.ID) + len(s.Source) + len(jsontext.InstantLayout) + len(s.Traceparent)
 }
 
-// record returns the record whose value ends at the byte value, where its headers begin.
+// record returns the record whose value ends at the byte value, where its headers begin. Its key comes last.
 func (w *recordWriter) record(key string, value int) Record {
 	r := Record{Value: w.B[:value:value], Headers: w.headers}
+	end := len(w.B)
+	w.B = append(w.B, key...)
+	r.Key = w.B[end:len(w.B):len(w.B)]
 	at := value
 	for i := range r.Headers {
 		h := &r.Headers[i]
@@ -99,12 +99,6 @@ func (w *recordWriter) record(key string, value int) Record {
 		end := w.ends[i]
 		h.Value = w.B[at:end:end]
 		at = end
-		if h.Key == HeaderSubject && string(h.Value) == key {
-			r.Key = h.Value
-		}
-	}
-	if r.Key == nil {
-		r.Key = []byte(key)
 	}
 	return r
 }
@@ -115,10 +109,12 @@ func encode(v any, key, kind, subject string, s Subject) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	w := newRecordWriter(len(b)+attributeBytes(s, subject), attributeCount(s, subject))
+	w := newRecordWriter(len(b)+attributeBytes(s)+len(subject)+len(key), attributeCount(s)+2)
 	w.B = append(w.B, b...)
 	value := len(w.B)
 	w.Literal(s.ID)
-	w.attributes(s, []byte(kind), subject)
+	w.attributes(s, []byte(kind))
+	w.constant(HeaderContentType, bytesJSON)
+	w.headerIf(HeaderSubject, subject)
 	return w.record(key, value), nil
 }

@@ -450,11 +450,11 @@ func (s *Schedule) taskEnded(b *ScheduleTaskEnded) error {
 
 // SubmissionRecord returns the record of a submission of the engine itself, for the task's home partition of <ns>.submissions.
 func SubmissionRecord(task string, submission []byte, s Subject) Record {
-	w := newRecordWriter(len(submission)+attributeBytes(s, task), attributeCount(s, task))
+	w := newRecordWriter(len(submission)+attributeBytes(s)+len(task), attributeCount(s))
 	w.B = append(w.B, submission...)
 	value := len(w.B)
 	w.Literal(s.ID)
-	w.attributes(s, []byte(TypeSubmission), task)
+	w.attributes(s, []byte(TypeSubmission))
 	return w.record(task, value)
 }
 

@@ -2,6 +2,7 @@ package events
 
 import (
 	"crypto/sha1"
+	"encoding/base32"
 	"encoding/json"
 	"strconv"
 
@@ -37,7 +38,8 @@ type Work struct {
 	// Undoes is the idempotency key of the do that an undo reverses. A service refuses calls with that key after the undo.
 	Undoes     string  `json:"undoes,omitempty"`
 	CompleteBy Instant `json:"complete_by"`
-	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's uses it instead.
+	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's uses it instead. The record
+	// leaves it out: the decision is its ce_time.
 	CompleteWithin Duration `json:"complete_within,omitzero"`
 	// Heartbeat is set if the attempt must show progress. CompleteBy is then its end unless it does: it may go on until the instant
 	// before it sent the last progress that was acknowledged, plus Heartbeat, and until CapBy at most.
@@ -119,7 +121,8 @@ type Error struct {
 
 // Report is the value of a record in <ns>.reports with the ce_type TypeReport: the result of one attempt, or its progress.
 type Report struct {
-	Task       string          `json:"task"`
+	// Task is left out of the record that EncodeReport makes: its key is the same.
+	Task       string          `json:"task,omitempty"`
 	Run        int             `json:"run"`
 	Step       string          `json:"step"`
 	Operation  Operation       `json:"operation"`
@@ -133,8 +136,9 @@ type Report struct {
 	// Progress is any JSON, for ResultProgress alone.
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// Instance is the agent instance that did the work.
-	Instance   string  `json:"instance,omitempty"`
-	StartedAt  Instant `json:"started_at,omitzero"`
+	Instance  string  `json:"instance,omitempty"`
+	StartedAt Instant `json:"started_at,omitzero"`
+	// FinishedAt is absent if it is the ce_time of the record.
 	FinishedAt Instant `json:"finished_at,omitzero"`
 }
 
@@ -154,6 +158,30 @@ func (w *Work) Key(namespace uuid.UUID, op Operation) string {
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()
 }
+
+// reportIDBytes is how many bytes of a hash name a report: two reports of one source have the same with a probability of 2^-80.
+const reportIDBytes = 10
+
+// ID returns the ce_id of the report: a hash of what it is about and of its instance. So a report that is sent again has the same. One
+// about progress needs more than that.
+func (p *Report) ID() string {
+	var room [512]byte
+	b := jsontext.AppendQuoted(append(room[:0], '['), p.Task)
+	b = jsontext.AppendQuoted(append(b, ','), p.Ticket)
+	b = strconv.AppendInt(append(b, ','), int64(p.Run), 10)
+	b = jsontext.AppendQuoted(append(b, ','), p.Step)
+	b = jsontext.AppendQuoted(append(b, ','), string(p.Operation))
+	b = strconv.AppendInt(append(b, ','), int64(p.Attempt), 10)
+	b = append(jsontext.AppendQuoted(append(b, ','), p.Instance), ']')
+	sum := sha1.Sum(b) // against accidents alone: whoever may write reports may name them as they like
+	return ShortID(sum[:reportIDBytes])
+}
+
+// shortLetters writes 5 bits in a letter or digit.
+var shortLetters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// ShortID writes bytes of an identifier as text that is short and easy to copy: 10 of them as 16 letters and digits.
+func ShortID(b []byte) string { return shortLetters.EncodeToString(b) }
 
 // Presence is the value of a record in <ns>.presence: the state that an instance of an agent, or a node, publishes about itself
 // every second. Key = kind "/" instance.

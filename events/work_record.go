@@ -18,7 +18,10 @@ type Subject struct {
 
 // EncodeWork returns the record of a work request. Topic and Partition are left to the caller.
 func EncodeWork(work Work, s Subject) (Record, error) {
-	w := newRecordWriter(work.size()+attributeBytes(s, work.Task), attributeCount(s, work.Task))
+	if s.Time != 0 && work.CompleteBy != 0 && work.CompleteWithin.Std() == work.CompleteBy.Sub(s.Time) {
+		work.CompleteWithin = 0 // as DecodeWork finds it
+	}
+	w := newRecordWriter(work.size()+attributeBytes(s)+len(work.Task), attributeCount(s))
 	if work.write(&w.Writer); w.Odd {
 		if err := w.Marshalled(0, work); err != nil {
 			return Record{}, err
@@ -26,7 +29,7 @@ func EncodeWork(work Work, s Subject) (Record, error) {
 	}
 	value := len(w.B)
 	w.Literal(s.ID)
-	w.attributes(s, bytesWork, work.Task)
+	w.attributes(s, bytesWork)
 	return w.record(work.Task, value), nil
 }
 
@@ -45,15 +48,22 @@ func DecodeWork(r *Record) (Work, Envelope, error) {
 			return Work{}, e, fmt.Errorf("read %s: %w", TypeWork, err)
 		}
 	}
+	if at, err := ParseInstant(e.Time); w.CompleteWithin == 0 && w.CompleteBy != 0 && err == nil && at != 0 {
+		w.CompleteWithin = Duration(w.CompleteBy.Sub(at))
+	}
 	if w.Task == "" || w.Step == "" || w.Attempt < 1 || (w.Operation != Do && w.Operation != Undo) {
 		return Work{}, e, fmt.Errorf("work request without task, step, operation or attempt")
 	}
 	return w, e, nil
 }
 
-// EncodeReport returns the record of a result. It goes to partition Work.Home of <ns>.reports.
+// EncodeReport returns the record of a result, without what its key and its ce_time say. It goes to partition Work.Home of <ns>.reports.
 func EncodeReport(p Report, s Subject) (Record, error) {
-	w := newRecordWriter(p.size()+attributeBytes(s, p.Task), attributeCount(s, p.Task))
+	key := p.Task
+	if p.Task = ""; p.FinishedAt == s.Time {
+		p.FinishedAt = 0
+	}
+	w := newRecordWriter(p.size()+attributeBytes(s)+len(key), attributeCount(s))
 	if p.write(&w.Writer); w.Odd {
 		if err := w.Marshalled(0, p); err != nil {
 			return Record{}, err
@@ -61,11 +71,12 @@ func EncodeReport(p Report, s Subject) (Record, error) {
 	}
 	value := len(w.B)
 	w.Literal(s.ID)
-	w.attributes(s, bytesReport, p.Task)
-	return w.record(p.Task, value), nil
+	w.attributes(s, bytesReport)
+	return w.record(key, value), nil
 }
 
-// DecodeReport reads the data of a report, as Open returns it; its error comes from encoding/json. Output and the detail of the
+// DecodeReport reads the data of a report, as Open returns it; its error comes from encoding/json. What the record says besides the data
+// is left to the caller: the task, by its key, and the time at which the attempt finished, by its ce_time. Output and the detail of the
 // error are slices of data.
 func DecodeReport(data []byte) (Report, error) {
 	var p Report

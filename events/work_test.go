@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/google/uuid"
@@ -44,6 +45,17 @@ func TestWorkRoundTrip(t *testing.T) {
 	require.Equal(t, w, got)
 	require.Equal(t, "3/1-a/7", e.ID)
 
+	// The time from the decision to the end is what complete_by and ce_time say, unless it is written.
+	for within, written := range map[events.Duration]bool{5e9: false, 6e9: true} {
+		w.CompleteBy, w.CompleteWithin = testStart+5000, within
+		r, err := events.EncodeWork(w, events.Subject{ID: "3/1-a/7", Source: testSource, Time: testStart})
+		require.NoError(t, err)
+		require.Equal(t, written, bytes.Contains(r.Value, []byte("complete_within")))
+		got, _, err := events.DecodeWork(&r)
+		require.NoError(t, err)
+		require.Equal(t, w, got)
+	}
+
 	for name, bad := range map[string]events.Work{
 		"task": {Step: "a", Attempt: 1, Operation: events.Do}, "step": {Task: "t", Attempt: 1, Operation: events.Do},
 		"attempt": {Task: "t", Step: "a", Operation: events.Do}, "operation": {Task: "t", Step: "a", Attempt: 1},
@@ -70,6 +82,25 @@ func TestReportsAndRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, events.TypeReport, r.Header(events.HeaderType))
 	require.Equal(t, "t", string(r.Key))
+	p := events.Report{Task: "t", Ticket: "k", Step: "a", Operation: events.Do, Attempt: 1, Instance: "i", StartedAt: testStart - 10, FinishedAt: testStart}
+	r, err = events.EncodeReport(p, s)
+	require.NoError(t, err)
+	require.NotContains(t, string(r.Value), "task", "the key says it")
+	require.NotContains(t, string(r.Value), "finished_at", "the ce_time says it")
+	ids := map[string]bool{p.ID(): true}
+	for _, change := range []func(*events.Report){
+		func(p *events.Report) { p.Task = "u" }, func(p *events.Report) { p.Ticket = "l" }, func(p *events.Report) { p.Run = 2 },
+		func(p *events.Report) { p.Step = "b" }, func(p *events.Report) { p.Operation = events.Undo }, func(p *events.Report) { p.Attempt = 2 },
+		func(p *events.Report) { p.Instance = "j" },
+	} {
+		q := p
+		change(&q)
+		ids[q.ID()] = true
+	}
+	require.Len(t, ids, 8, "each is another report")
+	require.Len(t, p.ID(), 16)
+	p.Result, p.FinishedAt = events.ResultFailed, testStart+1
+	require.True(t, ids[p.ID()], "the same attempt of the same instance")
 	for _, verb := range events.Verbs() {
 		r, err := events.EncodeRequest(events.Request{ID: "q", Kind: verb, Task: "t"}, s)
 		require.NoError(t, err)

@@ -83,8 +83,8 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(g.age, prometheus.GaugeValue, max(0, time.Since(time.Unix(0, at)).Seconds()), label)
 		}
 	}
-	if usage, err := g.store.fs.GetDiskUsage(g.store.dir); err == nil {
-		send(g.free, int64(usage.AvailBytes))
+	if free := g.store.free(); free >= 0 {
+		send(g.free, free)
 	}
 	g.store.open.RLock()
 	defer g.store.open.RUnlock()

@@ -63,7 +63,9 @@ func (o *Owner) Lost(now events.Instant, gen uint64, t Topic, loss Loss, err err
 		o.conclude(errors.Join(ErrFold, err))
 		return
 	}
-	if o.conclude(o.inbox.lose(events.Input(t), loss, err)) {
+	in := events.Input(t)
+	err = o.inbox.lose(in, loss, err)
+	if o.conclude(misses(o.inbox, events.CauseInput(in, o.cfg.Partition, o.state.Partition.Inputs[in].Next), err)) {
 		o.deciding = true
 	}
 }
@@ -136,13 +138,12 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, rec
 	}
 }
 
-// Fetched answers FetchInput. An error means that the record no longer exists: somebody trimmed the topic before its effects were
-// acknowledged, which this program never does.
+// Fetched answers FetchInput. An error means that the record no longer exists: see misses.
 func (o *Owner) Fetched(now events.Instant, gen uint64, cause events.Cause, r events.Record, err error) {
 	if !o.epoch.accepts(now, gen) {
 		return
 	}
-	if o.conclude(err) {
+	if o.conclude(misses(o.inbox, cause, err)) {
 		o.outbox.fetched(cause, &r)
 	}
 }

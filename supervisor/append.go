@@ -67,6 +67,7 @@ func (e *epoch) acknowledge(b *batch) error {
 	if !e.cfg.Off.off(RuleDurable) {
 		e.foldDurable(b)
 	}
+	e.trimming.answer()
 	//mutant:corrected-epoch-ends
 	if e.ending && len(e.flying) == 0 {
 		return errEpochOver

@@ -275,7 +275,7 @@ func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
 		Partition: b.partition, Partitions: b.partitions, Node: name, Settings: s, RetryPause: time.Millisecond,
 		Entropy: func() (x [16]byte) {
 			b.entropy++
-			x[15] = b.entropy
+			x[9] = b.entropy
 			return x
 		},
 	}}

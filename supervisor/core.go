@@ -51,6 +51,7 @@ type core struct {
 	delays   *delays
 	replies  *replies
 	waking   *waking
+	trimming *trimming
 	dispatch *dispatch
 	writer   *writer
 	// schedules submits the tasks of schedules, and limits adopts named limits.

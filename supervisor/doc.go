@@ -17,6 +17,7 @@
 //	outbox     the effects of durable facts, the watermark, sending again
 //	delays     the destinations that take no effects for a while, and the position of each
 //	waking     whether effects wait because the process slept, and what must be known before they leave
+//	trimming   which records of the inputs nobody needs any more
 //	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
 //	schedules  the due times of schedules, and the tasks that they start
 //	limits     the named limits whose home is the partition: it brings their definitions into the state

@@ -1,9 +1,7 @@
 package supervisor
 
 import (
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/url"
 	"time"
 
@@ -320,13 +318,15 @@ func (e *epoch) pause() time.Duration {
 	return e.cfg.RetryPause * time.Duration(int(b[0])+1) / 256
 }
 
+// claimBytes is how many random bytes the identifier of a claim has. It stands in each fact. Two claims of a partition must not have the same,
+// and with 80 bits that happens to one of a million partitions with a million claims each with a probability below one in a million.
+const claimBytes = 10
+
 func (e *epoch) freshID() string {
 	b := e.cfg.Entropy()
 	//mutant:claim-id-is-fresh
-	return hex.EncodeToString(b[:])
+	return events.ShortID(b[:claimBytes])
 }
 
-// sourceOf names the partition and then the node that writes, so that each fact names its owner.
-func sourceOf(c *Config) string {
-	return fmt.Sprintf("/%s/events/%d/%s", c.Namespace, c.Partition, url.PathEscape(c.Node))
-}
+// sourceOf names the node that writes, so that each fact names its owner. The partition is in the ce_id.
+func sourceOf(c *Config) string { return "/" + c.Namespace + "/" + url.PathEscape(c.Node) }

@@ -147,8 +147,12 @@ func TestInputLostStopsThePartition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.o.Lost(b.now, a.o.Status().Generation, supervisor.Topic(events.Reports), supervisor.Loss{}, supervisor.ErrPosition)
-	a.drain()
+	for range 2 { // at first, another owner may have trimmed the topic
+		require.NoError(t, a.stopped)
+		a.o.Lost(b.now, a.o.Status().Generation, supervisor.Topic(events.Reports), supervisor.Loss{}, supervisor.ErrPosition)
+		a.run()
+		a.pass(10 * time.Millisecond)
+	}
 	require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 }
 

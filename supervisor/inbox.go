@@ -16,6 +16,8 @@ type inbox struct {
 	catalog catalogReading
 	// poison holds the inputs that made deciding panic. They are rejected without being looked at.
 	poison map[events.Cause]*poisoned
+	// missed are the records that were looked for and not found. It outlives epochs: see misses.
+	missed map[events.Cause]bool
 	// position outlives epochs, and is used only if RuleResume is off.
 	position map[events.Input]int64
 }

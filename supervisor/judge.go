@@ -148,19 +148,21 @@ func (i *inbox) reject(item *input, task, reason, detail string) error {
 
 // rejectUnread rejects all inputs of a batch at once, since a small batch can hold a million.
 func (i *inbox) rejectUnread(item *input) error {
-	return i.reject(item, "", events.RejectTooLarge, "the batch unpacks to more than the engine reads; the bytes are still at these coordinates")
+	return i.reject(item, "", events.RejectTooLarge, "the batch unpacks to more than the engine reads; its bytes stay at these coordinates until the topic is trimmed")
 }
 
 // maxDetail bounds the reason of a rejection in a fact; a schema can be violated in a thousand places.
 const maxDetail = 4 << 10
 
-// caused returns a fact that an input causes.
+// caused returns a fact that an input causes. The ID of the input is for the programs that chose it. That of a report says nothing that the
+// fact does not say.
 func (i *inbox) caused(item *input, task string, body events.Body) *events.Fact {
 	r := &item.record
-	return &events.Fact{
-		Task: task, Body: body, Cause: events.CauseInput(item.in, i.cfg.Partition, r.Offset), CauseHash: resumeHash(r),
-		CauseID: events.Clip(r.Header(events.HeaderID), events.MaxTaskID),
+	f := &events.Fact{Task: task, Body: body, Cause: events.CauseInput(item.in, i.cfg.Partition, r.Offset), CauseHash: resumeHash(r)}
+	if item.env.Type != events.TypeReport {
+		f.CauseID = events.Clip(r.Header(events.HeaderID), events.MaxTaskID)
 	}
+	return f
 }
 
 // resumeHash returns the hash by which a claimer knows that the record is still there. A record that nobody read has none: a build that

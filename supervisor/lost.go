@@ -61,3 +61,21 @@ func (i *inbox) giveUp() error {
 	}
 	return nil
 }
+
+// missedKept bounds the records that are remembered as missing. Few are missed at once: an epoch ends with the first.
+const missedKept = 64
+
+// misses handles the error with which a record of an input was not found. The first time only the epoch ends: an owner that was deposed
+// without knowing it looks for records that the next owner has trimmed. If it still owns the partition, it claims it again, and a record
+// that is missing then is lost.
+func misses(i *inbox, at events.Cause, err error) error {
+	if err == nil || i.missed[at] {
+		return err
+	}
+	if i.missed == nil || len(i.missed) >= missedKept {
+		i.missed = map[events.Cause]bool{}
+	}
+	i.missed[at] = true
+	//mutant:missing-record-is-looked-for-again
+	return errEpochOver
+}

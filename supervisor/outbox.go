@@ -191,6 +191,7 @@ func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
 		x.entries = append(x.entries, x.entryOf(f, x.last, list, nil))
 		x.owing = append(x.owing, marked{f.Position(), f.Task})
 	}
+	x.trimming.note(f)
 	x.last, x.next = f.Position(), offset+1
 }
 

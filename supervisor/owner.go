@@ -28,7 +28,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	_, _ = hash.Write([]byte(cfg.Node)) // never fails
 	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}, level: cfg.Level}
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
-	c.waking, c.delays, c.replies = &waking{core: c}, &delays{core: c}, &replies{core: c}
+	c.waking, c.delays, c.replies, c.trimming = &waking{core: c}, &delays{core: c}, &replies{core: c}, &trimming{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
 	c.schedules, c.limits = &schedules{core: c}, &limits{core: c}
@@ -242,6 +242,7 @@ func (o *Owner) end(next phase) {
 	o.delays.reset()
 	o.replies.reset()
 	o.waking.reset()
+	o.trimming.reset()
 	o.dispatch.reset()
 	o.deciding = false
 }

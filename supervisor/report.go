@@ -38,6 +38,9 @@ func (i *inbox) judgeReport(item *input) error {
 		return nil // unknown, finished or already decided: the first in the log won (INV7)
 	}
 	i.judging.task = id
+	if p.FinishedAt == 0 {
+		p.FinishedAt, _ = events.ParseInstant(item.env.Time) // a time that cannot be read counts as absent
+	}
 	return i.planner.recordAndPlan(i.caused(item, id, i.outcome(t, &p)))
 }
 

@@ -107,7 +107,7 @@ func TestASteadyLoadDoesNotStarveTheTasksOfATakeOver(t *testing.T) {
 		}
 		c.o.Appended(b.now, x.Generation, x.Batch, b.land(x.Records...), nil)
 		for ; seen < len(c.sent); seen++ {
-			if strings.HasPrefix(c.sent[seen].Record.Header(events.HeaderSubject), "t") {
+			if strings.HasPrefix(string(c.sent[seen].Record.Key), "t") {
 				old++
 			}
 		}

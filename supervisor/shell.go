@@ -87,6 +87,8 @@ type ShellConfig struct {
 	Alerted func(kind string)
 	// TookOver, if set, is called with the node that owned the partition before, if that was another, and with when the partition was assigned.
 	TookOver func(before string, assigned time.Time)
+	// Trim, if set, is called with the answers to AskToTrim: the lowest offset of each input that is still needed. It must not block.
+	Trim func(below map[events.Input]int64)
 	// Now is the clock; tests replace it. Doubt, if set, returns an error while most others show another time. Agreed, if set, returns true
 	// while they show the same.
 	Now    func() time.Time

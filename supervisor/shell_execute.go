@@ -45,6 +45,10 @@ func (s *Shell) execute(a Action) error {
 		s.askEnd(a)
 	case AskCatalog:
 		s.askCatalog(a)
+	case TrimInputs:
+		if s.cfg.Trim != nil {
+			s.cfg.Trim(a.Below)
+		}
 	case Release:
 		s.release()
 	case Stop:

@@ -132,7 +132,7 @@ steps:
 		c.cfg.SlowAfter = 24 * time.Hour // or else nothing would start for the agent
 	}).own()
 	a.silent = func(s supervisor.Send) bool {
-		return s.Topic == "work.alpha" && s.Record.Header(events.HeaderSubject) == "stuck"
+		return s.Topic == "work.alpha" && string(s.Record.Key) == "stuck"
 	}
 	b.submit("stuck", "long", "")
 	a.run()

@@ -206,6 +206,10 @@ func (h *Harness) reports(records []events.Record) []events.Report {
 		if err := json.Unmarshal(records[i].Value, &r); err != nil {
 			h.t.Fatalf("agenttest: read report: %v", err)
 		}
+		r.Task = string(records[i].Key)
+		if r.FinishedAt == 0 && r.Result != events.ResultProgress {
+			r.FinishedAt, _ = events.ParseInstant(records[i].Header(events.HeaderTime))
+		}
 		h.decoded = append(h.decoded, r)
 	}
 	return slices.Clone(h.decoded)

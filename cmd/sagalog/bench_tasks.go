@@ -45,7 +45,7 @@ and after, and whether anything timed out.`,
 	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, counted from the start of the measured time, within --duration")
 	f.BoolVar(&t.Permits, "permits", false, "give each task a concurrency key that no other task has, to measure what a permit costs beside a run without")
 	f.BoolVar(&t.Limit, "limit", false, "make one step of each task need a permit of the same named limit, which delays no task, to measure what that costs")
-	f.BoolVar(&t.Bytes, "bytes", false, "at the end, read all topics and show how many bytes a task takes in each, and in which headers")
+	f.BoolVar(&t.Bytes, "bytes", false, "at the end, read all topics, rather than a sample of each, and show the bytes of a task by topic in full: keys, values, headers and their names")
 	c.windowFlags(f, 3*time.Second, 20*time.Second)
 	c.agentFlags(f)
 	f.Lookup("slow-factor").Hidden = false

@@ -32,5 +32,6 @@ func generateCommand() *cobra.Command {
 		},
 	})
 	g.AddCommand(generateMonitoring()...)
+	g.AddCommand(generateHelm())
 	return g
 }

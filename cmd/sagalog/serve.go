@@ -36,6 +36,7 @@ type engineFlags struct {
 	partitions    int32
 	partitionsSet bool
 	quiet         bool
+	keepInputs    bool
 	settings      events.Settings
 	settingsSet   []string
 	sweep         time.Duration
@@ -47,6 +48,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new namespace; fixed from then on")
 	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
 	f.DurationVar(&c.sweep, "sweep", 0, "interval of the search for due timers (default 50ms)")
+	f.BoolVar(&c.keepInputs, "keep-inputs", false, "delete no submissions, reports and work requests that nobody needs any more, for tools that compare all of them with the log")
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
 	c.accessFlags.flags(f)

@@ -28,6 +28,9 @@ func printReport(w io.Writer, r *verify.Report) error {
 		if c.Do != "" {
 			fmt.Fprintf(&b, "%21s to do: %s\n", "", c.Do)
 		}
+		for _, gone := range c.Trimmed {
+			fmt.Fprintf(&b, "%21s trimmed: %s\n", "", gone)
+		}
 		for _, why := range c.Unable {
 			fmt.Fprintf(&b, "%21s not examined: %s\n", "", why)
 		}

@@ -449,12 +449,14 @@ class State:
             self.advance(time)
             p["since"] = p["time"]
             return
-        current = self.ordinal > 0 and h["ce_epoch"] == f"{self.ordinal}-{self.ident}"
-        n = int(h["ce_sequence"])
+        h["position"] = h["ce_id"].partition("/")[2]
+        epoch, _, n = h["position"].rpartition("/")
+        current, n = self.ordinal > 0 and epoch == f"{self.ordinal}-{self.ident}", int(n)
         if not current or self.broken or n != self.next:
             self.broken = self.broken or (current and n > self.next)
             return
-        if kind == "TimeCorrected" and "ce_subject" not in h and "settled" not in body:
+        h["task"] = record["key"] or ""
+        if kind == "TimeCorrected" and not h["task"] and "settled" not in body:
             self.correct(body["to"], time)
         else:
             self.fold(kind, body, h, time)
@@ -463,7 +465,7 @@ class State:
         if kind == "StateHash":
             p.clear_of("since_hash")
         self.advance(time)
-        cause = h.get("ce_causationid", "").split("/")
+        cause = h.get("ce_cause", "").split("/")
         if cause[0] in "sr" and len(cause) == 3 and cause[1] == p["partition"]:
             last = int(body.get("last", "0")) if kind == "InputRejected" else 0
             several = last > int(cause[2])
@@ -507,7 +509,7 @@ class State:
                 self.partition["inputs"][topic] = Passed(next=str(after), hash=digest)
 
     def fold(self, kind, body, h, time):
-        p, subject = self.partition, h.get("ce_subject", "")
+        p, subject = self.partition, h["task"]
         if kind == "VersionBarrier":
             assert int(body["reader"]) <= LEVEL, f"this takes level {body['reader']}, and this reader understands level {LEVEL}"
             p["reader"] = str(max(int(p["reader"]), int(body["reader"])))
@@ -521,7 +523,7 @@ class State:
         elif kind == "DefinitionAdopted":
             self.definitions[json.loads(body["hash"])] = Definition(body)
         elif kind == "Submitted":
-            at = quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"])))
+            at = quote(h["position"])
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], step_permits=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
@@ -540,7 +542,7 @@ class State:
             self.of_schedule(kind, body, time)
         elif kind == "RequestHeld":
             r = Request(members(body["request"]), task=quote(subject))
-            held = Held(request=r, expires_at=body["expires_at"], cause=quote(h.get("ce_causationid", "")), cause_hash=quote(h.get("ce_causehash", "")))
+            held = Held(request=r, expires_at=body["expires_at"], cause=quote(h.get("ce_cause", "")), cause_hash=quote(h.get("ce_causehash", "")))
             self.held[subject, json.loads(r["id"])] = held
         elif kind == "InputRejected":
             self.held.pop((subject, json.loads(body.get("held", '""'))), None)
@@ -569,7 +571,7 @@ class State:
         elif kind == "TimeCorrected" and "settled" in body:
             assert p.pop("correcting") == body["to"]
         elif kind == "PermitsDecided":
-            self.permits(json.loads(body["limit"]), body, quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))), time)
+            self.permits(json.loads(body["limit"]), body, quote(h["position"]), time)
         elif kind == "LimitAdopted":
             name = json.loads(body["limit"])
             lasts = "max" in body or "rate" in body
@@ -705,9 +707,9 @@ class State:
             s.update(next=body.get("next", "0"), next_at=time)
 
     def of_task(self, kind, body, h, time):
-        t = self.tasks[h["ce_subject"]]
+        t = self.tasks[h["task"]]
         t.add("facts")
-        t.update(updated_at=max(t["updated_at"], time), last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
+        t.update(updated_at=max(t["updated_at"], time), last=quote(h["position"]))
         self.use_permit(kind, t, body)
         getattr(self, kind)(t, body, time)
 

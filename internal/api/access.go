@@ -27,7 +27,7 @@ var calls = map[access.Role][]string{
 		"GET " + jobsPath, "GET " + jobsPath + "/{id}", "GET " + jobsPath + "/{id}/results",
 		"GET " + schedulesPath, "GET " + schedulePath, "GET " + schedulePath + "/fires",
 		"GET " + limitsPath, "GET " + limitPath, "GET " + limitWaitingPath,
-		"GET " + settingsPath, "GET " + lossesPath, "GET " + alertsPath, "GET " + livePath, "GET " + statsPath,
+		"GET " + settingsPath, "GET " + lossesPath, "GET " + alertsPath, "GET " + livePath, "GET " + statsPath, "GET " + actsPath, "GET " + nodesPath,
 	},
 	access.Submitter: {
 		"POST /v1/tasks", "PUT /v1/tasks/{id}", "POST /v1/tasks/{id}/signal", "POST " + previewPath,

@@ -28,7 +28,7 @@ var rolesByCall = map[access.Role]string{
 		"GET /v1/tasks/{id}, GET /v1/tasks/{id}/history, GET /v1/requests/{request}, GET /v1/counts, GET /v1/workflows, GET /v1/workflows/{name}, " +
 		"GET /v1/dead-letters, GET /v1/dead-letters/{id}, GET /v1/jobs, GET /v1/jobs/{id}, GET /v1/jobs/{id}/results, GET /v1/schedules, " +
 		"GET /v1/schedules/{name}, GET /v1/schedules/{name}/fires, GET /v1/limits, GET /v1/limits/{name}, GET /v1/limits/{name}/waiting, " +
-		"GET /v1/settings, GET /v1/losses, GET /v1/alerts, GET /v1/stream, GET /v1/stats",
+		"GET /v1/settings, GET /v1/losses, GET /v1/alerts, GET /v1/stream, GET /v1/stats, GET /v1/acts, GET /v1/nodes",
 	access.Submitter: "POST /v1/tasks, PUT /v1/tasks/{id}, POST /v1/tasks/{id}/signal, POST /v1/workflows/{name}/preview",
 	access.Operator: "POST /v1/tasks/{id}/cancel, POST /v1/tasks/{id}/pause, POST /v1/tasks/{id}/resume, POST /v1/tasks/{id}/retry, " +
 		"POST /v1/tasks/{id}/skip, POST /v1/tasks/{id}/complete, POST /v1/tasks/{id}/fail, POST /v1/tasks/{id}/rerun, POST /v1/tasks/{id}/terminate, " +

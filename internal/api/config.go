@@ -73,6 +73,10 @@ type Config struct {
 	Changes Changes
 	// Stats knows what happened lately.
 	Stats Stats
+	// Nodes knows the nodes.
+	Nodes Nodes
+	// Acts knows what operators did.
+	Acts Acts
 	// Counts counts tasks.
 	Counts Counts
 	Alerts Alerts
@@ -159,6 +163,8 @@ func (c *Config) validate() error {
 	required(c.Lists != nil, "Lists")
 	required(c.Changes != nil, "Changes")
 	required(c.Stats != nil, "Stats")
+	required(c.Acts != nil, "Acts")
+	required(c.Nodes != nil, "Nodes")
 	required(c.Inputs != nil, "Inputs")
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")

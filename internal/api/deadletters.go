@@ -189,7 +189,7 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 	}
 	if size := dead.Header(events.HeaderCut); size != "" {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf(
-			"The dead letter holds only a part of an input of %s bytes, and would be rejected again. The input is in %s, partition %s, offset %s.",
+			"The dead letter holds only a part of an input of %s bytes, and would be rejected again. The input is in %s, partition %s, offset %s, unless it was trimmed since.",
 			size, dead.Header(DeadHeaderTopic), dead.Header(DeadHeaderPartition), dead.Header(DeadHeaderOffset)))
 	}
 	r := events.Record{Topic: s.cfg.inputTopic(ref.input), Key: dead.Key, Value: dead.Value, Headers: originalHeaders(dead)}

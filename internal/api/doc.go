@@ -17,6 +17,7 @@
 //	past          a task as it was, folded from its facts
 //	liveStreams   what changes in the whole namespace, as a stream: one hub for all streams of a node
 //	stats         what happened lately, by the minute
+//	acts          what operators did lately
 //	workflows     read and apply definitions
 //	status        agents, partitions, health
 //	demo          the example's services

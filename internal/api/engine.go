@@ -340,6 +340,8 @@ type Partition struct {
 	// Live counts tasks that have not ended, Due the timers that are due and not fired.
 	Live int64
 	Due  int64
+	// Outbox is the effects that no broker has acknowledged, if this node is the owner.
+	Outbox []OutboxClass
 	// TakenOver says how its owner came by it, nil if not from another node, or if the owner does not know.
 	TakenOver *TakeOver
 }

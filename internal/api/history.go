@@ -148,10 +148,12 @@ func EventOf(f LoggedFact) HistoryEvent {
 	e := HistoryEvent{
 		Partition: r.Partition, Offset: r.Offset, Owner: f.Owner,
 		Type:  strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix),
-		Epoch: r.Header(events.HeaderEpoch), Cause: r.Header(events.HeaderCausationID), Data: r.Value,
+		Cause: r.Header(events.HeaderCause), Data: r.Value,
+	}
+	if at, err := events.PositionOf(r); err == nil { // a claim has none
+		e.Epoch, e.Sequence = at.Epoch.String(), at.Sequence
 	}
 	e.Time, _ = events.ParseInstant(r.Header(events.HeaderTime))
-	e.Sequence, _ = strconv.ParseUint(r.Header(events.HeaderSequence), 10, 64)
 	var of struct {
 		Step    string `json:"step"`
 		Attempt int    `json:"attempt"`

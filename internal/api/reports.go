@@ -112,7 +112,7 @@ func (s *reports) report(ctx context.Context, in *ReportPath) (*ReportAnswer, er
 	}
 	s.complete(&e, t)
 	now := events.At(s.now())
-	r, err := events.EncodeReport(e, events.Subject{ID: reportID(&e, now), Source: s.source, Time: now, Traceparent: traceparent.Or(x.r.Header.Get("traceparent"))})
+	r, err := events.EncodeReport(e, events.Subject{ID: reportID(&e, now), Source: s.source, Time: now, Traceparent: traceparent.Given(x.r.Header.Get("traceparent"))})
 	if err != nil {
 		return nil, s.log.internal(ctx, "encode a report", err)
 	}
@@ -158,7 +158,7 @@ func (s *reports) complete(e *events.Report, t callback.Ticket) {
 
 // reportID is the same for an outcome that is sent again, in the form in which agents name theirs.
 func reportID(e *events.Report, now events.Instant) string {
-	id := fmt.Sprintf("%s[%q,%d,%q,%q,%d,%q]", e.Task, e.Ticket, e.Run, e.Step, e.Operation, e.Attempt, e.Instance)
+	id := e.ID()
 	if e.Result == events.ResultProgress {
 		id += "/" + now.String()
 	}

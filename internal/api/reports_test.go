@@ -44,6 +44,10 @@ func (a *appended) reports(t *testing.T) (list []events.Report) {
 		require.NoError(t, err)
 		p, err := events.DecodeReport(data)
 		require.NoError(t, err)
+		if p.Task = string(r.Key); p.FinishedAt == 0 && p.Result != events.ResultProgress {
+			p.FinishedAt, err = events.ParseInstant(r.Header(events.HeaderTime))
+			require.NoError(t, err)
+		}
 		list = append(list, p)
 	}
 	return list

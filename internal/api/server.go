@@ -108,7 +108,7 @@ func (s *Server) parts() []part {
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents,
 			past: newPast(c.History, documents, c.Partitions, s.log), partitions: c.Partitions, life: s.life, log: s.log,
 		},
-		lists, counts, &alerts{counts, c.Alerts}, s.live(lists), &stats{c.Stats, s.proxy, lists, c.Now},
+		lists, counts, &alerts{counts, c.Alerts}, s.live(lists), &stats{c.Stats, s.proxy, lists, c.Now}, &acts{c.Acts, c.Stats, s.proxy}, &nodes{c.Nodes, c.Stats, c.Node, s.proxy},
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

@@ -64,6 +64,7 @@ type PartitionDocument struct {
 	StateHash     string         `json:"state_hash,omitempty"`
 	Live          *int64         `json:"live,omitempty" doc:"Tasks that have not ended"`
 	Due           *int64         `json:"due,omitempty" doc:"Timers that are due and not fired"`
+	Outbox        []OutboxClass  `json:"outbox,omitempty" doc:"What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing"`
 }
 
 func partitionDocument(p *Partition) PartitionDocument {
@@ -74,7 +75,7 @@ func partitionDocument(p *Partition) PartitionDocument {
 	if p.Known {
 		d.Owner, d.Epoch, d.Since, d.StateHash = p.Owner, p.Epoch.String(), p.Since, p.StateHash.String()
 		d.TakenOver = p.TakenOver
-		d.AppliedOffset, d.Live, d.Due = &p.AppliedOffset, &p.Live, &p.Due
+		d.AppliedOffset, d.Live, d.Due, d.Outbox = &p.AppliedOffset, &p.Live, &p.Due, p.Outbox
 	}
 	return d
 }

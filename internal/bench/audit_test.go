@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"strconv"
+	"fmt"
 	"testing"
 	"time"
 
@@ -70,14 +70,12 @@ func (p *played) judge() Verdict {
 // again appends a copy of the last fact of a kind. If accepted is set, the copy gets a sequence that makes it a fact.
 func (p *played) again(kind events.Name, accepted bool) {
 	var last events.Record
-	rules, epoch, next := map[int32]*verify.Rule{0: {}, 1: {}}, map[int32]string{}, map[int32]uint64{}
+	rules, next := map[int32]*verify.Rule{0: {}, 1: {}}, map[int32]events.Position{}
 	p.each(func(r events.Record) {
 		void, err := rules[r.Partition].JudgeRecord(&r)
 		require.NoError(p.t, err)
-		if sequence := r.Header(events.HeaderSequence); void == "" && sequence != "" {
-			n, err := strconv.ParseUint(sequence, 10, 64)
-			require.NoError(p.t, err)
-			epoch[r.Partition], next[r.Partition] = r.Header(events.HeaderEpoch), n+1
+		if at, err := events.PositionOf(&r); void == "" && err == nil { // not a claim
+			next[r.Partition] = events.Position{Epoch: at.Epoch, Sequence: at.Sequence + 1}
 		}
 		if r.Header(events.HeaderType) == events.TypePrefix+string(kind) {
 			last = r
@@ -86,11 +84,8 @@ func (p *played) again(kind events.Name, accepted bool) {
 	require.NotEmpty(p.t, last.Key)
 	if accepted {
 		for i := range last.Headers {
-			switch last.Headers[i].Key {
-			case events.HeaderSequence:
-				last.Headers[i].Value = strconv.AppendUint(nil, next[last.Partition], 10)
-			case events.HeaderEpoch:
-				last.Headers[i].Value = []byte(epoch[last.Partition])
+			if last.Headers[i].Key == events.HeaderID {
+				last.Headers[i].Value = fmt.Appendf(nil, "%d/%s", last.Partition, next[last.Partition])
 			}
 		}
 	}

@@ -171,7 +171,7 @@ func (s *system) openNode(ctx context.Context, workflow []byte, http string) (er
 func (s *system) newNode(ctx context.Context, http string) (*node.Node, error) {
 	return node.Open(ctx, node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.Namespace, Name: "bench", Dir: s.dir, Partitions: s.cfg.Partitions, PartitionsSet: s.cfg.PartitionsSet,
-		HTTP: http, Logger: s.cfg.Log, Version: "bench",
+		HTTP: http, Logger: s.cfg.Log, Version: "bench", KeepInputs: true, // --bytes reads them all
 	})
 }
 

@@ -86,8 +86,8 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 		b.result.note("CPU and allocations per task include the cost of tasks that did not end in the measured time")
 	}
 	r, err := b.finish(ctx, evidence{ends: true})
-	if r != nil && c.Bytes {
-		err = errors.Join(err, b.fillTopics(context.WithoutCancel(ctx)))
+	if r != nil {
+		err = errors.Join(err, b.fillTopics(context.WithoutCancel(ctx), c.Bytes))
 	}
 	return r, err
 }

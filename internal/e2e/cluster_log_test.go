@@ -107,8 +107,10 @@ func (p *watched) accepts(r *events.Record) bool {
 		p.n, p.id, p.owner, p.seq, p.broken = p.n+1, c.ID, c.Owner, 0, false
 		return true
 	}
-	epoch := r.Header(events.HeaderEpoch)
-	seq, err := strconv.Atoi(r.Header(events.HeaderSequence))
+	_, at, _ := strings.Cut(r.Header(events.HeaderID), "/") // <partition>/<epoch>/<sequence>
+	cut := max(strings.LastIndexByte(at, '/'), 0)
+	epoch := at[:cut]
+	seq, err := strconv.Atoi(strings.TrimPrefix(at[cut:], "/"))
 	current := p.n > 0 && epoch == p.epoch()
 	if current && err == nil && !p.broken && seq == p.seq {
 		p.seq++

@@ -36,7 +36,7 @@ func (w *watcher) verdicts(ctx context.Context) (*verdicts, error) {
 				return nil
 			}
 			v.facts++
-			cause := r.Header(events.HeaderCausationID)
+			cause := r.Header(events.HeaderCause)
 			switch events.Name(strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)) {
 			case events.NameSubmitted:
 				v.submitted[string(r.Key)]++

@@ -22,6 +22,7 @@ const (
 	unknownTopicRetries = 10
 )
 
+// producerOpts compresses what goes over a network. For the embedded broker it does not pay: see "Bytes of a task" in BENCHMARKS.md.
 func producerOpts(c *Cluster) []kgo.Opt {
 	compression := kgo.Lz4Compression()
 	if c.cfg.Embedded {

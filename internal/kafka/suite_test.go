@@ -35,6 +35,7 @@ var behaviours = map[string]func(*testing.T, world){
 	"a reader continues from an offset":                                             readerReadsOn,
 	"a reader out of range stops with an error and never moves":                     readerOutOfRange,
 	"a reader below the start of a trimmed log stops with an error":                 readerBelowStart,
+	"records below an offset are deleted, and never by a lower one":                 recordsDeleted,
 	"a reader adds, removes and pauses while it waits":                              readerChanges,
 	"a committed reader waits for an open transaction and passes its marker":        readerCommitted,
 	"a committed reader passes an aborted transaction":                              readerAborted,

@@ -27,6 +27,17 @@ const (
 	DeadPrefix = "dlq."
 )
 
+// How long a new namespace keeps what only people read. An input that was rejected is looked at within a month, or never; an alert says what
+// to look at now, and is repeated while its task stays parked.
+const (
+	KeepDeadLetters = 30 * 24 * time.Hour
+	KeepAlerts      = 7 * 24 * time.Hour
+)
+
+// trimmedSegmentBytes is the size of the segments of topics that are trimmed: several of the largest records, and far less than the gigabyte that is
+// the default of brokers, which a partition would have to exceed before anything of it leaves the disk.
+const trimmedSegmentBytes = 16 << 20
+
 // Topics returns the names of a namespace's topics.
 type Topics struct{ Namespace string }
 
@@ -68,6 +79,10 @@ type TopicSpec struct {
 	Name            string
 	Partitions      int32
 	MaxMessageBytes int
+	// Retention is for how long records stay in a new topic; zero: until somebody deletes them. Later the topic's own setting counts.
+	Retention time.Duration
+	// Trimmed marks a topic whose records are deleted when nobody needs them any more. A broker deletes whole segments, so these are small.
+	Trimmed bool
 	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool
 	// BrokerTime makes the leader stamp each record when it is appended. Nodes compare their clocks with it.
@@ -79,19 +94,19 @@ func (t Topics) Base(p int32) []TopicSpec {
 	return []TopicSpec{
 		// definitions comes first: its first record creates the namespace.
 		{Name: t.Definitions(), Partitions: 1, MaxMessageBytes: MaxMessageBytes},
-		{Name: t.Submissions(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
-		{Name: t.Reports(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
+		{Name: t.Submissions(), Partitions: p, MaxMessageBytes: MaxMessageBytes, Trimmed: true},
+		{Name: t.Reports(), Partitions: p, MaxMessageBytes: MaxMessageBytes, Trimmed: true},
 		{Name: t.Events(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
-		{Name: t.DeadSubmissions(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes},
-		{Name: t.DeadReports(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes},
-		{Name: t.Alerts(), Partitions: 1, MaxMessageBytes: MaxMessageBytes},
+		{Name: t.DeadSubmissions(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes, Retention: KeepDeadLetters},
+		{Name: t.DeadReports(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes, Retention: KeepDeadLetters},
+		{Name: t.Alerts(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Retention: KeepAlerts},
 		{Name: t.Presence(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Compacted: true, BrokerTime: true},
 	}
 }
 
 // WorkSpec returns the topic of an agent's requests.
 func (t Topics) WorkSpec(agent string, partitions int32) TopicSpec {
-	return TopicSpec{Name: t.Work(agent), Partitions: partitions, MaxMessageBytes: MaxMessageBytes}
+	return TopicSpec{Name: t.Work(agent), Partitions: partitions, MaxMessageBytes: MaxMessageBytes, Trimmed: true}
 }
 
 func (s TopicSpec) settings(replication int16) map[string]*string {
@@ -101,6 +116,12 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 		"retention.bytes":     "-1",
 		"max.message.bytes":   strconv.Itoa(s.MaxMessageBytes),
 		"min.insync.replicas": "1",
+	}
+	if s.Trimmed {
+		text["segment.bytes"] = strconv.Itoa(trimmedSegmentBytes)
+	}
+	if s.Retention > 0 {
+		text["retention.ms"] = strconv.FormatInt(s.Retention.Milliseconds(), 10)
 	}
 	if s.Compacted {
 		text["cleanup.policy"] = "compact"

@@ -23,6 +23,8 @@ type catalog struct {
 	log     *slog.Logger
 	// maxLevel is the highest level that this build understands.
 	maxLevel int
+	// acts takes what operators wrote.
+	acts *acts
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -53,7 +55,7 @@ type completed struct {
 
 func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger, kept scheduler.Bodies) *catalog {
 	return &catalog{
-		Catalog: scheduler.NewCatalog(kept), cluster: c, topic: topic, log: log,
+		Catalog: scheduler.NewCatalog(kept), cluster: c, topic: topic, log: log, acts: newActs(time.Now()),
 		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: recent[completed]{room: completedBytes}, unusable: map[string]bool{},
 	}
 }
@@ -135,6 +137,7 @@ func (c *catalog) apply(r *events.Record) {
 		c.log.Error("a record of definitions cannot be read; it is skipped", "offset", r.Offset, "error", err)
 		return
 	}
+	c.acts.record(r)
 	if key := string(r.Key); len(key) > 64 && r.Value != nil {
 		c.mu.Lock()
 		hash := key[len(key)-64:]

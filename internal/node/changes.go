@@ -85,8 +85,8 @@ func (c *changes) Concerned(ctx context.Context, partition int32, from, to int64
 	var ids []string
 	ns := c.store.ns
 	err := ns.cluster.ReadRange(ctx, ns.topics.Events(), partition, from, to, func(r events.Record) error {
-		if id := r.Header(events.HeaderSubject); id != "" {
-			ids = append(ids, id)
+		if len(r.Key) > 0 { // not about the partition
+			ids = append(ids, string(r.Key))
 		}
 		return nil
 	})

@@ -79,6 +79,7 @@ func (c clusterView) describe(part *api.Partition, now events.Instant) error {
 			part.TakenOver = &over
 		}
 	}
+	part.Outbox = c.owners.outboxOf(part.Partition, now)
 	part.AppliedOffset, part.StateHash, part.Live, part.Due = i.Next, i.StateHash, i.Live, int64(min(len(due)+len(waking), maxDueShown))
 	return nil
 }

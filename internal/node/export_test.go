@@ -323,3 +323,11 @@ func (s *Stalls) Of(partition int32) error { return s.s.of(partition) }
 
 // Alerts finds open alerts and acknowledges them.
 func (n *Node) Alerts() api.Alerts { return n.alerts }
+
+// Trims makes a node delete at once what nobody needs any more.
+func Trims(c *Config) { c.trim = trimPace{every: time.Second, records: 1, after: time.Second} }
+
+// Expired returns the first request for work at or behind an offset whose time is not over.
+func (n *Node) Expired(topic string, partition int32, from, to int64) (int64, error) {
+	return n.trimmer.expired(context.Background(), place{topic, partition}, from, to)
+}

@@ -75,6 +75,11 @@ type Config struct {
 	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
 	Webhook *Webhook
 	Version string
+	// KeepInputs leaves all records in the inputs and in the work topics, for tools that need them all. By default, those that nobody needs
+	// any more are deleted.
+	KeepInputs bool
+	// trim is how often and how much is deleted; only tests set it.
+	trim trimPace
 	// maxLevel is the highest level that this build understands; only tests set it.
 	maxLevel int
 	Logger   *slog.Logger
@@ -105,6 +110,7 @@ func (c *Config) setDefaults() {
 	c.Partitions = cmp.Or(c.Partitions, 8)
 	c.Roles = cmp.Or(c.Roles, Roles{Owner: true, API: true, Projector: true})
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
+	c.trim = cmp.Or(c.trim, defaultTrimPace)
 	c.maxLevel = cmp.Or(c.maxLevel, events.FormatVersion)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
@@ -136,6 +142,7 @@ type Node struct {
 	tasks     *tasks
 	alerts    *alerts
 	jobRuns   *jobRuns
+	trimmer   *trimmer
 	// webhooks is nil without a webhook.
 	webhooks    *webhooks
 	checkpoints *stateCheckpoints
@@ -232,7 +239,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 		return err
 	}
 	for _, c := range []prometheus.Collector{
-		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n),
+		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n), n.trimmer,
 		newOwnerMetrics(n.owners, n.stalls, n.liveness, n.ns.tooOld),
 	} {
 		if err := n.cfg.Registry.Register(c); err != nil {
@@ -266,7 +273,7 @@ func (n *Node) openAPI() (err error) {
 		return err
 	}
 	cfg := api.Config{
-		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Counts: &counts{n.tasks, newWaitingMetrics(n)},
+		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Acts: n.ns.catalog.acts, Nodes: clusterView{n.readiness}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
@@ -313,6 +320,9 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
+		if !n.cfg.KeepInputs {
+			g.Go(func() error { return every(ctx, n.cfg.trim.every, func() { n.trimmer.look(ctx) }) })
+		}
 	}
 	if n.webhooks != nil {
 		g.Go(func() error { return n.webhooks.Run(ctx) })

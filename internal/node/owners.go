@@ -45,6 +45,7 @@ const pauseLogAbove = 500
 
 // openOwners creates the shells.
 func (n *Node) openOwners(ctx context.Context) error {
+	n.trimmer = newTrimmer(n)
 	if !n.cfg.Roles.Owner {
 		return nil
 	}
@@ -91,6 +92,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 					trace(t, f)
 				}
 				n.owners.stats.count(t, f)
+				n.ns.catalog.acts.fact(f)
 				warnOfCorrection(n.cfg.Logger, p, f)
 			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
@@ -103,7 +105,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids, appends: takeovers.appends,
 			}),
 			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now, Doubt: n.doubt(), Agreed: n.agreed(),
-			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted, TookOver: takeovers.tookOver(p),
+			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted, TookOver: takeovers.tookOver(p), Trim: n.trimmer.answer(p),
 		})
 		if err != nil {
 			return err

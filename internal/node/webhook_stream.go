@@ -183,14 +183,11 @@ func (a *authority) fact(r *events.Record, decode func(events.Name) bool) (*even
 	if kind == events.NameNamespaceCreated {
 		return nil, nil
 	}
-	epoch, err := events.ParseEpoch(r.Header(events.HeaderEpoch))
+	at, err := events.PositionOf(r)
 	if err != nil {
 		return nil, err
 	}
-	sequence, err := strconv.ParseUint(r.Header(events.HeaderSequence), 10, 64)
-	if err != nil {
-		return nil, err
-	}
+	epoch, sequence := at.Epoch, at.Sequence
 	if a.epoch.N == 0 || epoch != a.epoch || a.broken || sequence != a.next {
 		a.broken = a.broken || a.epoch.N > 0 && epoch == a.epoch && sequence > a.next
 		return nil, nil

@@ -176,6 +176,9 @@ const (
 	sawGivenUp
 	sawGivenUpNone
 	sawLostMore
+	sawTrimmed
+	sawTrimmedDeposed
+	sawTrimmedUnder
 	sawBarrier
 	sawTooOld
 	sawLevelRefused
@@ -468,6 +471,9 @@ var named = [situations]struct {
 	sawGivenUp:            {name: "inputs that were deleted before they were judged are given up"},
 	sawGivenUpNone:        {name: "an input continues although the last judged record is deleted", rare: true},
 	sawLostMore:           {name: "more is deleted after a loss was accepted and before an owner acts on that", rare: true},
+	sawTrimmed:            {name: "an owner trims inputs"},
+	sawTrimmedDeposed:     {name: "an owner trims inputs although another one has claimed the partition", rare: true},
+	sawTrimmedUnder:       {name: "an owner misses an input that another one has trimmed", rare: true},
 	sawBarrier:            {name: "a partition gets a barrier"},
 	sawTooOld:             {name: "an owner gives up its partition because its build is too old"},
 	sawLevelRefused:       {name: "the level is not raised while an older node is heard"},

@@ -61,20 +61,24 @@ func DestinationOf(f *events.Fact, kind string, partitions int32) string {
 		}
 		return "work." + f.Body.(*events.CompensationStarted).Agent
 	}
-	cause := f.Cause
-	switch b := f.Body.(type) {
-	case *events.InputRejected:
-		if b.HeldAt != "" {
-			cause = b.HeldAt
-		}
-	case *events.EffectFailed:
-		cause = b.Input
-	}
-	in, _, _, _ := cause.Input()
+	in, _, _, _ := carriedBy(f).Input()
 	if b, ok := f.Body.(*events.InputForwarded); ok {
 		return string(in) + "/" + strconv.Itoa(int(b.To))
 	}
 	return "dlq." + string(in)
+}
+
+// carriedBy returns the input that a dead letter or a forward of the fact carries.
+func carriedBy(f *events.Fact) events.Cause {
+	switch b := f.Body.(type) {
+	case *events.InputRejected:
+		if b.HeldAt != "" {
+			return b.HeldAt
+		}
+	case *events.EffectFailed:
+		return b.Input
+	}
+	return f.Cause
 }
 
 // Settled holds the positions up to which the log says effects are settled: the watermark and, for delayed destinations, their

@@ -62,6 +62,8 @@ func (s *slot) do(a supervisor.Action) {
 		s.askEnd(a)
 	case supervisor.AskCatalog:
 		s.askCatalog(a)
+	case supervisor.TrimInputs:
+		s.trim(a)
 	case supervisor.Release:
 		w.note("%s/%d releases generation %d", s.node.name, s.part.id, a.Generation)
 		s.release()
@@ -174,7 +176,7 @@ func describe(r *events.Record) string {
 		v = v[:160] + "..."
 	}
 	name := strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)
-	return name + " " + r.Header(events.HeaderID) + " task=" + string(r.Key) + " cause=" + r.Header(events.HeaderCausationID) + " watermark=" + r.Header(events.HeaderWatermark) + " " + v
+	return name + " " + r.Header(events.HeaderID) + " task=" + string(r.Key) + " cause=" + r.Header(events.HeaderCause) + " watermark=" + r.Header(events.HeaderWatermark) + " " + v
 }
 
 func (s *slot) readInputs(a supervisor.ReadInputs) {
@@ -223,7 +225,11 @@ func (s *slot) fetchInput(a supervisor.FetchInput) {
 		return
 	}
 	r := s.part.inputs.of(in).records[offset]
-	s.tell(w.lag()+w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Fetched(now, a.Generation, a.Cause, r, nil) })
+	var err error
+	if offset < s.part.inputs.of(in).trimmed {
+		err = supervisor.ErrPosition
+	}
+	s.tell(w.lag()+w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Fetched(now, a.Generation, a.Cause, r, err) })
 }
 
 func (s *slot) askEnds(a supervisor.AskEnds) {

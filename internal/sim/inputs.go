@@ -27,6 +27,8 @@ type inputs struct {
 type inputTopic struct {
 	topic
 	meta []*meta
+	// trimmed is the offset of the first record that owners have not trimmed.
+	trimmed int64
 }
 
 // meta is the world's knowledge about an input that it wrote.

@@ -33,6 +33,9 @@ func (s *slot) meetLoss(gen uint64, in events.Input) {
 			}
 		}
 	}
+	if q.of(in).trimmed > s.inputs[in].next {
+		s.node.w.saw(sawTrimmedUnder)
+	}
 	s.tell(s.node.w.lag(), func(o *supervisor.Owner, now events.Instant) {
 		o.Lost(now, gen, supervisor.Topic(in), loss, supervisor.ErrPosition)
 	})

@@ -149,6 +149,7 @@ func (n *node) ticks(life int) {
 				}
 				s.owner.Tick(s.now())
 				s.execute()
+				s.asksToTrim()
 				if !n.w.healed && n.w.rng.IntN(40) == 0 {
 					s.older = s.store.Clone()
 				}

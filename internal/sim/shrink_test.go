@@ -19,7 +19,7 @@ func TestAFailingRunShrinks(t *testing.T) {
 		kinds int
 	}{
 		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, 8, 6},
-		{"settled effects are contiguous and sent again", supervisor.RuleWatermark, 4, 2},
+		{"settled effects are contiguous and sent again", supervisor.RuleWatermark, 4, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

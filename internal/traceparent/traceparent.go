@@ -20,6 +20,14 @@ func Or(given string) string {
 	return string(appendNew(b[:0]))
 }
 
+// Given returns the given trace context, or nothing if it is malformed.
+func Given(given string) string {
+	if Valid(given) {
+		return given
+	}
+	return ""
+}
+
 // New returns a new trace context that is not sampled. The numbers in it must be unique, but need not be secret.
 func New() []byte { return appendNew(make([]byte, 0, length)) }
 

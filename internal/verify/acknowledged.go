@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -58,11 +59,13 @@ func ReadAcknowledged(r io.Reader) ([]Acknowledged, error) {
 type acks struct {
 	places map[int32]map[int64]string
 	ids    map[string]bool
+	// placed holds the IDs of places, and whether a submission with that ID is trimmed and was accepted.
+	placed map[string]bool
 	total  int
 }
 
 func newAcks(list []Acknowledged) *acks {
-	a := &acks{places: map[int32]map[int64]string{}, ids: map[string]bool{}, total: len(list)}
+	a := &acks{places: map[int32]map[int64]string{}, ids: map[string]bool{}, placed: map[string]bool{}, total: len(list)}
 	for _, x := range list {
 		if x.Partition < 0 {
 			a.ids[x.ID] = true
@@ -72,6 +75,9 @@ func newAcks(list []Acknowledged) *acks {
 			a.places[x.Partition] = map[int64]string{}
 		}
 		a.places[x.Partition][x.Offset] = x.ID
+		if x.ID != "" {
+			a.placed[x.ID] = false
+		}
 	}
 	return a
 }
@@ -98,6 +104,28 @@ func (a *acks) seen(c *check, r *events.Record) {
 	}
 }
 
+// judged notes the fact that judged a record of submissions that is trimmed. It proves that the record was there. Only the acceptance of a
+// task says that the record was its submission: a request may name a task too, even before its submission comes.
+func (a *acks) judged(c *check, number int32, offset int64, f *events.Fact) {
+	switch b := f.Body.(type) {
+	case *events.Submitted:
+		want := a.places[number][offset]
+		delete(a.places[number], offset)
+		delete(a.ids, f.Task)
+		if _, asked := a.placed[f.Task]; asked {
+			a.placed[f.Task] = true
+		}
+		if want != "" && want != f.Task {
+			c.book.add(Finding{Check: CheckInputs, Kind: "acknowledged_other", Place: Place{c.topics.Submissions, number, offset}, Task: want,
+				What: fmt.Sprintf("the submission was acknowledged at this place, but by its fact the submission there was for %q", f.Task)})
+		}
+	case *events.InputRejected:
+		maps.DeleteFunc(a.places[number], func(at int64, _ string) bool { return at >= offset && at <= max(offset, b.Last) })
+	case *events.InputForwarded:
+		delete(a.places[number], offset)
+	}
+}
+
 // rest reports the submissions that were not found.
 func (a *acks) rest(c *check) {
 	c.count.Acknowledged = a.total
@@ -114,6 +142,8 @@ func (a *acks) rest(c *check) {
 			switch {
 			case number >= c.number:
 				f.What = fmt.Sprintf("the submission was acknowledged in partition %d, but there are %d partitions", number, c.number)
+			case offset < c.bounds[topic][number].Start && a.placed[id]:
+				continue // no fact names it, so it was passed as a duplicate
 			case offset < c.bounds[topic][number].Start:
 				c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before that cannot be checked", topic, number, c.bounds[topic][number].Start)
 				continue

@@ -3,7 +3,6 @@ package verify_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,24 +96,24 @@ var inputCorruptions = []corruption{
 		if a.index > b.index {
 			a, b = b, a
 		}
-		x, y := a.Header(events.HeaderCausationID), b.Header(events.HeaderCausationID)
-		set(a.Record, events.HeaderCausationID, y)
-		set(b.Record, events.HeaderCausationID, x)
+		x, y := a.Header(events.HeaderCause), b.Header(events.HeaderCause)
+		set(a.Record, events.HeaderCause, y)
+		set(b.Record, events.HeaderCause, x)
 		return b.place()
 	}},
 	{"a cause is in another partition", verify.CheckInputs, "cause", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
-		set(f.Record, events.HeaderCausationID, strings.Replace(f.Header(events.HeaderCausationID), "s/", "s/7", 1))
+		set(f.Record, events.HeaderCause, strings.Replace(f.Header(events.HeaderCause), "s/", "s/7", 1))
 		return f.place()
 	}},
 	{"a rejection is missing", verify.CheckInputs, "lost", false, func(h *harmed) string {
-		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCausationID), "s/") })
+		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCause), "s/") })
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at
 	}},
 	{"a rejected report is passed", verify.CheckInputs, "report_lost", false, func(h *harmed) string {
-		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCausationID), "r/") })
+		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCause), "r/") })
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at
@@ -132,8 +131,8 @@ var inputCorruptions = []corruption{
 			start := slices.IndexFunc(list, func(r events.Record) bool {
 				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameStepStarted && found{Record: &r}.text("step") == f.text("step") && found{Record: &r}.text("attempt") == f.text("attempt")
 			})
-			return slices.ContainsFunc(list[start+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") }) &&
-				slices.ContainsFunc(all[f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") })
+			return slices.ContainsFunc(list[start+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCause), "r/") }) &&
+				slices.ContainsFunc(all[f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCause), "r/") })
 		})
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
@@ -227,7 +226,7 @@ var inputCorruptions = []corruption{
 func (h *harmed) copyOf(f found) found { return h.one(topicSubs, isCopyOf(f)) }
 
 func isCopyOf(f found) func(found) bool {
-	from := strings.TrimPrefix(f.Header(events.HeaderCausationID), "s/")
+	from := strings.TrimPrefix(f.Header(events.HeaderCause), "s/")
 	return func(x found) bool { return x.Header(events.HeaderForwardedFrom) == from }
 }
 
@@ -422,7 +421,7 @@ func (h *harmed) forget(task, step string, op events.Operation) {
 // isSettled picks a fact whose effects are acknowledged according to a later fact. The effects of any other fact may be
 // missing.
 func (h *harmed) isSettled(f found) bool {
-	at, err := events.ParsePosition(f.Header(events.HeaderEpoch) + "/" + f.Header(events.HeaderSequence))
+	at, err := events.PositionOf(f.Record)
 	require.NoError(h.t, err)
 	return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
 		s, err := events.ParsePosition(r.Header(events.HeaderWatermark))
@@ -433,11 +432,10 @@ func (h *harmed) isSettled(f found) bool {
 // isSettledByOwner leaves out facts whose effects a later owner acknowledged, because that owner does not send the
 // requests of attempts that have timed out.
 func (h *harmed) isSettledByOwner(f found) bool {
-	epoch := f.Header(events.HeaderEpoch)
+	at := positionOf(f.Record)
 	return h.isSettled(f) && slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
-		number, ok := strings.CutPrefix(r.Header(events.HeaderWatermark), epoch+"/")
-		n, err := strconv.ParseUint(number, 10, 64)
-		return ok && err == nil && n >= sequence(f.Record)
+		mark, err := events.ParsePosition(r.Header(events.HeaderWatermark))
+		return err == nil && mark.Epoch == at.Epoch && mark.Sequence >= at.Sequence
 	})
 }
 

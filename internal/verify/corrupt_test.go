@@ -138,12 +138,12 @@ var logCorruptions = []corruption{
 	}},
 	{"effects of later facts are acknowledged", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
-		set(f.Record, events.HeaderWatermark, f.Header(events.HeaderEpoch)+fmt.Sprintf("/%d", sequence(f.Record)+1))
+		set(f.Record, events.HeaderWatermark, positionOf(f.Record).Epoch.String()+fmt.Sprintf("/%d", positionOf(f.Record).Sequence+1))
 		return f.place()
 	}},
 	{"a fact follows from one that does not exist", verify.CheckOwnership, "cause", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "")
-		set(f.Record, events.HeaderCausationID, "f/77-nobody/3")
+		set(f.Record, events.HeaderCause, "f/77-nobody/3")
 		return f.place()
 	}},
 	{"two neighbours are exchanged", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
@@ -182,7 +182,7 @@ func claim(id, prev, owner string) events.Record {
 
 // inputOffset is the offset of the input that caused a fact.
 func inputOffset(f found) int64 {
-	_, _, offset, _ := events.Cause(f.Header(events.HeaderCausationID)).Input()
+	_, _, offset, _ := events.Cause(f.Header(events.HeaderCause)).Input()
 	return offset
 }
 
@@ -220,7 +220,7 @@ func (h *harmed) labelled() found {
 
 // inputOf finds the input that caused a fact.
 func (h *harmed) inputOf(f found) found {
-	in, part, offset, ok := events.Cause(f.Header(events.HeaderCausationID)).Input()
-	require.True(h.t, ok, f.Header(events.HeaderCausationID))
+	in, part, offset, ok := events.Cause(f.Header(events.HeaderCause)).Input()
+	require.True(h.t, ok, f.Header(events.HeaderCause))
 	return h.one("sagalog."+string(in), func(x found) bool { return x.part == int(part) && x.Offset == offset })
 }

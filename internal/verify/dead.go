@@ -107,7 +107,7 @@ func (p *partition) readDead(ctx context.Context) error {
 		d := &deadLetters{topic: topic, found: map[string]*deadLetter{}, trimmed: b.Start > 0}
 		p.dead[in] = d
 		if d.trimmed {
-			p.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: it is unknown whether it held the dead letters", topic, p.number, b.Start)
+			p.book.gone(CheckInputs, "%s/%d: the dead letters before offset %d are gone, so none counts as missing", topic, p.number, b.Start)
 		}
 		err := p.cfg.Log.Read(ctx, Span{Topic: topic, Partition: p.number, From: b.Start, To: b.End}, func(r events.Record) error {
 			if !r.Control {

@@ -14,6 +14,7 @@
 // kept in memory. It keeps live tasks, and those that are rerun; 32 bytes for each task ID that is not forgotten yet; 8 bytes for each fact; the forwarded inputs; the dead letters of one
 // partition; and, if there are ledgers, a line for each identifier.
 //
-// It refuses to guess: if it cannot read something (a topic that was trimmed or is missing), it names it, and the verdict is
-// not "proved". It writes nothing.
+// It refuses to guess: if it cannot read something (a topic that is missing, facts that are gone), it names it, and the verdict is
+// not "proved". Inputs, work requests and dead letters that are gone because nobody needed them are named too, but what is proved is said
+// of the rest: a request, a dead letter or a forward that is not there counts as trimmed, not as missing. It writes nothing.
 package verify

@@ -92,6 +92,8 @@ type CheckResult struct {
 	Do string `json:"do,omitempty"`
 	// Unable lists what could not be examined, and why.
 	Unable []string `json:"unable,omitempty"`
+	// Trimmed lists what is gone because nobody needed it any more: the check is about the rest.
+	Trimmed []string `json:"trimmed,omitempty"`
 }
 
 // The values of Status and of Report.Verdict.
@@ -111,13 +113,14 @@ type book struct {
 	warned   map[string]int
 	totals   map[string]int
 	unable   map[string][]string
+	trimmed  map[string][]string
 }
 
 func newBook(show int) *book {
 	if show <= 0 {
 		show = 5
 	}
-	return &book{show: show, kinds: map[string]int{}, warned: map[string]int{}, totals: map[string]int{}, unable: map[string][]string{}}
+	return &book{show: show, kinds: map[string]int{}, warned: map[string]int{}, totals: map[string]int{}, unable: map[string][]string{}, trimmed: map[string][]string{}}
 }
 
 func (b *book) add(f Finding) {
@@ -137,9 +140,17 @@ func (b *book) warn(f Finding) {
 
 // cannot notes, once, that a check could not examine something.
 func (b *book) cannot(check, format string, args ...any) {
-	why := fmt.Sprintf(format, args...)
-	if !slices.Contains(b.unable[check], why) {
-		b.unable[check] = append(b.unable[check], why)
+	note(b.unable, check, fmt.Sprintf(format, args...))
+}
+
+// gone notes, once, that records of a topic are trimmed, as the engine does with those that nobody needs any more.
+func (b *book) gone(check, format string, args ...any) {
+	note(b.trimmed, check, fmt.Sprintf(format, args...))
+}
+
+func note(all map[string][]string, check, why string) {
+	if !slices.Contains(all[check], why) {
+		all[check] = append(all[check], why)
 	}
 }
 
@@ -147,7 +158,7 @@ func (b *book) cannot(check, format string, args ...any) {
 func (b *book) results(skipped ...string) (list []CheckResult, verdict string) {
 	verdict = Proved
 	for _, c := range checks {
-		r := CheckResult{Check: c.name, What: c.what, Status: Proved, Findings: b.totals[c.name], Unable: b.unable[c.name]}
+		r := CheckResult{Check: c.name, What: c.what, Status: Proved, Findings: b.totals[c.name], Unable: b.unable[c.name], Trimmed: b.trimmed[c.name]}
 		switch {
 		case r.Findings > 0:
 			r.Status, r.Do, verdict = Refuted, c.do, Refuted

@@ -135,7 +135,7 @@ func (w forwards) compare(ctx context.Context, c *check) error {
 		case !c.settled[s.home].covers(s.fact, string(key.in)+"/"+strconv.Itoa(int(s.to))):
 			c.count.Forwards.NotYet++
 		case s.to >= 0 && s.to < c.number && c.bounds[target][s.to].Start > 0:
-			c.book.cannot(CheckInputs, "%s/%d was trimmed: it is unknown whether the inputs that were sent home arrived", target, s.to)
+			c.book.gone(CheckInputs, "%s/%d is trimmed: inputs that were sent home and are not there count as arrived", target, s.to)
 		default:
 			c.book.add(Finding{Check: CheckInputs, Kind: "forward_missing", Place: s.place,
 				What: fmt.Sprintf("the input %s of %s was sent home to partition %d, but never arrived there", key.from, key.in, s.to)})

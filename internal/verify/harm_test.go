@@ -55,8 +55,7 @@ func (h *harmed) blind() {
 func (h *harmed) nothing(r *events.Record) {
 	r.Key, r.Value = nil, []byte("{}")
 	set(r, events.HeaderType, events.TypePrefix+string(events.NameInputsPassed))
-	set(r, events.HeaderSubject, "")
-	set(r, events.HeaderCausationID, "f/"+r.Header(events.HeaderEpoch)+"/"+fmt.Sprint(sequence(r)))
+	set(r, events.HeaderCause, "f/"+positionOf(r).String())
 	for _, key := range []string{events.HeaderCauseID, events.HeaderCauseHash} {
 		set(r, key, "")
 	}
@@ -69,9 +68,10 @@ func set(r *events.Record, key, value string) {
 	}
 }
 
-func sequence(r *events.Record) (n uint64) {
-	_, _ = fmt.Sscan(strings.TrimLeft(r.Header(events.HeaderSequence), "0")+" 0", &n)
-	return n
+// positionOf returns the position of a fact; none for a record that has none.
+func positionOf(r *events.Record) events.Position {
+	at, _ := events.PositionOf(r)
+	return at
 }
 
 // found is one record of a topic.
@@ -186,7 +186,6 @@ func (h *harmed) forge(into found, name events.Name, task string, body any) foun
 	into.Key, into.Value = []byte(task), nil
 	into.Value, _ = json.Marshal(body)
 	set(into.Record, events.HeaderType, events.TypePrefix+string(name))
-	set(into.Record, events.HeaderSubject, task)
 	return into
 }
 

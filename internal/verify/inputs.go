@@ -52,10 +52,18 @@ func newJoin(ctx context.Context, c *check, what joining) *join {
 			yield(events.Record{}, err)
 		}
 	})
-	if b.Start > 0 {
-		c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: earlier records cannot be compared with their facts", what.topic, what.number, b.Start)
-	}
 	return j
+}
+
+// missing notes which records of the input are gone. Those that are passed are trimmed when nobody needs them any more, all but the last.
+func (j *join) missing(p *partition) {
+	switch {
+	case j.Start == 0:
+	case j.Start <= j.judged:
+		p.book.gone(CheckInputs, "%s/%d: the records before offset %d are trimmed, and are not compared with their facts", j.topic, p.number, j.Start)
+	default:
+		p.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d, and the facts judge it up to offset %d alone: what was between them cannot be checked", j.topic, p.number, j.Start, j.judged)
+	}
 }
 
 func (j *join) close() { j.stop() }
@@ -123,6 +131,9 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 	}
 	j.judged, j.since = last+1, at.Offset
 	if offset < j.Start {
+		if in == events.Submissions {
+			p.acks.judged(p.check, p.number, offset, f)
+		}
 		return nil, j.drop(last + 1)
 	}
 	r, err := j.peek()

@@ -419,6 +419,7 @@ func (p *partition) finish(b Bounds) error {
 		owner.Owner, owner.Epoch = t.owner, t.epoch.String()
 	}
 	for in, j := range p.inputs {
+		j.missing(p)
 		n, err := p.unjudged(j)
 		if err != nil {
 			return err

@@ -61,7 +61,7 @@ func TestAProgressFactThatFollowsFromAnotherReportIsFound(t *testing.T) {
 	topics, p, i := progressed(t)
 	records := topics["sim.events"][p]
 	require.False(t, kindsOf(t, topics)["not_its_input"])
-	in, part, offset, ok := events.Cause(records[i].Header(events.HeaderCausationID)).Input()
+	in, part, offset, ok := events.Cause(records[i].Header(events.HeaderCause)).Input()
 	require.True(t, ok)
 	reports := topics["sim."+string(in)][part]
 	for k := range reports {

@@ -55,15 +55,11 @@ func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
 		}
 		return r.claim(c.ID, c.Prev, c.Reader), nil
 	}
-	epoch, err := events.ParseEpoch(record.Header(events.HeaderEpoch))
+	at, err := events.PositionOf(record)
 	if err != nil {
-		return "", fmt.Errorf("decode the epoch of the record at offset %d: %w", record.Offset, err)
+		return "", fmt.Errorf("decode the position of the record at offset %d: %w", record.Offset, err)
 	}
-	sequence, err := strconv.ParseUint(record.Header(events.HeaderSequence), 10, 64)
-	if err != nil {
-		return "", fmt.Errorf("decode the sequence of the record at offset %d: %w", record.Offset, err)
-	}
-	void := r.fact(epoch, sequence)
+	void := r.fact(at.Epoch, at.Sequence)
 	if void == "" && record.Header(events.HeaderType) == events.TypePrefix+string(events.NameVersionBarrier) {
 		var b events.VersionBarrier
 		if err := json.Unmarshal(record.Value, &b); err != nil {

@@ -28,7 +28,7 @@ func (e *Engine) Config() api.Config {
 	r := prometheus.NewRegistry()
 	return api.Config{
 		Addr: "127.0.0.1:0", Namespace: "test", Node: "node-a", Version: "1.2.3", Partitions: Partitions, SubmissionBytes: 4096,
-		Tasks: e, Lists: e, Counts: e, Changes: e, Stats: e, Inputs: e, History: e, Rejections: e, Workflows: e, Deletions: e, Definitions: e, Settings: e, Losses: e, Pauses: e, Jobs: e, Schedules: e, Limits: e, NamedLimits: e, Appender: e, Cluster: e, Offers: e, DeadLetters: e, Alerts: e, Demo: e, Callbacks: Callbacks(),
+		Tasks: e, Lists: e, Counts: e, Changes: e, Stats: e, Acts: Acts("node-a"), Nodes: Nodes("node-a"), Inputs: e, History: e, Rejections: e, Workflows: e, Deletions: e, Definitions: e, Settings: e, Losses: e, Pauses: e, Jobs: e, Schedules: e, Limits: e, NamedLimits: e, Appender: e, Cluster: e, Offers: e, DeadLetters: e, Alerts: e, Demo: e, Callbacks: Callbacks(),
 		Ready: e.Ready, Delayed: e.Delayed, Registerer: r, Gatherer: r, Now: e.Now,
 	}
 }

@@ -29,7 +29,7 @@ func (e *Engine) Share(name string) *Share { return &Share{Engine: e, name: name
 // Config returns the configuration of an API of that node.
 func (s *Share) Config() api.Config {
 	c := s.Engine.Config()
-	c.Node = s.name
+	c.Node, c.Acts, c.Nodes = s.name, Acts(s.name), Nodes(s.name)
 	c.Tasks, c.Lists, c.Inputs, c.History, c.Rejections, c.Cluster, c.Stats = s, s, s, s, s, s, s
 	return c
 }

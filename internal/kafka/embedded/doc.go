@@ -34,7 +34,7 @@
 //   - If an index does not fit its log, open transactions look committed. If a snapshot taken during an open transaction is
 //     loaded twice, the last stable offset never advances again: snapshot.go.
 //   - After a restart it compacts only when a topic is created: broker.go does so every ten minutes.
-//   - An emptied partition begins at 0 after a restart: nothing here deletes records, and trimming must keep the last one.
+//   - An emptied partition begins at 0 after a restart: trimming keeps the last record, and topics here have no retention.
 //   - A group member that dies while it joins keeps its share forever: group_sessions.go begins the member's session.
 //   - It forgets the sequence numbers of producers in a crash, so it stores a resend twice, and it may acknowledge the retry
 //     of a failed append without storing it: facts carry (epoch, sequence), and an epoch ends at any produce error

@@ -52,6 +52,7 @@ const (
 	actSlow
 	actRefuse
 	actSleep
+	actOwnTrim
 	actTrim
 	actAccept
 	actReassign
@@ -203,6 +204,9 @@ func (x replica) faults(list []Action) []Action {
 	if x.sp.slots[x.slot].owner.Status().Owning && (x.over() || x.sp.cfg.Budgets[Reassigns] == 0) {
 		do(Sleeps, actSleep, 0)
 	}
+	if x.w.left(OwnTrims) && x.trimMatters() {
+		do(OwnTrims, actOwnTrim, 0)
+	}
 	if x.p == 0 && x.w.awake(x.n) {
 		do(Crashes, actCrash, 0)
 		do(OlderStores, actOlder, 0)
@@ -248,7 +252,7 @@ func (w *World) partFaults(list []Action, p int) []Action {
 			list = append(list, Action{kind: actLateEffect, node: int16(p), i: int16(i)})
 		}
 	}
-	if w.left(Trims) && part.start < int64(len(part.inputs[topicOf(events.Submissions)])) {
+	if w.left(Trims) && part.start[0] < int64(len(part.inputs[topicOf(events.Submissions)])) {
 		list = append(list, Action{kind: actTrim, node: int16(p)})
 	}
 	if w.refused(p) {
@@ -268,7 +272,7 @@ func (w *World) partFaults(list []Action, p int) []Action {
 func (w *World) Name(a Action) string {
 	n := int(a.node)
 	who := ""
-	if a.kind < actReport || (a.kind >= actLandCopy && a.kind <= actUnknownTick) || a.kind >= actSlow && a.kind <= actSleep {
+	if a.kind < actReport || (a.kind >= actLandCopy && a.kind <= actUnknownTick) || a.kind >= actSlow && a.kind <= actOwnTrim {
 		who = w.replica(n).label()
 	}
 	switch a.kind {
@@ -298,10 +302,12 @@ func (w *World) Name(a Action) string {
 	case actTryAgain:
 		return who + " tries again, since a loss was accepted"
 	case actTrim:
-		return fmt.Sprintf("submissions %d is deleted", w.s.parts[n].start)
+		return fmt.Sprintf("submissions %d is deleted", w.s.parts[n].start[0])
 	case actAccept:
 		from, to := w.loss(n)
 		return fmt.Sprintf("an operator gives up the submissions from %d to before %d", from, to)
+	case actOwnTrim:
+		return who + " trims its inputs"
 	case actSleep:
 		return who + " slept, and wakes up"
 	case actUnknownTick:

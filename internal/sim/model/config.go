@@ -65,7 +65,10 @@ const (
 	// Beats: an agent sends progress. The acknowledgement comes eventually.
 	Beats Budget = 19
 
-	budgets = 20
+	// OwnTrims: an owner deletes the inputs that nobody needs any more.
+	OwnTrims Budget = 20
+
+	budgets = 21
 )
 
 // Kind is the kind of input that a client sends.

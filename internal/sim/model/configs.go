@@ -61,6 +61,7 @@ func Configurations() []Bounded {
 	permits(add)
 	limits(add)
 	reruns(add)
+	trims(add)
 	return all
 }
 

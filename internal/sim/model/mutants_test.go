@@ -30,7 +30,7 @@ type mutant struct {
 
 // mutants has a row for each mark in the product. If you move a marked line, move its mark with it. If you change the
 // line, adapt its edit here.
-var mutants = []mutant{
+var mutants = append(trimMutants, []mutant{
 	{"end-asked-after-due", "a timer waits for an end that was asked for after it was due; seeing the end later is not enough",
 		swap("t.askedAt", "t.now"), "^a timer, a crash$", "a Timeout beat a report"},
 	{"judged-in-this-epoch", "an input counts as judged only if this epoch judged it",
@@ -84,7 +84,7 @@ var mutants = []mutant{
 	{"refused-claim-is-retried", "a refused claim is tried again",
 		swap("e.pause()", "1 << 60"), "^a hand-over, no work$", "orphan partition"},
 	{"claim-id-is-fresh", "the ID of a claim is never used twice",
-		swap("b[:])", "b[:0]) + e.cfg.Node"), "^an unknown outcome$", "orphan|INV11|livelock"},
+		swap("b[:claimBytes])", "b[:0]) + e.cfg.Node"), "^an unknown outcome$", "orphan|INV11|livelock"},
 	{"plan-from-state", "follow-ups are planned from the state",
 		always, "^a cancel, a crash$", "stuck task"},
 	{"refused-forward-is-dead-letter", "a forward that is refused for good becomes a dead letter",
@@ -332,7 +332,7 @@ var mutants = []mutant{
 	{"corrected-delay-lasts", "a task that was accepted at the wrong time waits for its whole duration",
 		swap("lasting(t.NotBefore, t.SubmittedAt, to)", "min(t.NotBefore, to)"), "^a wrong clock, a task that waits for its time$", "before its time"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
-		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
+		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}...)
 
 // deep are the mutants that only show after several steps of the clock: their searches take up to a minute.
 var deep = map[string]bool{"rerun-corrects-undo-in-doubt": true, "agent-counts-from-before-sending": true, "passed-progress-is-covered": true}

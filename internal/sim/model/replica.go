@@ -129,6 +129,8 @@ func (x replica) execute(out *output) {
 		x.w.note("%s asks for the end of its log", x.label())
 	case outAskCatalog:
 		x.catalog = true
+	case outTrim:
+		x.trim(out)
 	case outEnd:
 		x.w.note("the process of %s ends while it judges", x.label())
 		x.release()
@@ -316,6 +318,10 @@ func (x replica) readInput(i int) {
 func (x replica) fetch(i int) {
 	f := x.fetches[i]
 	x.fetches = slices.Delete(x.fetches, i, i+1)
+	if f.offset < x.part.start[f.in] {
+		x.deliver(&event{kind: evFetched, in: topics[f.in], from: f.offset, fail: true})
+		return
+	}
 	id := x.part.inputs[f.in][f.offset].input
 	x.deliver(&event{kind: evFetched, in: topics[f.in], from: f.offset, records: []int32{id}})
 }

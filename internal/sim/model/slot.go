@@ -1,12 +1,13 @@
 package model
 
 import (
-	"encoding/hex"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim"
@@ -78,6 +79,7 @@ const (
 	evTick
 	evLost
 	evOffers
+	evTrim
 )
 
 var (
@@ -117,6 +119,7 @@ const (
 	outAskCatalog
 	outStop
 	outEnd
+	outTrim
 )
 
 // result is the outcome of an event for a slot.
@@ -196,17 +199,17 @@ func (x *slot) keep(m supervisor.Mark) {
 
 // entropy returns the identifier of the slot's next claim, which is the same on every path to it.
 func (x *slot) entropy() (b [16]byte) {
-	b[12], b[13], b[14], b[15] = 'c', byte(x.part), byte('A'+x.node), byte(x.claims+1)
+	b[6], b[7], b[8], b[9] = 'c', byte(x.part), byte('A'+x.node), byte(x.claims+1)
 	return b
 }
 
 // claimName returns the identifier of a claim in readable form.
 func claimName(id string) string {
-	b, err := hex.DecodeString(id)
-	if err != nil || len(b) != 16 {
+	b, err := base32.StdEncoding.DecodeString(strings.ToUpper(id))
+	if err != nil || len(b) != 10 {
 		return id
 	}
-	return string(rune(b[14])) + strconv.Itoa(int(b[15]))
+	return string(rune(b[8])) + strconv.Itoa(int(b[9]))
 }
 
 func (x *slot) carryOut(s *space, e *event, r *result) {
@@ -280,8 +283,8 @@ func (x *slot) call(s *space, e *event) {
 	case evReplayed:
 		o.Replayed(now, o.Status().Generation, string(e.in), s.recordsAt(e.records, e.from), e.from+int64(len(e.records)))
 	case evFetched:
-		list := s.inputRecords(x.part, e.in, e.records, e.from)
-		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], nil)
+		list := append(s.inputRecords(x.part, e.in, e.records, e.from), events.Record{}) // nothing was found of a trimmed input
+		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], e.err(supervisor.ErrPosition))
 	case evSent:
 		if id, ok := x.waiting(s, e.rec); ok {
 			o.Sent(now, o.Status().Generation, id, e.err(errRefused))
@@ -302,6 +305,8 @@ func (x *slot) call(s *space, e *event) {
 		o.LogEnd(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to, nil)
 	case evTick:
 		o.Tick(now)
+	case evTrim:
+		supervisor.Trim(o, now)
 	case evOffers:
 		o.SetOffers(now, offers(e.fail))
 	case evLost:
@@ -436,6 +441,8 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		out.kind = outAskEnd
 	case supervisor.AskCatalog:
 		out.kind = outAskCatalog
+	case supervisor.TrimInputs:
+		out.kind, out.from, out.to = outTrim, a.Below[events.Submissions], a.Below[events.Reports]
 	case supervisor.Stop:
 		out.kind, out.err, out.lost = outStop, a.Err.Error(), errors.Is(a.Err, supervisor.ErrInputLost)
 	}

@@ -28,8 +28,8 @@ type part struct {
 	log   int32
 	// inputs are submissions and reports.
 	inputs [2][]landed
-	// start is the offset of the first submission that was not deleted. accepted are the bounds of the loss that an operator accepted last.
-	start    int64
+	// start are the offsets of the first submission and the first report that were not deleted. accepted are the bounds of the loss that an operator accepted last.
+	start    [2]int64
 	accepted [2]int64
 	// before is the number of reports in the topic when the current claim landed.
 	before int32
@@ -189,7 +189,8 @@ func (c *codec) part(p *part) {
 			num(c, &l.clock)
 		})
 	}
-	num(c, &p.start)
+	num(c, &p.start[0])
+	num(c, &p.start[1])
 	num(c, &p.accepted[0])
 	num(c, &p.accepted[1])
 	num(c, &p.before)

@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // Step performs an enabled action.
 func (w *World) Step(a Action) {
@@ -20,7 +24,7 @@ var cost = map[actionKind]Budget{
 	actLandCopy: Doubles, actLandPart: Splits, actReorder: Reorders, actLose: LostAppends, actUnknownTick: Unknowns,
 	actLate: LateAppends, actLateEffect: LateEffects, actSlow: SlowAcks, actRefuse: Refusals, actReassign: Reassigns,
 	actSleep: Sleeps, actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
-	actTrim: Trims, actBeat: Beats,
+	actTrim: Trims, actBeat: Beats, actOwnTrim: OwnTrims,
 }
 
 // crashes are the events of a node that crashes.
@@ -76,6 +80,8 @@ func (w *World) do(a Action) {
 		x.tryAgain()
 	case actSleep:
 		x.sleep()
+	case actOwnTrim:
+		x.deliver(&event{kind: evTrim})
 	case actReport:
 		w.reported(i, Outcome(a.j))
 	case actBeat:
@@ -118,7 +124,7 @@ func (w *World) world(a Action) {
 		p.lateEffects = slices.Delete(p.lateEffects, i, i+1)
 		w.arrive(int32(n), e)
 	case actTrim:
-		p.start++
+		p.start[topicOf(events.Submissions)]++
 	case actAccept:
 		w.accept(n)
 	case actReassign:

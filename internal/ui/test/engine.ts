@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -93,6 +93,51 @@ export const testWith = (...flags: readonly string[]) =>
 
 /** A test with an engine whose example runs. */
 export const test = testWith();
+
+/** An engine that asks for tokens: of an administrator, and of the viewer vera. */
+export class Guarded {
+  readonly dir = mkdtempSync(join(tmpdir(), "sagalog-guarded-"));
+  readonly tokens = join(this.dir, "access", "tokens.json");
+  private readonly adminFile = join(this.dir, "access", "admin.token");
+  readonly viewer: string;
+  readonly admin: string;
+  readonly engine: Engine;
+  constructor(private readonly page: Page) {
+    this.run("token", "init", "access");
+    this.viewer = this.run("token", "create", "--file", this.tokens, "--name", "vera", "--role", "viewer");
+    this.admin = readFileSync(this.adminFile, "utf8").trim();
+    this.engine = new Engine(this.dir, ["--tokens", this.tokens]);
+  }
+
+  /** Runs a command that asks no engine. It fails if the command does. */
+  run(...args: string[]): string {
+    return execFileSync(program, args, { cwd: this.dir, encoding: "utf8" }).trim();
+  }
+
+  /** Runs a command against the engine as the administrator. It fails if the command does. */
+  sagalog(...args: string[]): string {
+    return this.run(...args, "--api", this.engine.url, "--token-file", this.adminFile);
+  }
+
+  async signIn(token: string): Promise<void> {
+    await this.page.getByLabel("Token").fill(token);
+    await this.page.keyboard.press("Enter");
+  }
+}
+
+/** A test with an engine of its own that asks for tokens. Unlike test, it does not look at what the page says to the console: refusals do. */
+export const guardedTest = base.extend<{ guarded: Guarded }>({
+  guarded: async ({ page }, use) => {
+    const g = new Guarded(page);
+    try {
+      await g.engine.start();
+      await use(g);
+    } finally {
+      await g.engine.end();
+      rmSync(g.dir, { recursive: true });
+    }
+  },
+});
 
 /** Keeps what the page says to the console, and each request beyond its origin. */
 export function listen(page: Page, origin: () => string): string[] {

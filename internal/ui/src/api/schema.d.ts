@@ -58,6 +58,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What operators did lately
+         * @description At most 500 acts, the latest first: requests about tasks, schedules and limits with what became of them; pauses of agents; jobs; acknowledgements of alerts; changes of settings; accepted losses. Requests of jobs and schedules and signals are left out. Each node keeps in memory what it decided, so acts that a node decided before it was restarted are missing; the history of a task has all about the task.
+         */
+        get: operations["list-acts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents": {
         parameters: {
             query?: never;
@@ -468,6 +488,26 @@ export interface paths {
          * @description A partition stops when the next records of an input are gone. This lists them.
          */
         get: operations["list-losses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the nodes
+         * @description The nodes whose heartbeats were seen in the last minute, with their clocks and their disks.
+         */
+        get: operations["list-nodes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1240,6 +1280,39 @@ export interface components {
             by?: string;
             note?: string;
         };
+        Act: {
+            /** Format: date-time */
+            at: string;
+            /** @description The name of the token or, while access is off, who the request said it is */
+            by?: string;
+            /** @description The steps of a task, the verb of a job, the names of settings */
+            detail?: string;
+            /**
+             * @description What it was done to
+             * @enum {string}
+             */
+            kind: "task" | "schedule" | "limit" | "agent" | "alert" | "job" | "settings" | "loss";
+            /** @description What the operator gave as the reason or, if it was refused, why */
+            reason?: string;
+            /** @description The ID of the request */
+            request?: string;
+            /** @enum {string} */
+            result: "granted" | "refused";
+            /** @description The ID of the task, job or alert, or the name */
+            subject?: string;
+            /** @example retry */
+            verb: string;
+        };
+        ActsDocument: {
+            acts: components["schemas"]["Act"][];
+            /** @description There are more acts, or a node did not answer */
+            partial?: boolean;
+            /**
+             * Format: date-time
+             * @description From this time on all nodes that answered know the acts about tasks, schedules and limits
+             */
+            since: string;
+        };
         AgentDocument: {
             agent: string;
             /** Format: int64 */
@@ -1869,6 +1942,39 @@ export interface components {
              */
             reason: "taking-over" | "stopped" | "unavailable";
         };
+        NodeDocument: {
+            /** @description How far the clock of the broker that leads the topic presence is ahead of the node's. Absent, like all below, if the node does not answer */
+            broker_ahead?: string;
+            /** @description How far its clock is ahead of that of the node that answers, less the time that a heartbeat took. Absent for that node */
+            clock_ahead?: string;
+            /**
+             * Format: int64
+             * @description What is free on that disk
+             */
+            free_bytes?: number;
+            /**
+             * Format: date-time
+             * @description The time of its last heartbeat, by its clock
+             */
+            last_seen?: string;
+            /**
+             * Format: int64
+             * @description The highest level of a namespace that it understands
+             */
+            level?: number;
+            node: string;
+            /** @description Those that it owns, by its last heartbeat */
+            partitions: number[];
+            /** @description No heartbeat comes from it now */
+            silent?: boolean;
+            /** Format: date-time */
+            started_at?: string;
+            /**
+             * Format: int64
+             * @description What its store takes on its disk
+             */
+            state_bytes?: number;
+        };
         NodeLevel: {
             /**
              * Format: int64
@@ -1876,6 +1982,22 @@ export interface components {
              */
             level: number;
             node: string;
+        };
+        NodesAnswerBody: {
+            nodes: components["schemas"]["NodeDocument"][];
+        };
+        OutboxClass: {
+            /** @description How long ago the oldest was decided */
+            age?: string;
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * @description What they are: requests to agents (work), replies, alerts, dead_letter, and so on
+             * @example work
+             */
+            class: string;
+            /** Format: int64 */
+            records: number;
         };
         PartitionDocument: {
             /**
@@ -1899,6 +2021,8 @@ export interface components {
              * @description Tasks that have not ended
              */
             live?: number;
+            /** @description What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing */
+            outbox?: components["schemas"]["OutboxClass"][] | null;
             /** @description Absent, like all below but end_offset, while the partition is taken over or its owner does not answer */
             owner?: string;
             /** Format: int32 */
@@ -2818,6 +2942,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AcceptedLossDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActsDocument"];
                 };
             };
             /** @description A problem document */
@@ -3839,6 +3992,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LossesDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodesAnswerBody"];
                 };
             };
             /** @description A problem document */

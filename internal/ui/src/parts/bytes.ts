@@ -17,3 +17,16 @@ export function hexdump(bytes: Uint8Array): string {
   if (bytes.length > most) lines.push(`and ${(bytes.length - most).toLocaleString()} more bytes`);
   return lines.join("\n");
 }
+
+const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+
+/** A number of bytes in the unit that people read: 3.1 GiB. */
+export function sized(bytes: number): string {
+  let n = bytes;
+  let unit = 0;
+  while (n >= 1024 && unit < units.length - 1) {
+    n /= 1024;
+    unit++;
+  }
+  return `${unit === 0 || n >= 100 ? Math.round(n) : n.toFixed(1)} ${units[unit]}`;
+}

@@ -3,10 +3,12 @@ import { get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { useAct } from "../parts/act";
+import { Acts } from "../parts/acts";
 import { Fault } from "../parts/fault";
 import { type Column, Rows } from "../parts/rows";
 import { quote } from "../parts/terminal";
 import { When } from "../parts/words";
+import { place, refine } from "../router";
 
 type Job = components["schemas"]["JobDocument"];
 
@@ -16,7 +18,28 @@ const filterText = (f: Job["filter"]): string =>
     .map(([k, v]) => (k === "all" ? "all tasks" : `${k}:${Array.isArray(v) ? v.join(",") : String(v)}`))
     .join(" ");
 
+/** The bulk jobs and, on the other tab, what operators did. */
 export function Jobs(): JSX.Element {
+  const acts = place.value.query.get("tab") === "acts";
+  return (
+    <section class="screen">
+      <header class="title">
+        <h1>Jobs</h1>
+      </header>
+      <nav class="tabs" aria-label="jobs or acts">
+        <button type="button" aria-pressed={!acts} onClick={() => refine({ tab: "" })}>
+          jobs
+        </button>
+        <button type="button" aria-pressed={acts} onClick={() => refine({ tab: "acts" })}>
+          acts of operators
+        </button>
+      </nav>
+      {acts ? <Acts /> : <JobList />}
+    </section>
+  );
+}
+
+function JobList(): JSX.Element {
   const live = useLive<{ jobs: Job[] }>("jobs", (signal) => get("v1/jobs", { signal }));
   const act = useAct(live.again);
   const columns: readonly Column<Job>[] = [
@@ -52,13 +75,10 @@ export function Jobs(): JSX.Element {
     },
   ];
   return (
-    <section class="screen">
-      <header class="title">
-        <h1>Jobs</h1>
-      </header>
+    <>
       <Fault of={live.error} />
       {act.dialog}
       <Rows label="jobs" columns={columns} rows={live.data?.jobs ?? []} id={(j) => j.id} empty={live.data ? "There are no jobs yet. Start one from the list of tasks, or: sagalog task retry --state parked" : "Reading …"} />
-    </section>
+    </>
   );
 }

@@ -2,7 +2,9 @@ import type { JSX } from "preact";
 import { get, type Partition } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
+import { sized } from "../parts/bytes";
 import { Fault } from "../parts/fault";
+import { Nodes } from "../parts/nodes";
 import { type Column, Rows } from "../parts/rows";
 import { When } from "../parts/words";
 import { place, refine, to } from "../router";
@@ -10,6 +12,14 @@ import { place, refine, to } from "../router";
 type TakeOver = components["schemas"]["PastTakeOver"];
 
 const causes = { stopped: "it gave it up", silent: "its heartbeats ended", fault: "it could not own it" };
+
+/** What the owner has decided and no broker has acknowledged, by class. */
+function Outbox({ of: p }: { of: Partition }): JSX.Element {
+  const classes = p.outbox ?? [];
+  if (classes.length === 0) return <span class="faint">{p.owner ? "nothing" : "-"}</span>;
+  const words = classes.map((c) => `${c.records} ${c.class.replaceAll("_", " ")}${c.age ? `, the oldest for ${c.age}` : ""}`).join("; ");
+  return <span title={`${words}; ${sized(classes.reduce((sum, c) => sum + c.bytes, 0))}`}>{words}</span>;
+}
 
 const columns: readonly Column<Partition>[] = [
   { name: "Partition", size: "6rem", cell: (p) => <a href={to(["partitions"], { of: String(p.partition) })} aria-label={`take-overs of partition ${p.partition}`}>{p.partition}</a> },
@@ -24,6 +34,7 @@ const columns: readonly Column<Partition>[] = [
   { name: "Behind", size: "7rem", cell: (p) => (p.end_offset === undefined || p.applied_offset === undefined ? "-" : p.end_offset - p.applied_offset) },
   { name: "Live tasks", size: "7rem", cell: (p) => p.live ?? "-" },
   { name: "Timers due", size: "7rem", minor: true, cell: (p) => p.due ?? "-" },
+  { name: "Not yet sent", size: "minmax(9rem, 1.5fr)", minor: true, cell: (p) => <Outbox of={p} /> },
   { name: "Next offset", size: "8rem", minor: true, cell: (p) => p.applied_offset ?? "-" },
   { name: "Epoch", size: "minmax(8rem, 1.5fr)", minor: true, cell: (p) => <code>{p.epoch}</code> },
 ];
@@ -61,6 +72,7 @@ export function Partitions(): JSX.Element {
       </header>
       <Fault of={live.error} />
       <Rows label="partitions" columns={columns} rows={live.data ?? []} id={(p) => String(p.partition)} open={(p) => refine({ of: String(p.partition) })} empty={live.data ? "The namespace has no partitions." : "Reading …"} />
+      <Nodes />
       {of !== null && <TakeOvers of={of} />}
     </section>
   );

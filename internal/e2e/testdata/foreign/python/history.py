@@ -28,9 +28,10 @@ class Partition:
                 return False
             self.ident, self.ordinal, self.next, self.broken = claim["id"], self.ordinal + 1, 0, False
             return True
-        if self.ordinal == 0 or text(headers, "ce_epoch") != f"{self.ordinal}-{self.ident}":
+        epoch, _, sequence = text(headers, "ce_id").partition("/")[2].rpartition("/")
+        if self.ordinal == 0 or epoch != f"{self.ordinal}-{self.ident}":
             return False
-        sequence = int(text(headers, "ce_sequence"))
+        sequence = int(sequence)
         accepted = not self.broken and sequence == self.next
         self.broken = self.broken or sequence > self.next
         self.next += accepted
@@ -96,7 +97,7 @@ class History:
     def fact(self, message, kind, body):
         if message.key() is not None:
             self.tasks.setdefault(message.key().decode(), []).append(kind)
-        cause = text(message.headers(), "ce_causationid")
+        cause = text(message.headers(), "ce_cause")
         passed = 0
         if kind == "InputsPassed":
             passed = body.get("inputs", {}).get("submissions", {}).get("next", 0)

@@ -142,7 +142,7 @@ final class History implements AutoCloseable {
         if (record.key() != null) {
             tasks.computeIfAbsent(record.key(), k -> new ArrayList<>()).add(kind);
         }
-        String cause = text(record, "ce_causationid");
+        String cause = text(record, "ce_cause");
         long passed = 0;
         if (kind.equals("InputsPassed")) {
             passed = body.path("inputs").path("submissions").path("next").asLong(0);
@@ -187,10 +187,12 @@ final class History implements AutoCloseable {
                 broken = false;
                 return true;
             }
-            if (ordinal == 0 || !text(record, "ce_epoch").equals(ordinal + "-" + ident)) {
+            String id = text(record, "ce_id"); // <partition>/<epoch>/<sequence>
+            int last = id.lastIndexOf('/');
+            if (ordinal == 0 || !id.substring(id.indexOf('/') + 1, last).equals(ordinal + "-" + ident)) {
                 return false;
             }
-            long sequence = Long.parseLong(text(record, "ce_sequence"));
+            long sequence = Long.parseLong(id.substring(last + 1));
             boolean accepted = !broken && sequence == next;
             broken |= sequence > next;
             if (accepted) {
