@@ -68,12 +68,11 @@ func (n *Node) openOwners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.owners.metrics = metrics
 	takeovers, err := newTakeoverMetrics(n.cfg.Registry, n.liveness, n.store.takeovers.tell)
 	if err != nil {
 		return err
 	}
-	n.owners.takeovers = takeovers
+	n.owners.metrics, n.owners.takeovers = metrics, takeovers
 	shared, recorded := scheduler.NewShared(), n.ns.catalog.Settings()
 	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {
