@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,11 +27,8 @@ const (
 	checkpointFormat = 1
 	// checkpointState is the directory of the database in a checkpoint.
 	checkpointState = "state"
-	// PartialSuffix ends the name of a checkpoint, or of a restored store, that is being made.
-	PartialSuffix = ".partial"
 	// maxManifestBytes leaves room for a million files; a store of 100 GB has some ten thousand.
 	maxManifestBytes = 128 << 20
-	manifestMode     = 0o600
 )
 
 // Checkpoint describes a copy of the store as of an instant.
@@ -40,7 +38,9 @@ type Checkpoint struct {
 	Namespace   string `json:"namespace,omitempty"`
 	NamespaceID string `json:"namespace_id"`
 	// TopicID is that of events. It is zero if no record was folded.
-	TopicID    TopicID               `json:"topic_id"`
+	TopicID TopicID `json:"topic_id"`
+	// Node is the name of the node that made it, empty for that of a stopped node.
+	Node       string                `json:"node"`
 	Time       events.Instant        `json:"time"`
 	Version    string                `json:"version"`
 	Partitions []CheckpointPartition `json:"partitions"`
@@ -81,16 +81,16 @@ func (c *Checkpoint) Records() (n int64) {
 	return n
 }
 
-// About is what the caller of Checkpoint knows and the store does not.
+// About is what the caller of MakeCheckpoint knows and the store does not.
 type About struct {
-	Namespace, NamespaceID, Version string
-	Time                            events.Instant
+	Namespace, NamespaceID, Node, Version string
+	Time                                  events.Instant
 }
 
-// Checkpoint copies the store, as of now, to dir, which must not exist. Tables are hard links where the file system allows it, so it takes
+// MakeCheckpoint copies the store, as of now, to dir, which must not exist. Tables are hard links where the file system allows it, so it takes
 // little room at first, and more as the store moves on. Commits go on meanwhile. The checkpoint is made beside dir and renamed
 // when it is complete and durable: whenever the process dies, dir is a whole checkpoint or does not exist.
-func (s *Store) Checkpoint(ctx context.Context, dir string, about About) (c Checkpoint, err error) {
+func MakeCheckpoint(ctx context.Context, s *Store, dir string, about About) (c Checkpoint, err error) {
 	s.sums.mu.Lock() // one at a time
 	defer s.sums.mu.Unlock()
 	s.open.RLock() // Close waits
@@ -98,11 +98,14 @@ func (s *Store) Checkpoint(ctx context.Context, dir string, about About) (c Chec
 	if s.closed {
 		return c, ErrClosed
 	}
+	if err := s.Damage(); err != nil { // the copy would be damaged too, with checksums that say that it is whole
+		return c, fmt.Errorf("make a checkpoint: %w", err)
+	}
 	if _, err := s.fs.Stat(dir); err == nil {
 		return c, fmt.Errorf("make a checkpoint: %s: %w; give another name", dir, os.ErrExist)
 	}
 	partial := dir + PartialSuffix
-	if err := errors.Join(s.fs.RemoveAll(partial), s.fs.MkdirAll(partial, dirMode)); err != nil {
+	if err := beginPartial(s.fs, partial); err != nil {
 		return c, fmt.Errorf("make a checkpoint: %w", err)
 	}
 	if c, err = fillCheckpoint(ctx, s, partial, about); err == nil {
@@ -111,6 +114,7 @@ func (s *Store) Checkpoint(ctx context.Context, dir string, about About) (c Chec
 	if err != nil {
 		return c, errors.Join(fmt.Errorf("make a checkpoint: %w", err), s.fs.RemoveAll(partial))
 	}
+	_ = s.fs.Remove(s.fs.PathJoin(dir, partialMark)) // the name counts now: the mark does no harm
 	return c, nil
 }
 
@@ -120,12 +124,12 @@ func fillCheckpoint(ctx context.Context, s *Store, dir string, about About) (c C
 	if err := s.db.Flush(); err != nil {
 		return c, err
 	}
-	if err := s.db.Checkpoint(state); err != nil {
+	if err := copyTables(s.db, state); err != nil {
 		return c, err
 	}
 	c = Checkpoint{
 		Format: checkpointFormat, StoreFormat: formatVersion, Namespace: about.Namespace, NamespaceID: about.NamespaceID,
-		Version: about.Version, Time: about.Time,
+		Node: about.Node, Version: about.Version, Time: about.Time,
 	}
 	if c.Partitions, err = checkpointed(s.fs, state); err != nil {
 		return c, err
@@ -140,6 +144,21 @@ func fillCheckpoint(ctx context.Context, s *Store, dir string, about About) (c C
 		return c, err
 	}
 	return c, writeManifest(s.fs, dir, c)
+}
+
+// copyTables returns an error if a directory cannot be synced. Pebble panics then, which would end the node because of a disk that may not even be that
+// of its store. By then it holds no lock.
+func copyTables(db *pebble.DB, to string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			cause, ok := r.(error)
+			if _, bug := r.(runtime.Error); !ok || bug {
+				panic(r)
+			}
+			err = cause
+		}
+	}()
+	return db.Checkpoint(to)
 }
 
 // checkpointed reads the partitions from the copy, since the store has moved on.
@@ -241,7 +260,8 @@ func syncDir(fs FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ReadCheckpoint reads the manifest of a checkpoint, and refuses one that this version cannot use. fs is nil for the disk.
+// ReadCheckpoint reads the manifest of a checkpoint, and refuses one that this version cannot use. With the error for another format of the
+// store it returns what the manifest says. fs is nil for the disk.
 func ReadCheckpoint(fs FS, dir string) (c Checkpoint, err error) {
 	fs = cmp.Or(fs, vfs.Default)
 	refused := func(format string, args ...any) (Checkpoint, error) {
@@ -262,12 +282,14 @@ func ReadCheckpoint(fs FS, dir string) (c Checkpoint, err error) {
 		return refused("%s is damaged: it cannot be read (%w)", CheckpointManifest, cmp.Or(err, errors.New("it has no format")))
 	}
 	if c.Format > checkpointFormat || c.StoreFormat > formatVersion {
-		return refused("version %s wrote it in format %d with a store of format %d, and this version reads %d and %d; run the newer version",
+		_, err := refused("version %s wrote it in format %d with a store of format %d, and this version reads %d and %d; run the newer version",
 			c.Version, c.Format, c.StoreFormat, checkpointFormat, formatVersion)
+		return c, err
 	}
 	if c.StoreFormat < formatVersion {
-		return refused("its store has the older format %d, and this version has %d; start without it: the state is folded from the log",
+		_, err := refused("its store has the older format %d, and this version has %d; start without it: the state is folded from the log",
 			c.StoreFormat, formatVersion)
+		return c, err
 	}
 	if sum, err := c.sum(); err != nil || sum != c.Sum {
 		return refused("%s is damaged: its checksum is wrong", CheckpointManifest)

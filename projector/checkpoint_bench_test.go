@@ -39,7 +39,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		}
 		copyTo := func(name string) (Checkpoint, float64) {
 			begun := time.Now()
-			c, err := s.Checkpoint(b.Context(), filepath.Join(dir, name), About{NamespaceID: "bench"})
+			c, err := MakeCheckpoint(b.Context(), s, filepath.Join(dir, name), About{NamespaceID: "bench"})
 			require.NoError(b, err)
 			return c, time.Since(begun).Seconds()
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-var about = projector.About{Namespace: "shop", NamespaceID: namespace, Version: "1.2", Time: 7}
+var about = projector.About{Namespace: "shop", NamespaceID: namespace, Node: "n1", Version: "1.2", Time: 7}
 
 // grow commits the tasks t1 to tN to partition 0, each in a delta.
 func grow(t *testing.T, s *projector.Store, from, to int64) {
@@ -37,7 +37,7 @@ func checkpointed(t *testing.T) (vfs.FS, *projector.Store, projector.Checkpoint)
 	s := open(t, fs)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	grow(t, s, 1, 10)
-	c, err := s.Checkpoint(t.Context(), "cp", about)
+	c, err := projector.MakeCheckpoint(t.Context(), s, "cp", about)
 	require.NoError(t, err)
 	return fs, s, c
 }
@@ -49,7 +49,7 @@ func TestACheckpointIsTheStoreAsOfItsInstant(t *testing.T) {
 	c, err := projector.ReadCheckpoint(fs, "cp")
 	require.NoError(t, err)
 	require.Equal(t, made, c)
-	require.Equal(t, about, projector.About{Namespace: c.Namespace, NamespaceID: c.NamespaceID, Version: c.Version, Time: c.Time})
+	require.Equal(t, about, projector.About{Namespace: c.Namespace, NamespaceID: c.NamespaceID, Node: c.Node, Version: c.Version, Time: c.Time})
 	require.Equal(t, topic, c.TopicID)
 	require.Equal(t, []projector.CheckpointPartition{{
 		Partition: 0, Offset: 10, Hash: events.Hash{Lo: 10}, Anchor: projector.Anchor{TopicID: topic, Offset: 9, Hash: "9"},
@@ -68,7 +68,7 @@ func TestACheckpointIsTheStoreAsOfItsInstant(t *testing.T) {
 
 	// Neither of them changed the checkpoint.
 	require.NoError(t, c.Restore(fs, "cp", "third"))
-	_, err = s.Checkpoint(t.Context(), "cp", about)
+	_, err = projector.MakeCheckpoint(t.Context(), s, "cp", about)
 	require.ErrorContains(t, err, "give another name")
 }
 
@@ -77,7 +77,7 @@ func TestCheckpointsAreIndependent(t *testing.T) {
 	t.Parallel()
 	fs, s, _ := checkpointed(t)
 	grow(t, s, 11, 20)
-	second, err := s.Checkpoint(t.Context(), "cp2", about)
+	second, err := projector.MakeCheckpoint(t.Context(), s, "cp2", about)
 	require.NoError(t, err)
 	require.NoError(t, fs.RemoveAll("cp"))
 	require.NoError(t, second.Restore(fs, "cp2", "other"))
@@ -165,7 +165,7 @@ func TestAKilledCheckpointIsWholeOrNone(t *testing.T) {
 	grow(t, s, 1, 3)
 	require.NoError(t, s.Sync())
 	record = true
-	_, err := s.Checkpoint(t.Context(), "cp", about)
+	_, err := projector.MakeCheckpoint(t.Context(), s, "cp", about)
 	require.NoError(t, err)
 	mu.Lock()
 	record = false
@@ -184,7 +184,7 @@ func TestAKilledCheckpointIsWholeOrNone(t *testing.T) {
 		}
 		again := open(t, fs)
 		require.EqualValues(t, 3, again.Partition(0).Next())
-		_, err := again.Checkpoint(t.Context(), "cp2", about)
+		_, err := projector.MakeCheckpoint(t.Context(), again, "cp2", about)
 		require.NoError(t, err, "the rest of the one before does no harm")
 		require.NoError(t, again.Close())
 	}
@@ -197,7 +197,7 @@ func TestACheckpointThatIsCancelledLeavesNothing(t *testing.T) {
 	fs, s, _ := checkpointed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := s.Checkpoint(ctx, "cancelled", about)
+	_, err := projector.MakeCheckpoint(ctx, s, "cancelled", about)
 	require.ErrorIs(t, err, context.Canceled)
 	names, err := fs.List("")
 	require.NoError(t, err)
@@ -210,10 +210,10 @@ func TestTheManifestHasStableNames(t *testing.T) {
 	fs, _, _ := checkpointed(t)
 	var m map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(content(t, fs, "cp/checkpoint.json")), &m))
-	for _, name := range []string{"format", "store_format", "namespace", "namespace_id", "topic_id", "time", "version", "partitions", "files", "sum"} {
+	for _, name := range []string{"format", "store_format", "namespace", "namespace_id", "topic_id", "node", "time", "version", "partitions", "files", "sum"} {
 		require.Contains(t, m, name)
 	}
-	require.Len(t, m, 10)
+	require.Len(t, m, 11)
 }
 
 func content(t *testing.T, fs vfs.FS, path string) string {

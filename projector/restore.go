@@ -30,8 +30,8 @@ func sumFile(fs FS, dir, name string) (file CheckpointFile, err error) {
 }
 
 // Restore makes the store in dir, which must not exist, from the checkpoint in from, whose manifest is c. It first compares each file with
-// its checksum. Tables are hard links where possible: a store never changes them. Whenever the process dies, dir is the whole
-// store or does not exist. The caller compares the anchors with the log. fs is nil for the disk.
+// its checksum. Tables are hard links where possible: a store never changes them. Whenever the process dies, or the power fails, dir is the
+// whole store or does not exist. The caller compares the anchors with the log. fs is nil for the disk.
 func (c *Checkpoint) Restore(fs FS, from, dir string) error {
 	fs = cmp.Or(fs, vfs.Default)
 	if _, err := fs.Stat(dir); err == nil {
@@ -42,27 +42,40 @@ func (c *Checkpoint) Restore(fs FS, from, dir string) error {
 		return fmt.Errorf("%w: %s: %w; use another checkpoint, or start without it: the state is folded from the log", ErrCheckpoint, from, err)
 	}
 	partial := dir + PartialSuffix
-	err := errors.Join(fs.RemoveAll(partial), fs.MkdirAll(partial, dirMode))
+	if err := beginPartial(fs, partial); err != nil {
+		return fmt.Errorf("restore a checkpoint: %w", err)
+	}
+	made := fs.PathJoin(partial, checkpointState)
+	err := fs.MkdirAll(made, dirMode)
 	for _, f := range c.Files {
-		if err != nil {
-			break
+		if err == nil {
+			err = place(fs, fs.PathJoin(state, f.Name), fs.PathJoin(made, f.Name))
 		}
-		place := vfs.Copy
-		if isTable(f.Name) {
-			place = vfs.LinkOrCopy
-		}
-		err = place(fs, fs.PathJoin(state, f.Name), fs.PathJoin(partial, f.Name))
 	}
 	if err == nil {
-		err = syncDir(fs, partial)
+		err = syncDir(fs, made)
 	}
 	if err == nil {
-		err = publish(fs, partial, dir)
+		err = publish(fs, made, dir)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("restore a checkpoint: %w", err), fs.RemoveAll(partial))
 	}
+	_ = fs.RemoveAll(partial) // holds the mark only; the next one removes it too
 	return nil
+}
+
+// place links a table and copies any other file, durably. What cannot be linked is copied: it may be on another file system, or belong to
+// another user.
+func place(fs FS, from, to string) error {
+	if !isTable(from) || fs.Link(from, to) != nil {
+		return vfs.Copy(fs, from, to)
+	}
+	f, err := fs.Open(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close()) // the checkpoint may be a copy that was never synced
 }
 
 // intact compares the files with their checksums.
@@ -122,7 +135,18 @@ func FindCheckpoints(fs FS, dir string) (list []FoundCheckpoint, err error) {
 		list = append(list, FoundCheckpoint{Name: name, Dir: path, Checkpoint: c, Err: err})
 	}
 	slices.SortFunc(list, func(a, b FoundCheckpoint) int {
-		return cmp.Or(cmp.Compare(b.Time, a.Time), strings.Compare(b.Name, a.Name))
+		return cmp.Or(compareUse(a.Err, b.Err), cmp.Compare(b.Time, a.Time), strings.Compare(b.Name, a.Name))
 	})
 	return list, nil
+}
+
+// compareUse puts what can be used before what cannot.
+func compareUse(a, b error) int {
+	switch {
+	case a == nil && b != nil:
+		return -1
+	case a != nil && b == nil:
+		return 1
+	}
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -49,6 +50,9 @@ func stoppedCheckpoint(ctx context.Context, data, to string) (d api.CheckpointDo
 	if _, err := os.Stat(state); err != nil {
 		return d, fmt.Errorf("%s is not a data directory (--data): it holds no state", data)
 	}
+	if within(state, to) {
+		return d, usage("--to %s is in the state itself, %s: give a directory outside", to, state)
+	}
 	unlock, err := embedded.Lock(filepath.Join(data, lockFile))
 	if err != nil {
 		return d, err
@@ -66,11 +70,24 @@ func stoppedCheckpoint(ctx context.Context, data, to string) (d api.CheckpointDo
 		return d, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	made, err := store.Checkpoint(ctx, filepath.Clean(to), projector.About{NamespaceID: id, Version: version(), Time: events.At(time.Now())})
+	made, err := projector.MakeCheckpoint(ctx, store, filepath.Clean(to), projector.About{NamespaceID: id, Version: version(), Time: events.At(time.Now())})
 	if err != nil {
 		return d, err
 	}
 	return node.DescribeCheckpoint(to, &made), nil
+}
+
+// within says whether path is dir or below it.
+func within(dir, path string) bool {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // restoreConfig holds the flags of state restore.

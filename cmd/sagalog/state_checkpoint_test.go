@@ -40,6 +40,8 @@ func TestACheckpointOfARunningNodeIsRestored(t *testing.T) {
 	refused("directly in its directory of checkpoints", "checkpoint", "--api", api, "--to", filepath.Join(at.dir, "elsewhere"))
 	refused("in use by process", "checkpoint", "--data", one, "--to", filepath.Join(at.dir, "elsewhere"))
 
+	refused("is in the state itself", "checkpoint", "--data", one, "--to", filepath.Join(one, "state", "cp"))
+
 	copied := filepath.Join(at.dir, "copied")
 	require.NoError(t, os.CopyFS(copied, os.DirFS(filepath.Join(one, "checkpoints", "a"))))
 	restored := at.run(t, "state", "restore", "--from", copied, "--data", two, "--brokers", broker.Addr())

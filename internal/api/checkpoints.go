@@ -26,6 +26,8 @@ var (
 	ErrCheckpointPlace = errors.New("checkpoints of this node are made directly in its directory of checkpoints")
 	// ErrCheckpointExists is returned by MakeCheckpoint if something has the name.
 	ErrCheckpointExists = errors.New("this checkpoint exists")
+	// ErrCheckpointMany is returned by MakeCheckpoint if the directory is full. The text behind it is that directory.
+	ErrCheckpointMany = errors.New("there are too many entries in the directory of checkpoints")
 )
 
 // Checkpoints makes checkpoints of the state of this node.
@@ -92,6 +94,8 @@ func (c *checkpoints) make(ctx context.Context, _ *struct{}) (*CheckpointAnswer,
 		return nil, problem(http.StatusConflict, codePrecondition, "A checkpoint is being made at the moment. Ask again when it is complete.")
 	case errors.Is(err, ErrCheckpointExists):
 		return nil, problem(http.StatusConflict, codePrecondition, "There is a checkpoint of that name. Give another one.")
+	case errors.Is(err, ErrCheckpointMany):
+		return nil, problem(http.StatusConflict, codePrecondition, "No checkpoint is made: "+err.Error()+". Delete old ones on the machine of the node; it removes only those that it made by itself.")
 	case errors.Is(err, ErrCheckpointPlace):
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "No checkpoint is made.", ProblemPlace{Pointer: "/to", Message: err.Error() +
 			": give a name of letters, digits, dots, dashes and underscores, not beginning with auto-, or a path directly in that directory; --checkpoints sets it"})

@@ -36,6 +36,7 @@ func TestACheckpointIsMadeOnDemand(t *testing.T) {
 		{fmt.Errorf("%w: /data/checkpoints", api.ErrCheckpointPlace), 422, "directly in its directory of checkpoints: /data/checkpoints"},
 		{api.ErrCheckpointBusy, 409, "being made at the moment"},
 		{fmt.Errorf("%w: x", api.ErrCheckpointExists), 409, "Give another one"},
+		{fmt.Errorf("%w: /data/checkpoints holds 9 of 9", api.ErrCheckpointMany), 409, "/data/checkpoints holds 9 of 9. Delete old ones"},
 		{fmt.Errorf("make a checkpoint: %w", context.Canceled), 500, ""},
 	} {
 		m.err = c.err

@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -126,6 +128,11 @@ func TestACheckpointIsMadeOnlyInItsDirectory(t *testing.T) {
 		require.NoError(t, err)
 		_, err = n.Checkpoints().MakeCheckpoint(t.Context(), "x")
 		require.ErrorIs(t, err, api.ErrCheckpointExists)
+		for i := range 1000 {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "checkpoints", strconv.Itoa(i)), nil, 0o600))
+		}
+		_, err = n.Checkpoints().MakeCheckpoint(t.Context(), "one-more")
+		require.ErrorIs(t, err, api.ErrCheckpointMany)
 		require.NoError(t, n.stop())
 	})
 }
@@ -271,8 +278,21 @@ func TestWhatALogMustContainOfACheckpoint(t *testing.T) {
 			require.ErrorIs(t, err, projector.ErrCheckpoint, says)
 			require.ErrorContains(t, err, says)
 		}
+		without := made
+		without.Partitions = nil
+		require.NoError(t, log.Fits(t.Context(), &without), "the log holds all of the partition")
 		kafkatest.DeleteRecords(t, w.broker, w.topics.Events(), 0, made.Partitions[0].Offset)
 		require.NoError(t, log.Fits(t.Context(), &made), "nothing is missing")
+		require.ErrorContains(t, log.Fits(t.Context(), &without), "it holds nothing of partition 0, whose log begins at offset")
+		other := made
+		other.Partitions = append([]projector.CheckpointPartition{}, made.Partitions...)
+		other.Partitions[0].Anchor.TopicID[0] ^= 1
+		require.ErrorIs(t, log.Fits(t.Context(), &other), projector.ErrAnchor, "it ends where the log begins, but was folded from another topic")
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		err = log.Fits(cancelled, &made)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, projector.ErrCheckpoint, "the brokers do not answer: the checkpoint may fit")
 		made.Partitions[0].Offset--
 		require.ErrorContains(t, log.Fits(t.Context(), &made), "the records between are gone")
 	})
@@ -284,13 +304,25 @@ func TestAStartRemovesHalfMadeCheckpoints(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()
 		place := filepath.Join(dir, "checkpoints")
-		for _, name := range []string{"asked.partial/state", "auto-1.partial", "mine"} {
-			require.NoError(t, os.MkdirAll(filepath.Join(place, name), 0o700))
+		for _, name := range []string{
+			"checkpoints/asked.partial/state", "checkpoints/auto-1.partial", "state.partial/state",
+			"checkpoints/mine", "checkpoints/mine.partial/state", "checkpoints/other.partial",
+		} {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 		}
-		require.NoError(t, os.WriteFile(filepath.Join(place, "notes.partial"), nil, 0o600))
+		for _, name := range []string{
+			"checkpoints/asked.partial/being-made", "checkpoints/auto-1.partial/being-made", "state.partial/being-made",
+			"checkpoints/notes.partial", "checkpoints/other.partial/being-made", "checkpoints/other.partial/notes",
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		}
 		require.NoError(t, w.node(dir).stop())
-		left, err := projector.OnDisk().List(place)
+		left, err := filepath.Glob(filepath.Join(place, "[^.]*"))
 		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"mine", "notes.partial"}, left)
+		for i := range left {
+			left[i] = filepath.Base(left[i])
+		}
+		require.ElementsMatch(t, []string{"mine", "mine.partial", "notes.partial", "other.partial"}, left)
+		require.NoDirExists(t, filepath.Join(dir, "state.partial"))
 	})
 }

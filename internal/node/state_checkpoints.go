@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,8 @@ const (
 	ownCheckpoint   = "auto-"
 	askedCheckpoint = "asked-"
 	checkpointTime  = "20060102T150405.000Z"
+	// maxCheckpoints is how many entries a directory may hold when a checkpoint is asked for: whoever asks in a loop does not fill the disk.
+	maxCheckpoints = 1000
 )
 
 // checkpointName is one element of a path, that is neither hidden nor taken for something half made.
@@ -50,7 +53,9 @@ var checkpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 // stateCheckpoints makes checkpoints of the store of a node. A failed one is logged and counted, and stops nothing.
 type stateCheckpoints struct {
 	Checkpoints
-	store   *stateStore
+	store *stateStore
+	// node is the name of this node: a directory of checkpoints may hold those of other nodes.
+	node    string
 	version string
 	now     func() time.Time
 	log     *slog.Logger
@@ -59,14 +64,16 @@ type stateCheckpoints struct {
 	making chan struct{}
 
 	mu sync.Mutex // guards the fields below
-	// last is the newest that is known; its Time is zero without any. since is that time, or when this process began.
-	last          projector.Checkpoint
+	// last is the time of the newest one of this node, zero without any. since is that time, or when this process began.
+	last          events.Instant
 	since, failed time.Time
+	// base is how many records were folded in the last one; of a state that was emptied, how many it had when that was noticed.
+	base int64
 }
 
 func newStateCheckpoints(s *stateStore, cfg *Config) (*stateCheckpoints, error) {
 	c := &stateCheckpoints{
-		Checkpoints: s.checkpoints, store: s, version: cfg.Version, now: cfg.Now, log: cfg.Logger, making: make(chan struct{}, 1),
+		Checkpoints: s.checkpoints, store: s, node: cfg.Name, version: cfg.Version, now: cfg.Now, log: cfg.Logger, making: make(chan struct{}, 1),
 		since: cfg.Now(),
 	}
 	c.clear()
@@ -74,11 +81,22 @@ func newStateCheckpoints(s *stateStore, cfg *Config) (*stateCheckpoints, error) 
 	if err != nil { // making one will say so again, and count it
 		c.log.Warn("the checkpoints cannot be looked at", "error", err)
 	}
-	if len(found) > 0 && found[0].Err == nil {
-		c.last, c.since = found[0].Checkpoint, found[0].Time.Time()
+	for i := range found {
+		if f := &found[i]; f.Err == nil && c.own(f) {
+			c.last, c.base = f.Time, f.Records()
+			if at := f.Time.Time(); at.Before(c.since) { // a clock may have been wrong
+				c.since = at
+			}
+			break
+		}
 	}
 	c.metrics = newCheckpointMetrics(c)
 	return c, cfg.Registry.Register(c.metrics)
+}
+
+// own says whether this node made a checkpoint. Its directory may hold copies of those of other nodes, or be shared with them.
+func (c *stateCheckpoints) own(f *projector.FoundCheckpoint) bool {
+	return f.NamespaceID == c.store.ns.record.ID && f.Node == c.node
 }
 
 // Run makes the checkpoints that are due, until ctx ends.
@@ -110,7 +128,8 @@ func (c *stateCheckpoints) due() bool {
 	records := c.records()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, since := c.now(), records-c.last.Records()
+	c.base = min(c.base, records)
+	now, since := c.now(), records-c.base
 	if since == 0 || now.Sub(c.failed) < checkpointAgain {
 		return false
 	}
@@ -133,10 +152,15 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 		return made, api.ErrCheckpointBusy
 	}
 	begun := c.now()
-	about := projector.About{Namespace: c.store.ns.name, NamespaceID: c.store.ns.record.ID, Version: c.version, Time: events.At(begun)}
+	about := projector.About{Namespace: c.store.ns.name, NamespaceID: c.store.ns.record.ID, Node: c.node, Version: c.version, Time: events.At(begun)}
 	fs := c.store.files()
-	if err = fs.MkdirAll(c.Dir, checkpointsMode); err == nil {
-		made, err = c.store.Checkpoint(ctx, fs.PathJoin(c.Dir, name), about)
+	lock, err := projector.LockCheckpoints(fs, c.Dir)
+	if errors.Is(err, projector.ErrCheckpointsLocked) {
+		return made, api.ErrCheckpointBusy
+	}
+	if err == nil {
+		made, err = projector.MakeCheckpoint(ctx, c.store.Store, fs.PathJoin(c.Dir, name), about)
+		err = errors.Join(err, lock.Close())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,22 +169,20 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 		c.metrics.failed.Inc()
 		return made, err
 	}
-	c.last, c.since = made, begun
+	c.last, c.since, c.base = about.Time, begun, made.Records()
 	c.metrics.made.Inc()
 	c.metrics.seconds.Set(c.now().Sub(begun).Seconds())
 	return made, nil
 }
 
-// checkpointsMode is that of the store: inputs of tasks are private.
-const checkpointsMode = 0o700
-
-// prune removes the node's own checkpoints beyond those that are kept, the oldest first.
+// prune removes what this node made by itself beyond what is kept, the oldest first. Nothing else is touched: neither what has no manifest, nor
+// those of other nodes.
 func (c *stateCheckpoints) prune() {
 	fs := c.store.files()
 	found, err := projector.FindCheckpoints(fs, c.Dir)
 	kept := 0
 	for _, f := range found {
-		if !strings.HasPrefix(f.Name, ownCheckpoint) {
+		if !strings.HasPrefix(f.Name, ownCheckpoint) || !c.own(&f) {
 			continue
 		}
 		if kept++; kept > c.Keep {
@@ -172,19 +194,26 @@ func (c *stateCheckpoints) prune() {
 	}
 }
 
-// clear removes what a process that was killed left half made: it would keep tables from being deleted. It runs before this process makes any.
+// clear removes what a process that was killed left half made: it would keep tables from being deleted. It runs before this process makes any. If
+// another process makes one in the same directory, nothing is removed, since it may be that one.
 func (c *stateCheckpoints) clear() {
 	fs := c.store.files()
 	names, err := fs.List(c.Dir)
-	if errors.Is(err, os.ErrNotExist) {
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, projector.PartialSuffix) })
+	if err != nil || len(names) == 0 {
+		return // FindCheckpoints says the error
+	}
+	lock, err := projector.LockCheckpoints(fs, c.Dir)
+	if errors.Is(err, projector.ErrCheckpointsLocked) {
 		return
 	}
-	for _, name := range names {
-		whole, partial := strings.CutSuffix(name, projector.PartialSuffix)
-		info, statErr := fs.Stat(fs.PathJoin(c.Dir, name))
-		if partial && checkpointName.MatchString(whole) && statErr == nil && info.IsDir() {
-			err = errors.Join(err, fs.RemoveAll(fs.PathJoin(c.Dir, name)))
+	if err == nil {
+		for _, name := range names {
+			if removed := projector.RemovePartial(fs, fs.PathJoin(c.Dir, name)); !errors.Is(removed, projector.ErrNotOurs) {
+				err = errors.Join(err, removed)
+			}
 		}
+		err = errors.Join(err, lock.Close())
 	}
 	if err != nil {
 		c.log.Warn("checkpoints that are half made could not be removed", "dir", c.Dir, "error", err)
@@ -198,6 +227,10 @@ func (c *stateCheckpoints) MakeCheckpoint(ctx context.Context, to string) (d api
 		if name, err = c.nameOf(to); err != nil {
 			return d, err
 		}
+	}
+	names, err := c.store.files().List(c.Dir)
+	if err == nil && len(names) >= maxCheckpoints {
+		return d, fmt.Errorf("%w: %s holds %d of %d", api.ErrCheckpointMany, c.Dir, len(names), maxCheckpoints)
 	}
 	made, err := c.make(ctx, name)
 	switch {
@@ -269,7 +302,7 @@ func (m *checkpointMetrics) Collect(ch chan<- prometheus.Metric) {
 	m.total.Collect(ch)
 	m.seconds.Collect(ch)
 	m.of.mu.Lock()
-	at := m.of.last.Time
+	at := m.of.last
 	m.of.mu.Unlock()
 	if at != 0 {
 		gauge(ch, m.age, max(0, m.of.now().Sub(at.Time()).Seconds()))

@@ -19,6 +19,9 @@ import (
 // state may be the only record of what was accepted.
 var ErrGap = errors.New("accepted facts are gone")
 
+// errBehind is the ErrGap of a state that ends before the log begins: a checkpoint that ends later can take its place.
+var errBehind = fmt.Errorf("%w", ErrGap)
+
 // stateStore is the projection of a namespace on this node's disk. It also checks whether the
 // projection fits the log.
 type stateStore struct {
@@ -45,26 +48,51 @@ func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, er
 	if s.topic, err = ns.cluster.TopicID(ctx, ns.topics.Events()); err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
-	s.restoreMissing(ctx)
-	err = s.tryOpen(ctx)
-	if errors.Is(err, ErrGap) && s.replaceByCheckpoint(ctx) {
+	if err := projector.RemovePartial(s.files(), s.dir+projector.PartialSuffix); err != nil {
+		s.log.Warn("a state that was half restored could not be removed", "error", err)
+	}
+	if err = s.restoreMissing(ctx, false); err == nil {
 		err = s.tryOpen(ctx)
 	}
-	if errors.Is(err, projector.ErrFormat) || errors.Is(err, projector.ErrDamaged) {
-		if gap := s.refuseGaps(ctx); gap != nil {
-			return nil, fmt.Errorf("the state store cannot be used (%w), and cannot be rebuilt: %w", err, gap)
-		}
-		s.log.Warn("the state store cannot be used; it is rebuilt from the log", "error", err)
-		if err := s.remove(); err != nil {
-			return nil, err
-		}
-		s.restoreMissing(ctx)
-		err = s.tryOpen(ctx)
+	switch {
+	case errors.Is(err, errBehind):
+		err = s.replace(ctx, err, false)
+	case errors.Is(err, projector.ErrFormat), errors.Is(err, projector.ErrDamaged):
+		err = s.renew(ctx, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
 	return s, nil
+}
+
+// renew makes a state that cannot be used, because of cause, again.
+func (s *stateStore) renew(ctx context.Context, cause error) error {
+	thorough := errors.Is(cause, projector.ErrDamaged)
+	if gap := s.refuseGaps(ctx); gap != nil {
+		cause = fmt.Errorf("the state store cannot be used (%w), and cannot be rebuilt: %w", cause, gap)
+		if !errors.Is(gap, ErrGap) {
+			return cause
+		}
+		return s.replace(ctx, cause, thorough)
+	}
+	s.log.Warn("the state store cannot be used; it is rebuilt from the log", "error", cause)
+	if err := s.remove(); err != nil {
+		return err
+	}
+	if err := s.restoreMissing(ctx, thorough); err != nil {
+		return err
+	}
+	return s.tryOpen(ctx)
+}
+
+// replace opens a checkpoint in place of a state that cannot be used because of cause. It returns cause if no checkpoint fits.
+func (s *stateStore) replace(ctx context.Context, cause error, thorough bool) error {
+	replaced, err := s.replaceByCheckpoint(ctx, thorough)
+	if !replaced {
+		return cmp.Or(err, cause)
+	}
+	return s.tryOpen(ctx)
 }
 
 // Commit writes a batch, tells those who watch, and notes the claims in it.
@@ -181,9 +209,13 @@ func (s *stateStore) refuseGap(partition int32, log extent, next int64) error {
 	topic := s.ns.topics.Events()
 	switch {
 	case log.start > 0:
+		gap := ErrGap
+		if next < log.start {
+			gap = errBehind
+		}
 		return fmt.Errorf("%w: topic %s partition %d begins at offset %d, so the records before it were deleted, and the state here ends at offset %d; "+
 			"facts cannot be given up: restore the topic from a copy, or start with the directory %s of a node that has folded more, or begin another --namespace",
-			ErrGap, topic, partition, log.start, next, s.dir)
+			gap, topic, partition, log.start, next, s.dir)
 	case log.end == 0 && next > 0:
 		return fmt.Errorf("%w: topic %s partition %d is empty, and the state here ends at offset %d: the topic was recreated or emptied; "+
 			"restore it from a copy, or, to start over and have every submission that is still in %s judged again, delete %s",
