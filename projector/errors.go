@@ -25,6 +25,8 @@ var (
 	ErrClosed = errors.New("the state store is closed")
 	// ErrAnchor is wrapped by every AnchorError.
 	ErrAnchor = errors.New("the log is not the one that the stored state was folded from")
+	// ErrCheckpoint is returned for a checkpoint that cannot be used: it is half made, damaged, or of another format.
+	ErrCheckpoint = errors.New("the checkpoint cannot be used")
 	// ErrIndexes is wrapped by each fault that CheckIndexes reports.
 	ErrIndexes = errors.New("the indexes do not match the tasks")
 )

@@ -22,11 +22,15 @@ type fiveStepLog struct {
 	epoch     events.Epoch
 	sequence  uint64
 	records   []events.Record
+	// dropped counts the records before these, which are no longer needed.
+	dropped int
 }
 
+func (l *fiveStepLog) next() int { return l.dropped + len(l.records) }
+
 func (l *fiveStepLog) add(task string, body events.Body) {
-	at := events.Instant(1_800_000_000_000 + len(l.records)/100)
-	f := &events.Fact{Epoch: l.epoch, Sequence: l.sequence, Time: at, Task: task, Body: body, Cause: events.CauseInput(events.Reports, l.partition, int64(len(l.records)))}
+	at := events.Instant(1_800_000_000_000 + l.next()/100)
+	f := &events.Fact{Epoch: l.epoch, Sequence: l.sequence, Time: at, Task: task, Body: body, Cause: events.CauseInput(events.Reports, l.partition, int64(l.next()))}
 	if _, ok := body.(*events.PartitionClaimed); ok {
 		f.Epoch, f.Cause = events.Epoch{}, ""
 	} else {
@@ -34,30 +38,39 @@ func (l *fiveStepLog) add(task string, body events.Body) {
 	}
 	r, err := events.EncodeFact(f, l.partition, "/bench")
 	require.NoError(l.tb, err)
-	r.Offset = int64(len(l.records))
+	r.Offset = int64(l.next())
 	r.Headers, r.Key, r.Value = slices.Clone(r.Headers), slices.Clone(r.Key), slices.Clone(r.Value)
 	l.records = append(l.records, r)
 }
 
 func newFiveStepLog(tb testing.TB, partition int32, tasks, atOnce int) []events.Record {
 	l := &fiveStepLog{tb: tb, partition: partition}
-	l.add("", &events.PartitionClaimed{ID: "0123456789abcdef", Owner: "bench", Reader: 1})
-	l.epoch, l.sequence = events.Epoch{N: 1, ID: "0123456789abcdef"}, 0
-	l.add("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
-	l.add("", &events.DefinitionAdopted{Workflow: "five", Hash: "h", Version: 1, Body: []byte(`{"steps":{}}`)})
+	l.begin()
 	for from := 0; from < tasks; from += atOnce {
-		for stage := range benchStages {
-			for i := from; i < min(from+atOnce, tasks); i++ {
-				l.stage(fmt.Sprintf("order-%d-%08d", partition, i), stage)
-			}
-		}
+		l.group(from, min(from+atOnce, tasks))
 	}
 	return l.records
 }
 
+func (l *fiveStepLog) begin() {
+	l.add("", &events.PartitionClaimed{ID: "0123456789abcdef", Owner: "bench", Reader: 1})
+	l.epoch, l.sequence = events.Epoch{N: 1, ID: "0123456789abcdef"}, 0
+	l.add("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
+	l.add("", &events.DefinitionAdopted{Workflow: "five", Hash: "h", Version: 1, Body: []byte(`{"steps":{}}`)})
+}
+
+// group runs the tasks of some numbers side by side from their beginning to their end.
+func (l *fiveStepLog) group(from, to int) {
+	for stage := range benchStages {
+		for i := from; i < to; i++ {
+			l.stage(fmt.Sprintf("order-%d-%08d", l.partition, i), stage)
+		}
+	}
+}
+
 // stage writes the two facts of one stage of a task.
 func (l *fiveStepLog) stage(id string, stage int) {
-	at := events.Instant(1_800_000_000_000 + len(l.records)/100)
+	at := events.Instant(1_800_000_000_000 + l.next()/100)
 	if stage == 0 {
 		l.add(id, &events.Submitted{Workflow: "five", Version: 1, Hash: "h", Input: []byte(`{"order":"` + id + `","amount":1250}`), Content: benchHash})
 	} else {

@@ -35,6 +35,7 @@ type Store struct {
 	// done is closed by Close.
 	done   chan struct{}
 	damage *damage
+	sums   tableSums
 
 	// mu guards partitions.
 	mu         sync.Mutex

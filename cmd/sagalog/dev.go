@@ -230,7 +230,7 @@ func (d *dev) openFleet(context.Context) error {
 func (d *dev) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, KeepInputs: d.cfg.keepInputs, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate, Traces: d.nodeTraces(),
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, KeepInputs: d.cfg.keepInputs, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate, Traces: d.nodeTraces(), Checkpoints: d.cfg.checkpoints,
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -28,6 +29,7 @@ type serveConfig struct {
 type engineFlags struct {
 	accessFlags
 	webhookFlags
+	checkpointFlags
 	workflows, pprof string
 	hosts            []string
 
@@ -51,6 +53,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
 	c.accessFlags.flags(f)
 	c.webhookFlags.flags(f)
+	c.checkpointFlags.flags(f)
 	settingFlags(f, &c.settings)
 }
 
@@ -69,7 +72,7 @@ func (c *engineFlags) validate() error {
 	if err := c.accessFlags.validate(); err != nil {
 		return err
 	}
-	if err := c.webhookFlags.validate(); err != nil {
+	if err := errors.Join(c.webhookFlags.validate(), c.checkpointFlags.validate()); err != nil {
 		return err
 	}
 	return checkSettings(&c.settings)

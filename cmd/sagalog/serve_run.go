@@ -204,7 +204,7 @@ func serveDirectory(dir string) error {
 	foreign := ""
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case name == lockFile, name == "state", name == endpointsFile:
+		case name == lockFile, name == "state", name == node.CheckpointsDir, name == endpointsFile:
 			return nil
 		case name != "lost+found" && !strings.HasPrefix(name, "."):
 			foreign = name
@@ -253,7 +253,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, KeepInputs: s.cfg.keepInputs, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(),
+		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, KeepInputs: s.cfg.keepInputs, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(), Checkpoints: s.cfg.checkpoints,
 	}
 	var err error
 	if cfg.Webhook, err = s.cfg.webhook(); err != nil {

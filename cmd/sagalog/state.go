@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/node"
@@ -35,7 +36,7 @@ type stateConfig struct {
 }
 
 func stateCommand() *cobra.Command {
-	group := &cobra.Command{Use: "state", Short: "Look at the state store of a stopped engine"}
+	group := &cobra.Command{Use: "state", Short: "Look at, copy and restore the state store of a node"}
 	var c stateConfig
 	hash := &cobra.Command{
 		Use:   "hash",
@@ -70,7 +71,7 @@ The log of ` + "`sagalog dev`" + ` is in the data directory; that of ` + "`sagal
 	f.StringVar(&c.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
 	c.connection.flags(f)
 	c.output.flags(f)
-	group.AddCommand(hash)
+	group.AddCommand(hash, cli.CheckpointCommand(stoppedCheckpoint), restoreCommand())
 	return group
 }
 
@@ -149,6 +150,11 @@ func (c *stateConfig) openLog(ctx context.Context) (*kafka.Cluster, func() error
 	if own {
 		return c.openBroker()
 	}
+	return c.openServed(ctx)
+}
+
+// openServed reaches the log of a data directory of serve, and locks the directory.
+func (c *stateConfig) openServed(ctx context.Context) (*kafka.Cluster, func() error, error) {
 	if len(c.brokers) == 0 {
 		return nil, nil, usage("--brokers is missing: %s is a data directory of `sagalog serve`, and its log is on a Kafka cluster", c.data)
 	}

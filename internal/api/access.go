@@ -45,7 +45,7 @@ var calls = map[access.Role][]string{
 	access.Admin: {
 		"PUT /v1/workflows/{name}", "DELETE /v1/workflows/{name}", "DELETE /v1/workflows/{name}/versions/{version}",
 		"PUT " + schedulePath, "DELETE " + schedulePath, "PUT " + limitPath, "DELETE " + limitPath,
-		"PUT " + settingsPath, "POST " + upgradePath, "POST " + acceptedPath,
+		"PUT " + settingsPath, "POST " + upgradePath, "POST " + acceptedPath, "POST " + checkpointsPath,
 	},
 }
 

@@ -37,7 +37,7 @@ var rolesByCall = map[access.Role]string{
 		"POST /v1/schedules/{name}/trigger, POST /v1/schedules/{name}/backfill, PUT /v1/demo/break, DELETE /v1/demo/break, POST /v1/alerts/{id}/acknowledge",
 	access.Admin: "PUT /v1/workflows/{name}, DELETE /v1/workflows/{name}, DELETE /v1/workflows/{name}/versions/{version}, PUT /v1/schedules/{name}, " +
 		"DELETE /v1/schedules/{name}, PUT /v1/limits/{name}, DELETE /v1/limits/{name}, PUT /v1/settings, POST /v1/settings/upgrade, " +
-		"POST /v1/accepted-losses",
+		"POST /v1/accepted-losses, POST /v1/checkpoints",
 }
 
 // asked is a request for each call. What is in braces must have a value here.

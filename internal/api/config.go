@@ -80,6 +80,8 @@ type Config struct {
 	// Counts counts tasks.
 	Counts Counts
 	Alerts Alerts
+	// Checkpoints makes copies of the state of this node; nil refuses.
+	Checkpoints Checkpoints
 	// Page serves GET requests at paths that are not the API's. If it is nil, they are answered 404.
 	Page http.Handler
 	// Demo is nil unless the example runs.

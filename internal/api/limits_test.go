@@ -368,7 +368,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
-		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`,
+		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`, "make-checkpoint": `{"to":"x"}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
 		"apply-limit": `{"limit":"w","max":2}`, "pause-limit": `{"reason":"why"}`, "resume-limit": `{"reason":"why"}`,

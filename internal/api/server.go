@@ -131,6 +131,7 @@ func (s *Server) parts() []part {
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
 		limits, &namedLimits{limits}, whoami{},
+		&checkpoints{c.Checkpoints, c.Node, s.log},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},

@@ -35,6 +35,9 @@ func (n *Node) Failed() error {
 // Losses gives up lost inputs.
 func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer, n.liveness} }
 
+// Checkpoints makes checkpoints.
+func (n *Node) Checkpoints() api.Checkpoints { return n.checkpoints }
+
 func (n *Node) Pauses() api.AgentPauses { return &agentPauses{n.ns, n.producer} }
 
 // Jobs opens and stops jobs.

@@ -32,6 +32,8 @@ type Config struct {
 	Name string
 	// Dir holds the state store. Required.
 	Dir string
+	// Checkpoints says when and where this node copies its state store.
+	Checkpoints Checkpoints
 	// FS is where Dir is; nil means the disk. Tests replace it.
 	FS projector.FS
 	// Partitions is the number of partitions of a new namespace. Default 8: enough for the cores of one large machine,
@@ -142,7 +144,8 @@ type Node struct {
 	jobRuns   *jobRuns
 	trimmer   *trimmer
 	// webhooks is nil without a webhook.
-	webhooks *webhooks
+	webhooks    *webhooks
+	checkpoints *stateCheckpoints
 	// api is nil for a node that serves no API.
 	api *api.Server
 }
@@ -254,6 +257,9 @@ func (n *Node) openAPI() (err error) {
 	if n.jobRuns, err = newJobRuns(n); err != nil {
 		return err
 	}
+	if n.checkpoints, err = newStateCheckpoints(n.store, &n.cfg); err != nil {
+		return err
+	}
 	if n.cfg.Webhook != nil && n.cfg.Roles.Owner {
 		if n.webhooks, err = newWebhooks(n); err != nil {
 			return err
@@ -274,7 +280,7 @@ func (n *Node) openAPI() (err error) {
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
 		Access: n.cfg.Access, TLS: n.cfg.TLS, PeerTLS: n.cfg.PeerTLS,
-		DeadLetters: &deadLetters{n.ns}, Alerts: n.alerts,
+		DeadLetters: &deadLetters{n.ns}, Alerts: n.alerts, Checkpoints: n.checkpoints,
 		Ready: n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
 	if n.cfg.Traces != nil {
@@ -323,6 +329,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
+	g.Go(func() error { return n.checkpoints.Run(ctx) })
 	if n.api != nil {
 		g.Go(func() error { return n.api.Run(ctx) })
 		g.Go(func() error { return every(ctx, claimsEvery, func() { n.readiness.claims.look(ctx) }) })

@@ -1,11 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -19,17 +19,22 @@ import (
 // state may be the only record of what was accepted.
 var ErrGap = errors.New("accepted facts are gone")
 
+// errBehind is the ErrGap of a state that ends before the log begins: a checkpoint that ends later can take its place.
+var errBehind = fmt.Errorf("%w", ErrGap)
+
 // stateStore is the projection of a namespace on this node's disk. It also checks whether the
 // projection fits the log.
 type stateStore struct {
 	*projector.Store
-	ns       *namespace
-	dir      string
-	fs       projector.FS
-	topic    projector.TopicID // of events
-	registry prometheus.Registerer
-	log      *slog.Logger
-	watchers watchers
+	ns  *namespace
+	dir string
+	fs  projector.FS
+	// checkpoints says where the copies of this store are.
+	checkpoints Checkpoints
+	topic       projector.TopicID // of events
+	registry    prometheus.Registerer
+	log         *slog.Logger
+	watchers    watchers
 	// takeovers is nil until the node has opened its other parts.
 	takeovers *takeoverLog
 	repairs
@@ -38,26 +43,56 @@ type stateStore struct {
 // openStore opens the projection. If it has an older format or is damaged, it is deleted and rebuilt from the log. Damage
 // may show when the store is opened or when it is first read.
 func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, error) {
-	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs()}
+	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs(), checkpoints: cfg.checkpoints()}
 	var err error
 	if s.topic, err = ns.cluster.TopicID(ctx, ns.topics.Events()); err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
-	err = s.tryOpen(ctx)
-	if errors.Is(err, projector.ErrFormat) || errors.Is(err, projector.ErrDamaged) {
-		if gap := s.refuseGaps(ctx); gap != nil {
-			return nil, fmt.Errorf("the state store cannot be used (%w), and cannot be rebuilt: %w", err, gap)
-		}
-		s.log.Warn("the state store cannot be used; it is rebuilt from the log", "error", err)
-		if err := s.remove(); err != nil {
-			return nil, err
-		}
+	if err := projector.RemovePartial(s.files(), s.dir+projector.PartialSuffix); err != nil {
+		s.log.Warn("a state that was half restored could not be removed", "error", err)
+	}
+	if err = s.restoreMissing(ctx, false); err == nil {
 		err = s.tryOpen(ctx)
+	}
+	switch {
+	case errors.Is(err, errBehind):
+		err = s.replace(ctx, err, false)
+	case errors.Is(err, projector.ErrFormat), errors.Is(err, projector.ErrDamaged):
+		err = s.renew(ctx, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
 	return s, nil
+}
+
+// renew makes a state that cannot be used, because of cause, again.
+func (s *stateStore) renew(ctx context.Context, cause error) error {
+	thorough := errors.Is(cause, projector.ErrDamaged)
+	if gap := s.refuseGaps(ctx); gap != nil {
+		cause = fmt.Errorf("the state store cannot be used (%w), and cannot be rebuilt: %w", cause, gap)
+		if !errors.Is(gap, ErrGap) {
+			return cause
+		}
+		return s.replace(ctx, cause, thorough)
+	}
+	s.log.Warn("the state store cannot be used; it is rebuilt from the log", "error", cause)
+	if err := s.remove(); err != nil {
+		return err
+	}
+	if err := s.restoreMissing(ctx, thorough); err != nil {
+		return err
+	}
+	return s.tryOpen(ctx)
+}
+
+// replace opens a checkpoint in place of a state that cannot be used because of cause. It returns cause if no checkpoint fits.
+func (s *stateStore) replace(ctx context.Context, cause error, thorough bool) error {
+	replaced, err := s.replaceByCheckpoint(ctx, thorough)
+	if !replaced {
+		return cmp.Or(err, cause)
+	}
+	return s.tryOpen(ctx)
 }
 
 // Commit writes a batch, tells those who watch, and notes the claims in it.
@@ -93,12 +128,9 @@ func (s *stateStore) tryOpen(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *stateStore) remove() error {
-	if s.fs != nil {
-		return s.fs.RemoveAll(s.dir)
-	}
-	return os.RemoveAll(s.dir)
-}
+func (s *stateStore) remove() error { return s.files().RemoveAll(s.dir) }
+
+func (s *stateStore) files() projector.FS { return cmp.Or(s.fs, projector.OnDisk()) }
 
 // watch ends the node when its store is found damaged or unusable: reads may fail from then on, and only the next start can
 // rebuild it. Meanwhile other nodes take the partitions.
@@ -185,9 +217,13 @@ func (s *stateStore) refuseGap(ctx context.Context, partition int32, log extent,
 	}
 	switch {
 	case log.start > 0:
+		gap := ErrGap
+		if next < log.start {
+			gap = errBehind
+		}
 		return fmt.Errorf("%w: topic %s partition %d begins at offset %d, and not with a carry, so the records before it were deleted, and the state here ends at offset %d; "+
 			"facts cannot be given up: restore the topic from a copy, or start with the directory %s of a node that has folded more, or begin another --namespace",
-			ErrGap, topic, partition, log.start, next, s.dir)
+			gap, topic, partition, log.start, next, s.dir)
 	case log.end == 0 && next > 0:
 		return fmt.Errorf("%w: topic %s partition %d is empty, and the state here ends at offset %d: the topic was recreated or emptied; "+
 			"restore it from a copy, or, to start over and have every submission that is still in %s judged again, delete %s",
@@ -215,10 +251,14 @@ const anchorWait = 2 * time.Second
 
 // recordAt returns a function that reads a record of a partition of events; false means that the log does not hold it.
 func (s *stateStore) recordAt(ctx context.Context, partition int32) func(int64) (events.Record, bool, error) {
+	return recordAt(ctx, s.ns.cluster, s.ns.topics.Events(), partition)
+}
+
+func recordAt(ctx context.Context, c *kafka.Cluster, topic string, partition int32) func(int64) (events.Record, bool, error) {
 	return func(offset int64) (events.Record, bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, anchorWait)
 		defer cancel()
-		r, err := s.ns.cluster.ReadAt(ctx, s.ns.topics.Events(), partition, offset)
+		r, err := c.ReadAt(ctx, topic, partition, offset)
 		var out *kafka.OutOfRangeError
 		if errors.As(err, &out) || errors.Is(err, kafka.ErrNoRecord) {
 			return r, false, nil
