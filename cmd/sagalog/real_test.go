@@ -107,24 +107,29 @@ func missingPermissions(t *testing.T, k *kafkatest.Real, limited place) {
 	}
 }
 
-// allow grants what `sagalog generate acls` prints for roles.
-func allow(k *kafkatest.Real, user string, lines []acls.Line) {
-	for _, l := range lines {
-		o := kafkatest.Grant{Literal: !l.Prefixed, Operations: []string{l.Operation}, Cluster: l.Resource == acls.Cluster}
-		switch l.Resource {
-		case acls.Topic:
-			o.Topic = l.Name
-		case acls.Group:
-			o.Group = l.Name
-		}
-		k.Allow(user, o)
+// grant is a permission that `sagalog generate acls` prints, as the test's administrator grants it.
+func grant(l acls.Line) kafkatest.Grant {
+	g := kafkatest.Grant{Literal: !l.Prefixed, Operations: []string{l.Operation}, Cluster: l.Resource == acls.Cluster}
+	switch l.Resource {
+	case acls.Topic:
+		g.Topic = l.Name
+	case acls.Group:
+		g.Group = l.Name
 	}
+	return g
+}
+
+func grants(lines []acls.Line) (list []kafkatest.Grant) {
+	for _, l := range lines {
+		list = append(list, grant(l))
+	}
+	return list
 }
 
 // leastPermissions runs a task with exactly the permissions that `sagalog generate acls` prints, and proves its log with those of a reader.
 func leastPermissions(t *testing.T, k *kafkatest.Real, limited, reader place) {
-	allow(k, kafkatest.LimitedUser, acls.For(acls.Scope{Namespace: "sagalog", Agents: []string{"pack"}}, acls.Owner, acls.API, acls.Projector, acls.Agent))
-	allow(k, "reader", acls.For(acls.Scope{Namespace: "sagalog"}, acls.Reader))
+	k.Allow(kafkatest.LimitedUser, grants(acls.For(acls.Scope{Namespace: "sagalog", Agents: []string{"pack"}}, acls.Owner, acls.API, acls.Projector, acls.Agent))...)
+	k.Allow("reader", grants(acls.For(acls.Scope{Namespace: "sagalog"}, acls.Reader))...)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"done":true}`) }))
 	defer service.Close()
 	limited.env = append(limited.env, "SHOP_URL="+service.URL)
@@ -140,6 +145,15 @@ func leastPermissions(t *testing.T, k *kafkatest.Real, limited, reader place) {
 	require.NotContains(t, n.err.String(), "AUTHORIZATION_FAILED")
 	verify := reader.run(t, "verify")
 	require.Equal(t, 0, verify.code(), verify.err.String()+verify.out.String())
+	for _, l := range acls.For(acls.Scope{Namespace: "sagalog"}, acls.Reader) {
+		began := time.Now()
+		k.Forbid("reader", grant(l))
+		without := reader.run(t, "verify")
+		require.NotEqual(t, 0, without.code(), "without %s on %s the log cannot be proved", l.Operation, l.Name)
+		require.Contains(t, without.err.String()+without.out.String(), "on the topic "+l.Name, l.Why)
+		k.Allow("reader", grant(l))
+		t.Logf("%s on %s: %.1f s", l.Operation, l.Name, time.Since(began).Seconds())
+	}
 	require.Len(t, hashes(t, limited.run(t, "state", "hash", "--data", data, "--rebuild", "-o", "json")), 8)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -72,37 +71,6 @@ func TestRealACLsAreNeeded(t *testing.T) {
 
 func (g *guarded) scope() acls.Scope {
 	return acls.Scope{Namespace: g.topics.Namespace, Agents: []string{"stock"}}
-}
-
-// grant is a line as the test's administrator grants it.
-func grant(l acls.Line, operations ...string) kafkatest.Grant {
-	o := kafkatest.Grant{Literal: !l.Prefixed, Operations: operations}
-	switch l.Resource {
-	case acls.Topic:
-		o.Topic = l.Name
-	case acls.Group:
-		o.Group = l.Name
-	case acls.Cluster:
-		o.Cluster = true
-	}
-	return o
-}
-
-// refusal matches the error that names a line.
-func refusal(l acls.Line) *regexp.Regexp {
-	name := regexp.QuoteMeta(l.Name)
-	if l.Prefixed {
-		name += `\S+`
-	}
-	switch {
-	case l.Operation == acls.Create:
-		return regexp.MustCompile("(?s)refuses to create the topic " + name + ": .*`sagalog generate acls --role")
-	case l.Operation == acls.DescribeConfigs:
-		return regexp.MustCompile("topic " + name + ": the list of settings is unreadable .*sagalog generate acls --role")
-	case l.Resource == acls.Cluster:
-		return regexp.MustCompile("may not " + l.Operation + " on the cluster .*`sagalog generate acls --role")
-	}
-	return regexp.MustCompile("may not " + l.Operation + " on the " + string(l.Resource) + " " + name + "[ ,].*`sagalog generate acls --role")
 }
 
 // each makes a user with all lines, and then takes each away once. What the operation would have implied stays: otherwise reading would seem to be
@@ -332,14 +300,7 @@ func (g *guarded) owner(t *testing.T, user string, l acls.Line, said *logBook) f
 	}
 	var work func(context.Context, *node.Node)
 	if l.Resource == acls.Group && l.Prefixed {
-		beat := instance("ghost", map[string]int{"stock": 1}, nil)
-		beat.Agents = []string{"stock"}
-		r := beatOf(t, beat)
-		r.Topic = g.topics.Presence()
-		work = func(ctx context.Context, _ *node.Node) { // a node removes only those that fall silent while it works
-			_, err := g.producer.ProduceSync(ctx, *r)
-			said.note(err)
-		}
+		work = g.ghosts(t)
 	}
 	stop := g.open(t, user, said, work, owning, g.setting(l), func(c *node.Config) { c.Alone = l.Resource != acls.Group })
 	g.urge(t)

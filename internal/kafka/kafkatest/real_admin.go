@@ -83,7 +83,7 @@ func (g Grant) acl(t testing.TB) *kadm.ACLBuilder {
 	return acl
 }
 
-// Allow grants permissions to a user, on a cluster with ACLs. They take effect within moments.
+// Allow grants permissions to a user, on a cluster with ACLs, and returns when the broker that answers knows them.
 func (r *Real) Allow(user string, grants ...Grant) {
 	r.t.Helper()
 	admin := r.admin()
@@ -96,6 +96,7 @@ func (r *Real) Allow(user string, grants ...Grant) {
 		for _, result := range results {
 			require.NoError(r.t, result.Err, result.ErrMessage)
 		}
+		r.awaitACLs(ctx, admin, g.of(r.t, user), func(n int) bool { return n >= len(results) })
 	}
 }
 
@@ -107,19 +108,32 @@ func (r *Real) Forbid(user string, grants ...Grant) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
 	defer cancel()
 	for _, g := range grants {
-		filter := g.acl(r.t).Allow("User:" + user).AllowHosts() // from anywhere
-		_, err := admin.DeleteACLs(ctx, filter)
+		_, err := admin.DeleteACLs(ctx, g.of(r.t, user))
 		require.NoError(r.t, err)
-		require.Eventually(r.t, func() bool {
-			left, err := admin.DescribeACLs(ctx, filter)
-			require.NoError(r.t, err)
-			n := 0
-			for _, l := range left {
-				require.NoError(r.t, l.Err)
-				n += len(l.Described)
-			}
-			return n == 0
-		}, startWait, time.Millisecond)
+		r.awaitACLs(ctx, admin, g.of(r.t, user), func(n int) bool { return n == 0 })
+	}
+}
+
+// of is the filter that finds a user's grant.
+func (g Grant) of(t testing.TB, user string) *kadm.ACLBuilder {
+	return g.acl(t).Allow("User:" + user).AllowHosts() // from anywhere
+}
+
+// awaitACLs waits until the number of lines that a filter finds is as wanted.
+func (r *Real) awaitACLs(ctx context.Context, admin *kadm.Client, filter *kadm.ACLBuilder, wanted func(int) bool) {
+	r.t.Helper()
+	for {
+		found, err := admin.DescribeACLs(ctx, filter)
+		require.NoError(r.t, err)
+		n := 0
+		for _, f := range found {
+			require.NoError(r.t, f.Err)
+			n += len(f.Described)
+		}
+		if wanted(n) {
+			return
+		}
+		pause.For(ctx, time.Millisecond)
 	}
 }
 
