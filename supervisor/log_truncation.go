@@ -14,6 +14,8 @@ type carry struct {
 	begun int64
 	// after is the last task that was looked at in this epoch.
 	after string
+	// dueAt is since when a carry has been due behind a jump of the time.
+	dueAt events.Instant
 }
 
 // carryPage is how many tasks are carried for a batch, so that everything else goes on meanwhile.
@@ -47,7 +49,7 @@ func (c *carry) next(task string) (bool, error) {
 func (c *carry) step() error {
 	p := &c.state.Partition
 	switch {
-	case p.Carry == nil && !p.CarryDue(c.stamp()) || c.full():
+	case p.Carry == nil && !c.due() || c.full():
 		return nil
 	case p.Carry == nil:
 		if err := c.begin(); err != nil {
@@ -60,6 +62,23 @@ func (c *carry) step() error {
 		return nil // the store may lack tasks that the state had when the carry began
 	}
 	return c.tasks()
+}
+
+// due says whether to begin a carry. If nothing was decided for an hour, a wrong clock may be why it is due, and nodes notice that within minutes:
+// nothing is to stand in the log by that clock, so the carry waits for them, as sweeps do.
+func (c *carry) due() bool {
+	p := &c.state.Partition
+	if !p.CarryDue(min(c.stamp(), c.read)) {
+		c.dueAt = 0
+		return false
+	}
+	if c.stamp().Sub(p.Time) <= events.TimeJump {
+		return true
+	}
+	if c.dueAt == 0 || c.read < c.dueAt {
+		c.dueAt = c.read
+	}
+	return c.read.Sub(c.dueAt) >= events.SweepAfterJump
 }
 
 func (c *carry) begin() error {
