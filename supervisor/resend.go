@@ -124,6 +124,10 @@ func (x *outbox) sendKept(judged events.Instant) error {
 			return err
 		}
 		if owes(x, t, y.of.fact) {
+			if w, ok := workOf(y.of.fact); ok { // the instances may have changed meanwhile
+				w.Task = t.ID
+				y.record.Partition = x.dispatch.route(t, &w)
+			}
 			x.fresh = append(x.fresh, y)
 		} else {
 			x.settle(y)

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"crypto/tls"
+	"strconv"
 	"testing"
 	"time"
 
@@ -61,7 +62,11 @@ func threeCopies(t *testing.T, w world) {
 		settings := kafka.Settings(t, w.Cluster, s.Name)
 		require.Equal(t, "2", settings["min.insync.replicas"], s.Name)
 		require.Equal(t, "false", settings["unclean.leader.election.enable"], s.Name)
-		require.Equal(t, "-1", settings["retention.ms"], s.Name)
+		keeps := "-1"
+		if s.Retention > 0 {
+			keeps = strconv.FormatInt(s.Retention.Milliseconds(), 10)
+		}
+		require.Equal(t, keeps, settings["retention.ms"], s.Name)
 	}
 }
 

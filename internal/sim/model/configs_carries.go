@@ -13,11 +13,14 @@ func carries(add func(Bound, Config)) {
 	both := []Client{submit("T1", "none"), submit("T2", "none")}
 	add(Small, Config{Name: "a carry of two tasks and a crash", Clients: both, Carries: true, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "a carry, tasks that come and are forgotten", Clients: both, InFlight: 1, Carries: true, Budgets: faults{Passes: 2}})
-	held := []Client{submit("T1", "one"), later(Cancel, "T2", "one"), later(Submit, "T2", "one")}
-	add(CI, Config{Name: "a carry with held requests", Clients: held, Carries: true, Budgets: faults{Passes: 1}})
-	add(CI, Config{Name: "a carry and a hand-over", Clients: one, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a carry with a held request", Clients: []Client{later(Cancel, "T1", "none"), later(Submit, "T1", "none")}, Carries: true, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "a carry and a hand-over", Clients: none, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1}})
 	add(CI, Config{Name: "a carry, the store late", Clients: two, Carries: true, LateStore: true, Budgets: faults{Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "two carries", Clients: none, Carries: true, Budgets: faults{Passes: 2, Unknowns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "two carries", Clients: none, Carries: true, Budgets: faults{Passes: 2, Unknowns: 1}})
+	held := []Client{submit("T1", "one"), later(Cancel, "T2", "one"), later(Submit, "T2", "one")}
+	add(Large, Config{Name: "a carry, a step and held requests", Clients: held, Carries: true, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "a carry, a step and a hand-over", Clients: one, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(Large, Config{Name: "two carries, an append that comes late", Clients: none, Carries: true, Budgets: faults{Passes: 2, Unknowns: 1, LateAppends: 1}})
 	add(Large, Config{Name: "two carries, a step and a crash", Clients: one, Carries: true, Budgets: faults{Passes: 2, Crashes: 1}})
 	add(Large, Config{Name: "carries in parts", Clients: two, Carries: true, Budgets: faults{Passes: 2, Splits: 1, LateAppends: 1, Crashes: 1}})
 }
