@@ -175,6 +175,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a checkpoint of the state of this node
+         * @description A copy of the state as of now, by hard links, on the machine of the node that is asked; the node works on meanwhile. It is durable when it is answered. Other nodes make their own.
+         */
+        post: operations["make-checkpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/counts": {
         parameters: {
             query?: never;
@@ -1469,6 +1489,39 @@ export interface components {
         CancelBody: {
             /** @description For the history; at most 1024 bytes of UTF-8 */
             reason?: string;
+        };
+        CheckpointBody: {
+            /** @description Its name, or its path directly in the node's directory of checkpoints. Default: a name by the time */
+            to?: string;
+        };
+        CheckpointDocument: {
+            /**
+             * Format: int64
+             * @description The size of its files; most are shared with the state of the node at first
+             */
+            bytes: number;
+            /** Format: int64 */
+            files: number;
+            namespace: string;
+            namespace_id: string;
+            node?: string;
+            /** @description Those that the node has folded */
+            partitions: components["schemas"]["CheckpointPartition"][];
+            /** @description Its directory, on the machine of the node */
+            path: string;
+            /** Format: date-time */
+            time: string;
+        };
+        CheckpointPartition: {
+            /** @description As state hash prints it */
+            hash: string;
+            /**
+             * Format: int64
+             * @description The offset of the first record that is not folded
+             */
+            offset: number;
+            /** Format: int32 */
+            partition: number;
         };
         CountsDocument: {
             /** @description The largest first, 200 at most */
@@ -3187,6 +3240,45 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "make-checkpoint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description At most 16384 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "to": "before-upgrade"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CheckpointBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointDocument"];
                 };
             };
             /** @description A problem document */
