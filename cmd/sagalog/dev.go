@@ -236,7 +236,7 @@ func (d *dev) openNode(ctx context.Context) error {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
 	}
 	var err error
-	if cfg.Webhook, err = d.cfg.webhook(); err != nil {
+	if cfg.Webhook, err = d.cfg.webhook(d.log); err != nil {
 		return err
 	}
 	secret, err := callbackKeyIn(d.cfg.data)

@@ -256,7 +256,7 @@ func (s *serving) openNode(ctx context.Context) error {
 		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, KeepInputs: s.cfg.keepInputs, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(), Checkpoints: s.cfg.checkpoints,
 	}
 	var err error
-	if cfg.Webhook, err = s.cfg.webhook(); err != nil {
+	if cfg.Webhook, err = s.cfg.webhook(s.log); err != nil {
 		return s.refuse([]doctor.Finding{webhookFault(err)})
 	}
 	if s.cfg.roles.node.API {

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/webhook"
@@ -39,8 +40,8 @@ type receiver struct {
 
 func (r *receiver) flags(f *pflag.FlagSet) {
 	f.StringVar(&r.url, "webhook", "", "URL that receives messages about alerts and the outcomes of tasks, signed according to Standard Webhooks. If the URL is a secret, use the variable: everyone on the machine can see flags in ps")
-	f.StringVar(&r.secretFile, "webhook-secret-file", "", "file with the secret that signs the messages: whsec_ and 24 to 64 bytes in base64, as printed by echo whsec_$(openssl rand -base64 32). "+
-		"If it has several lines, to replace the secret, each message is signed with all of them")
+	f.StringVar(&r.secretFile, "webhook-secret-file", "", "file with the secret that signs the messages: whsec_ and 24 to 64 bytes in base64, as printed by echo whsec_$(openssl rand -base64 32). Others must not be able to read it. "+
+		"If it has several lines, to replace the secret, each message is signed with all of them. The file is read again when it changes")
 	f.BoolVar(&r.allowHTTP, "webhook-allow-http", false, "allow a --webhook with http:// on another machine; anyone on the way can then read the messages")
 }
 
@@ -77,25 +78,21 @@ func (w *webhookFlags) validate() error {
 	return w.receiver.validate()
 }
 
-// open reads the secret. It returns nil if there is no webhook.
-func (r *receiver) open() (*webhook.Sender, error) {
+// open reads the secret, and again when its file has changed. It returns nil if there is no webhook.
+func (r *receiver) open(log *slog.Logger) (*webhook.Sender, error) {
 	if r.url == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(r.secretFile)
+	keys, err := access.OpenSecret(r.secretFile, func(text []byte) (*webhook.Keys, error) { return webhook.ParseKeys(string(text)) }, log)
 	if err != nil {
 		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
-	}
-	keys, err := webhook.ParseKeys(string(b))
-	if err != nil {
-		return nil, fmt.Errorf("--webhook-secret-file: %s: %w", r.secretFile, err)
 	}
 	return webhook.New(webhook.Config{URL: r.url, Keys: keys, AllowHTTP: r.allowHTTP, Agent: "sagalog/" + version()})
 }
 
 // webhook returns what a node delivers, or nil.
-func (w *webhookFlags) webhook() (*node.Webhook, error) {
-	s, err := w.receiver.open()
+func (w *webhookFlags) webhook(log *slog.Logger) (*node.Webhook, error) {
+	s, err := w.receiver.open(log)
 	if s == nil || err != nil {
 		return nil, err
 	}
@@ -104,7 +101,7 @@ func (w *webhookFlags) webhook() (*node.Webhook, error) {
 
 // webhook reads the secret.
 func (l *localCheck) webhook() {
-	switch hook, err := l.webhookFlags.webhook(); {
+	switch hook, err := l.webhookFlags.webhook(slog.New(slog.DiscardHandler)); {
 	case err != nil:
 		l.findings = append(l.findings, webhookFault(err))
 	case hook != nil:
@@ -113,7 +110,7 @@ func (l *localCheck) webhook() {
 }
 
 func webhookFault(err error) doctor.Finding {
-	return doctor.Finding{Check: checkWebhook, Status: doctor.StatusFail, What: err.Error(), Remedy: "write a secret to the file: echo whsec_$(openssl rand -base64 32) > FILE"}
+	return doctor.Finding{Check: checkWebhook, Status: doctor.StatusFail, What: err.Error(), Remedy: "write a secret to a file that others cannot read: umask 077; echo whsec_$(openssl rand -base64 32) > FILE"}
 }
 
 func webhookCommand() *cobra.Command {
@@ -141,7 +138,7 @@ func webhookCommand() *cobra.Command {
 
 // test sends a message of a type that no engine sends.
 func (r *receiver) test(cmd *cobra.Command) error {
-	s, err := r.open()
+	s, err := r.open(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/sagalog/sagalog/internal/webhook"
 	"github.com/stretchr/testify/require"
 )
+
+var silent = slog.New(slog.DiscardHandler)
 
 func TestWrongFlagsOfTheWebhookAreRefused(t *testing.T) {
 	t.Parallel()
@@ -33,9 +39,9 @@ func TestWrongFlagsOfTheWebhookAreRefused(t *testing.T) {
 	}
 	w := webhookFlags{receiver: receiver{url: "https://example.com/", secretFile: filepath.Join(t.TempDir(), "none")}, from: fromEnd}
 	require.NoError(t, w.validate())
-	_, err := w.webhook()
+	_, err := w.webhook(silent)
 	require.ErrorContains(t, err, "--webhook-secret-file: open ")
-	hook, err := (&webhookFlags{}).webhook()
+	hook, err := (&webhookFlags{}).webhook(silent)
 	require.NoError(t, err)
 	require.Nil(t, hook)
 }
@@ -72,4 +78,45 @@ func TestTheWebhookCanBeTried(t *testing.T) {
 	out, err = try()
 	require.ErrorContains(t, err, "must answer 2xx")
 	require.Contains(t, out, "status 403: thanks")
+}
+
+// The secret is replaced without a restart. A file that others can read is refused at the start, and changes nothing later.
+func TestTheSecretOfTheWebhookIsReadAgain(t *testing.T) {
+	t.Parallel()
+	signatures := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		signatures <- r.Header.Get("webhook-signature")
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "secret")
+	write := func(mode os.FileMode, text string) {
+		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+		require.NoError(t, os.Chmod(file+".new", mode))
+		require.NoError(t, os.Rename(file+".new", file))
+	}
+	const first, second = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n", "whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB\n"
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	w := webhookFlags{receiver: receiver{url: server.URL, secretFile: file}}
+	write(0o644, first)
+	_, err := w.webhook(log)
+	require.ErrorContains(t, err, "--webhook-secret-file: "+file+" has the mode 0644, so others can read or change it: run `chmod 600 "+file+"`")
+	write(0o600, first)
+	hook, err := w.webhook(log)
+	require.NoError(t, err)
+	defer hook.Sender.Close()
+	// awaits sends until a message has this many signatures, and the log says something.
+	awaits := func(n int, says string) {
+		require.Eventually(t, func() bool {
+			_, err := hook.Sender.Send(t.Context(), webhook.Message{ID: "1", Body: []byte("{}")})
+			require.NoError(t, err)
+			return len(strings.Fields(<-signatures)) == n && strings.Contains(said.String(), says)
+		}, time.Minute, 50*time.Millisecond)
+	}
+	awaits(1, "")
+	write(0o600, second+first)
+	awaits(2, "was read again")
+	write(0o644, second)
+	awaits(2, "has the mode 0644")
+	require.NotContains(t, said.String(), "whsec_")
 }

@@ -5,11 +5,13 @@
 //	Peers        signs the requests that nodes pass to each other, with the name and the role of the caller
 //	Gate         all of these together: who sent this request?
 //	Certificate  the certificate of the API, read again when its files change
+//	OpenSecret   any other file with a secret, read again when it changes
 //
 // # Invariants
 //
 //   - A token is compared by its SHA-256 hash, in constant time. Neither the file, a log nor an error holds a token.
-//   - A file that others may read is refused. A changed file that cannot be used changes nothing: the tokens from before stay valid.
+//   - A file that others may read is refused. A changed file that cannot be used changes nothing: what it held before stays valid, and the
+//     log says so once.
 //   - A token that is removed from the file, or has expired, is refused within a second.
 //   - A request from another node counts only with a signature that names the receiver, the call, its body and the caller, and that
 //     is at most signedFor old. It is worth no more than this one call at this one node, and a repeated change has no effect

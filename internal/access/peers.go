@@ -62,17 +62,7 @@ func fixedPeers(keys [][]byte) *Peers {
 
 // OpenPeers reads the secret from a file, and again when the file has changed.
 func OpenPeers(namespace, path string, log *slog.Logger) (*Peers, error) {
-	w := &watched[[][]byte]{paths: []string{path}, log: log, read: func() ([][]byte, error) {
-		text, _, err := readPrivate(path)
-		if err != nil {
-			return nil, err
-		}
-		keys, err := peerKeys(namespace, string(text))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return keys, nil
-	}}
+	w := watchedSecret(path, func(text []byte) ([][]byte, error) { return peerKeys(namespace, string(text)) }, log)
 	return &Peers{w.now, w.fresh}, w.open()
 }
 

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"time"
 
@@ -27,8 +26,6 @@ const (
 	Prefix = "sagalog_"
 	// tokenBytes is how many random bytes a token has: guessing is hopeless, so a fast hash is enough.
 	tokenBytes = 32
-	// maxFile bounds a file of tokens: about 5,000.
-	maxFile = 1 << 20
 )
 
 // tokenName matches the names of tokens. They stand in facts, and in paths of commands.
@@ -116,38 +113,6 @@ func parseTokens(data []byte) ([]Token, error) {
 		names[t.Name], sums[string(t.sum)] = true, true
 	}
 	return f.Tokens, nil
-}
-
-// readPrivate reads a file, and refuses it if everyone on the machine can read or change it. Its group may read it: that is how secrets are
-// mounted into containers.
-func readPrivate(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := private(path, info); err != nil {
-		return nil, nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
-	}
-	return data, info, err
-}
-
-func private(path string, info fs.FileInfo) error {
-	switch mode := info.Mode(); {
-	case !mode.IsRegular():
-		return fmt.Errorf("%s is not a regular file", path)
-	case runtime.GOOS != "windows" && mode.Perm()&0o027 != 0: // Windows has no such bits
-		return fmt.Errorf("%s has the mode %04o, so others can read or change it: run `chmod 600 %s`", path, mode.Perm(), path)
-	}
-	return nil
 }
 
 // New says what a new token is.

@@ -397,7 +397,7 @@ func (g *guarded) webhooks(t *testing.T) {
 		}
 		keys, err := webhook.ParseKeys("whsec_" + webhookSecret)
 		require.NoError(t, err)
-		sender, err := webhook.New(webhook.Config{URL: "http://127.0.0.1:1/hook", Keys: keys})
+		sender, err := webhook.New(webhook.Config{URL: "http://127.0.0.1:1/hook", Keys: keys.Always()})
 		require.NoError(t, err)
 		stop := g.open(t, user, said, nil, owning, func(c *node.Config) { c.Webhook = &node.Webhook{Sender: sender, FromStart: true} })
 		g.urge(t)

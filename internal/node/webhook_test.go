@@ -125,7 +125,7 @@ func (r *receiver) hooked(on ...string) func(*node.Config) {
 	return func(c *node.Config) {
 		keys, err := webhook.ParseKeys("whsec_" + webhookSecret)
 		require.NoError(r.t, err)
-		s, err := webhook.New(webhook.Config{URL: "http://127.0.0.1:8080/hook", Keys: keys, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		s, err := webhook.New(webhook.Config{URL: "http://127.0.0.1:8080/hook", Keys: keys.Always(), Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			r.mu.Lock()
 			down := r.down
 			r.mu.Unlock()

@@ -29,8 +29,8 @@ const (
 // Config says where messages go.
 type Config struct {
 	URL string
-	// Keys sign the messages. Required.
-	Keys *Keys
+	// Keys returns what signs the messages. It is called for each attempt, so keys can change. Required.
+	Keys func() *Keys
 	// AllowHTTP allows plain HTTP to other machines.
 	AllowHTTP bool
 	// Timeout bounds one attempt; default 10 s.
@@ -125,7 +125,7 @@ func (s *Sender) Send(ctx context.Context, m Message) (Answer, error) {
 	req.Header.Set("User-Agent", s.cfg.Agent)
 	req.Header.Set("webhook-id", m.ID)
 	req.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
-	req.Header.Set("webhook-signature", s.cfg.Keys.Sign(m.ID, now, m.Body))
+	req.Header.Set("webhook-signature", s.cfg.Keys().Sign(m.ID, now, m.Body))
 	resp, err := s.client.Do(req)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
