@@ -83,15 +83,19 @@ func (s alertCaller) listed() error {
 	if v := s.flag("cursor"); v != "" {
 		q.Set("cursor", v)
 	}
+	which := ""
+	if kind := s.flag("kind"); kind != "" {
+		which = " of the kind " + kind
+	}
 	if open, _ := s.cmd.Flags().GetBool("open"); !open {
 		q.Set("open", "false")
-		return s.pages("/v1/alerts", q, "alerts", row{"KIND", "ABOUT", "TIME", "REASON"}, rowOf(func(a api.Alert) row {
+		return s.pages("/v1/alerts", q, "alerts", listing{none: "the topic of alerts holds no alert" + which, head: row{"KIND", "ABOUT", "TIME", "REASON"}, cells: rowOf(func(a api.Alert) row {
 			return row{a.Kind, aboutAlert(&a), instant(a.Time), a.Reason}
-		}))
+		})})
 	}
-	return s.pages("/v1/alerts", q, "alerts", row{"KIND", "ABOUT", "SINCE", "REASON", "ACKNOWLEDGED", "ID"}, rowOf(func(a api.Alert) row {
+	return s.pages("/v1/alerts", q, "alerts", listing{none: "no alert" + which + " is open", head: row{"KIND", "ABOUT", "SINCE", "REASON", "ACKNOWLEDGED", "ID"}, cells: rowOf(func(a api.Alert) row {
 		return row{a.Kind, aboutAlert(&a), instant(a.Since), a.Reason, seenText(a.Acknowledged), a.ID}
-	}))
+	})})
 }
 
 // aboutAlert names what an alert is about.
@@ -209,7 +213,7 @@ func (s alertCaller) acknowledge(ids []string) error {
 		}
 		docs = append(docs, doc)
 	}
-	err := s.list(docs, row{"ID", "CHANGED", "ACKNOWLEDGED"}, rowOf(func(a api.AcknowledgedAlert) row { return row{a.ID, yesNo(a.Changed), seenText(a.Acknowledged)} }))
+	err := s.list(docs, listing{head: row{"ID", "CHANGED", "ACKNOWLEDGED"}, cells: rowOf(func(a api.AcknowledgedAlert) row { return row{a.ID, yesNo(a.Changed), seenText(a.Acknowledged)} })})
 	if err != nil || bad == 0 {
 		return err
 	}

@@ -353,7 +353,7 @@ func renumbered(doc []byte, number int) json.RawMessage {
 func (b *bulkRun) report() error {
 	switch b.format {
 	case formatJSON:
-		if err := b.list(b.printed, nil, nil); err != nil {
+		if err := b.list(b.printed, listing{}); err != nil {
 			return err
 		}
 	case formatTable:

@@ -65,10 +65,9 @@ func agentListCommand() *cobra.Command {
 			if err := s.missingAgents(); err != nil {
 				return err
 			}
-			return s.whole("/v1/agents", "agents", row{"AGENT", "INSTANCE", "NODE", "OPERATIONS", "IN FLIGHT", "CAPACITY", "HEALTH", "LAST SEEN"},
-				rowOf(func(a api.AgentDocument) row {
-					return row{a.Agent, a.Instance, a.Node, strings.Join(a.Operations, ","), strconv.Itoa(a.InFlight), strconv.Itoa(a.Capacity), a.Health, instant(a.LastSeen)}
-				}))
+			return s.whole("/v1/agents", "agents", listing{none: "no instance of any agent is running", head: row{"AGENT", "INSTANCE", "NODE", "OPERATIONS", "IN FLIGHT", "CAPACITY", "HEALTH", "LAST SEEN"}, cells: rowOf(func(a api.AgentDocument) row {
+				return row{a.Agent, a.Instance, a.Node, strings.Join(a.Operations, ","), strconv.Itoa(a.InFlight), strconv.Itoa(a.Capacity), a.Health, instant(a.LastSeen)}
+			})})
 		}),
 	})
 }
@@ -110,11 +109,10 @@ func partitionsCommand() *cobra.Command {
 	return group("partitions", "Look at partitions", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List partitions with their owners and lag", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			return s.whole("/v1/partitions", "", row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "LIVE", "DUE", "STATE HASH"},
-				rowOf(func(p api.PartitionDocument) row {
-					n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
-					return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
-				}))
+			return s.whole("/v1/partitions", "", listing{none: "the namespace has no partitions", head: row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "LIVE", "DUE", "STATE HASH"}, cells: rowOf(func(p api.PartitionDocument) row {
+				n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
+				return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
+			})})
 		}),
 	}), takeOversCommand())
 }
@@ -127,17 +125,16 @@ func takeOversCommand() *cobra.Command {
 			if _, err := strconv.ParseUint(args[0], 10, 31); err != nil {
 				return Usage("%q is not the number of a partition; `sagalog partitions list` shows them", args[0])
 			}
-			return s.whole("/v1/partitions/"+args[0]+"/takeovers", "takeovers", row{"AT", "OWNER", "FROM", "CAUSE", "WITHOUT AN OWNER", "VOID RECORDS", "EPOCH"},
-				rowOf(func(t api.PastTakeOver) row {
-					gap, void := "-", "-" // not known to the node that answers
-					if t.Gap != nil {
-						gap = t.Gap.String()
-					}
-					if t.Void != nil {
-						void = strconv.FormatUint(*t.Void, 10)
-					}
-					return row{instant(t.At), t.Owner, t.From, cmp.Or(t.Cause, "-"), gap, void, t.Epoch}
-				}))
+			return s.whole("/v1/partitions/"+args[0]+"/takeovers", "takeovers", listing{none: "partition " + args[0] + " was never taken over, as far as the node that answers knows", head: row{"AT", "OWNER", "FROM", "CAUSE", "WITHOUT AN OWNER", "VOID RECORDS", "EPOCH"}, cells: rowOf(func(t api.PastTakeOver) row {
+				gap, void := "-", "-" // not known to the node that answers
+				if t.Gap != nil {
+					gap = t.Gap.String()
+				}
+				if t.Void != nil {
+					void = strconv.FormatUint(*t.Void, 10)
+				}
+				return row{instant(t.At), t.Owner, t.From, cmp.Or(t.Cause, "-"), gap, void, t.Epoch}
+			})})
 		}),
 	})
 }

@@ -24,10 +24,9 @@ func deadLetterCommand() *cobra.Command {
 			if v := s.flag("cursor"); v != "" {
 				q.Set("cursor", v)
 			}
-			return s.pages("/v1/dead-letters", q, "dead_letters", row{"ID", "TIME", "REASON", "KEY", "FROM", "DETAIL"},
-				rowOf(func(d api.DeadLetterDocument) row {
-					return row{d.ID, instant(d.Time), d.Reason, d.Key, fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset), d.Detail}
-				}))
+			return s.pages("/v1/dead-letters", q, "dead_letters", listing{none: "there are no dead letters", head: row{"ID", "TIME", "REASON", "KEY", "FROM", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
+				return row{d.ID, instant(d.Time), d.Reason, d.Key, fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset), d.Detail}
+			})})
 		}),
 	})
 	list.Flags().Int("limit", 100, "dead letters a page, up to 1000")
@@ -90,8 +89,8 @@ func (s *session) redrive(ids []string) error {
 	if len(docs) == 0 && s.format == formatTable {
 		return errors.Join(failed...)
 	}
-	err := s.list(docs, row{"TASK", "PARTITION", "OFFSET"}, rowOf(func(r api.Receipt) row {
+	err := s.list(docs, listing{head: row{"TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
 		return row{r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
-	}))
+	})})
 	return errors.Join(append(failed, err)...)
 }

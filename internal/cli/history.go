@@ -36,7 +36,7 @@ func historyCommand(log Log) *cobra.Command {
 		if v := s.flag("cursor"); v != "" {
 			q.Set("cursor", v)
 		}
-		return s.pages(taskPath(args[0])+"/history", q, "events", factHead, rowOf(factRow))
+		return s.pages(taskPath(args[0])+"/history", q, "events", listing{none: "the task has no facts", head: factHead, cells: rowOf(factRow)})
 	})
 	c := output(&cobra.Command{
 		Use: "history ID", Short: "Read what happened to a task", Args: cobra.ExactArgs(1),

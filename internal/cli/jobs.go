@@ -53,7 +53,7 @@ func jobCommand() *cobra.Command {
 	g := group("job", "Read, follow and stop jobs: a job makes one request for many tasks", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			return s.whole("/v1/jobs", "jobs", row{"ID", "VERB", "STATE", "MATCHED", "GRANTED", "REFUSED", "LEFT", "STARTED", "BY"}, rowOf(jobRow))
+			return s.whole("/v1/jobs", "jobs", listing{none: "there are no jobs", head: row{"ID", "VERB", "STATE", "MATCHED", "GRANTED", "REFUSED", "LEFT", "STARTED", "BY"}, cells: rowOf(jobRow)})
 		}),
 	}), get, results, stop)
 	g.Aliases = []string{"jobs"}
@@ -120,8 +120,7 @@ func (s jobCaller) jobResults(id string) error {
 			q.Set(name, v)
 		}
 	}
-	return s.pages(jobPath(id)+"/results", q, "results", row{"TASK", "RESULT", "REASON"},
-		rowOf(func(r api.JobResult) row { return row{r.Task, r.Result, r.Reason} }))
+	return s.pages(jobPath(id)+"/results", q, "results", listing{none: "the job has no such results", head: row{"TASK", "RESULT", "REASON"}, cells: rowOf(func(r api.JobResult) row { return row{r.Task, r.Result, r.Reason} })})
 }
 
 // jobLook is how often the progress of a job is read. The engine records it every two seconds at most.

@@ -61,9 +61,9 @@ func limitWaitingCommand() *cobra.Command {
 			if v := s.flag("cursor"); v != "" {
 				q.Set("cursor", v)
 			}
-			return s.pages(limitPath(args[0])+"/waiting", q, "waiters", row{"TASK", "STEP", "UNDO", "PRIORITY", "STATE", "SINCE"}, rowOf(func(x api.LimitLink) row {
+			return s.pages(limitPath(args[0])+"/waiting", q, "waiters", listing{none: "nothing waits for limit " + args[0], head: row{"TASK", "STEP", "UNDO", "PRIORITY", "STATE", "SINCE"}, cells: rowOf(func(x api.LimitLink) row {
 				return row{x.Task, cmp.Or(x.Step, "-"), yesNo(x.Undo), strconv.Itoa(x.Priority), cmp.Or(x.Halted, string(x.State), "-"), instant(x.Since)}
-			}))
+			})})
 		}),
 	})
 	c.Flags().Int("limit", 100, "links a page, up to 1000")
@@ -149,9 +149,16 @@ func (s *session) limits() error {
 	if err := decode(doc, &of); err != nil {
 		return err
 	}
-	err = s.list(of.Limits, row{"LIMIT", "STATE", "MAX", "RATE", "HELD", "HALTED", "WAITING", "SINCE"}, rowOf(func(d api.LimitDocument) row {
+	none := "there are no named limits, and no task waits for a permit"
+	switch {
+	case len(of.Missing) > 0:
+		none = ""
+	case s.isSet("all"):
+		none = "there are no limits"
+	}
+	err = s.list(of.Limits, listing{none: none, head: row{"LIMIT", "STATE", "MAX", "RATE", "HELD", "HALTED", "WAITING", "SINCE"}, cells: rowOf(func(d api.LimitDocument) row {
 		return row{d.Limit, limitState(&d), limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Halted), strconv.Itoa(d.Waiting), instant(d.Since)}
-	}))
+	})})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,28 @@ func TestListingTasksOfSeveralStates(t *testing.T) {
 	}
 }
 
+// A list without items says so on standard error. Programs get an empty array, or no lines.
+func TestAnEmptyListSaysThatItIsEmpty(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for args, want := range map[string]string{
+		"task list": "there are no tasks", "task list --state error": "no task matches", "alert list": "no alert is open", "alert list --kind parked": "no alert of the kind parked is open",
+		"alert list --open=false": "the topic of alerts holds no alert", "dlq list": "there are no dead letters", "job list": "there are no jobs", "schedule list": "there are no schedules",
+		"limit list": "there are no named limits, and no task waits for a permit", "limit list --all": "there are no limits",
+		"partitions takeovers 1": "partition 1 was never taken over, as far as the node that answers knows",
+	} {
+		r := e.run(strings.Fields(args)...)
+		require.Equal(t, 0, r.code, r.err)
+		require.Empty(t, r.out, args)
+		require.Equal(t, want+"\n", r.err, args)
+		r = e.run(strings.Fields(args + " -o json")...)
+		require.Equal(t, "[]\n", r.out, args)
+		require.Empty(t, r.err, args)
+		r = e.run(strings.Fields(args + " -o jsonl")...)
+		require.Empty(t, r.out+r.err, args)
+	}
+}
+
 func TestAListShowsWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

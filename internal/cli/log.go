@@ -59,5 +59,5 @@ func historyFromLog(cmd *cobra.Command, log Log, id string) error {
 	if p.format == formatJSONL {
 		return nil
 	}
-	return p.list(facts, factHead, rowOf(factRow))
+	return p.list(facts, listing{head: factHead, cells: rowOf(factRow)})
 }

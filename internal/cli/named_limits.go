@@ -88,9 +88,9 @@ func setLimit(s *session, name string) error {
 
 // appliedLimits prints limits that were applied.
 func appliedLimits(s *session, docs []json.RawMessage) error {
-	return s.list(docs, row{"LIMIT", "CHANGED", "MAX", "RATE", "HELD", "WAITING"}, rowOf(func(d api.LimitDocument) row {
+	return s.list(docs, listing{head: row{"LIMIT", "CHANGED", "MAX", "RATE", "HELD", "WAITING"}, cells: rowOf(func(d api.LimitDocument) row {
 		return row{d.Limit, yesNo(d.Changed), limitMax(&d), cmp.Or(d.Rate, "-"), strconv.Itoa(d.Held), strconv.Itoa(d.Waiting)}
-	}))
+	})})
 }
 
 func applyLimits(s *session, files []string) error {

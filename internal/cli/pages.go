@@ -47,7 +47,7 @@ func pageLimit(c *cobra.Command) int {
 }
 
 // pages prints a page of a list, or with --all every page. Tables and arrays are printed when complete, lines as they arrive.
-func (s *session) pages(path string, q url.Values, member string, head row, cells func(json.RawMessage) (row, error)) error {
+func (s *session) pages(path string, q url.Values, member string, of listing) error {
 	var all []json.RawMessage
 	var last listPage
 	for pages, found := 1, 0; ; pages++ {
@@ -60,7 +60,7 @@ func (s *session) pages(path string, q url.Values, member string, head row, cell
 		}
 		last = p
 		if s.format == formatJSONL {
-			if err := s.list(p.items, head, cells); err != nil {
+			if err := s.list(p.items, of); err != nil {
 				return err
 			}
 		} else {
@@ -77,7 +77,10 @@ func (s *session) pages(path string, q url.Values, member string, head row, cell
 		q.Set("cursor", p.next)
 	}
 	if s.format != formatJSONL {
-		if err := s.list(all, head, cells); err != nil {
+		if last.next != "" || len(last.missing) > 0 {
+			of.none = "" // what is said below is all that is known
+		}
+		if err := s.list(all, of); err != nil {
 			return err
 		}
 	}

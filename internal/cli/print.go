@@ -43,8 +43,16 @@ func (p *printer) one(doc json.RawMessage, table func(w io.Writer) error) error 
 	return table(p.out)
 }
 
+// listing says how a list is shown as a table.
+type listing struct {
+	head  row
+	cells func(doc json.RawMessage) (row, error)
+	// none is said on standard error if the list is empty. No table has a head and no rows.
+	none string
+}
+
 // list prints documents as an array, as lines, or as a table.
-func (p *printer) list(docs []json.RawMessage, head row, cells func(doc json.RawMessage) (row, error)) error {
+func (p *printer) list(docs []json.RawMessage, of listing) error {
 	switch p.format {
 	case formatJSON:
 		if docs == nil {
@@ -63,15 +71,21 @@ func (p *printer) list(docs []json.RawMessage, head row, cells func(doc json.Raw
 		}
 		return nil
 	}
+	if len(docs) == 0 {
+		if of.none != "" {
+			p.note("%s", of.none)
+		}
+		return nil
+	}
 	rows := make([]row, 0, len(docs))
 	for _, d := range docs {
-		r, err := cells(d)
+		r, err := of.cells(d)
 		if err != nil {
 			return err
 		}
 		rows = append(rows, r)
 	}
-	return table(p.out, head, rows)
+	return table(p.out, of.head, rows)
 }
 
 func (p *printer) indented(doc json.RawMessage) error {

@@ -23,7 +23,7 @@ func TestNoFormatControlsTheTerminal(t *testing.T) {
 	cells := func(json.RawMessage) (row, error) { return row{hostile}, nil }
 	for _, format := range formats {
 		p := &printer{format: format, out: &out, err: &out}
-		require.NoError(t, p.list([]json.RawMessage{doc}, nil, cells))
+		require.NoError(t, p.list([]json.RawMessage{doc}, listing{cells: cells}))
 		require.NoError(t, p.one(doc, func(out io.Writer) error { return table(out, nil, []row{{hostile}}) }))
 		p.note("warning: %s", hostile)
 	}

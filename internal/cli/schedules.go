@@ -31,7 +31,7 @@ func scheduleCommand() *cobra.Command {
 		output(&cobra.Command{
 			Use: "list", Aliases: []string{"ls"}, Short: "List schedules", Args: cobra.NoArgs,
 			RunE: client(func(s *session, _ []string) error {
-				return s.whole("/v1/schedules", "schedules", row{"SCHEDULE", "WORKFLOW", "DUE", "STATE", "UPCOMING", "LAST", "FIRED", "SKIPPED", "MISSED", "FAILED"}, rowOf(scheduleRow))
+				return s.whole("/v1/schedules", "schedules", listing{none: "there are no schedules", head: row{"SCHEDULE", "WORKFLOW", "DUE", "STATE", "UPCOMING", "LAST", "FIRED", "SKIPPED", "MISSED", "FAILED"}, cells: rowOf(scheduleRow)})
 			}),
 		}),
 		output(&cobra.Command{
@@ -81,7 +81,7 @@ func nextCommand() *cobra.Command {
 			if d.Paused != nil {
 				s.note("the schedule is paused: none of the future due times starts a task until it is resumed")
 			}
-			return s.whole(path, "fires", fireHead, rowOf(fireRow))
+			return s.whole(path, "fires", listing{none: "the schedule has no due times", head: fireHead, cells: rowOf(fireRow)})
 		}),
 	})
 	c.Flags().String("until", "", "list future due times up to this instant (default: the next five)")
@@ -151,9 +151,9 @@ func (s scheduleCaller) apply(files []string) error {
 		return d.Schedule, faults
 	}
 	show := func(docs []json.RawMessage) error {
-		return s.list(docs, row{"SCHEDULE", "CHANGED", "WORKFLOW", "DUE", "UPCOMING"}, rowOf(func(d api.ScheduleDocument) row {
+		return s.list(docs, listing{head: row{"SCHEDULE", "CHANGED", "WORKFLOW", "DUE", "UPCOMING"}, cells: rowOf(func(d api.ScheduleDocument) row {
 			return row{d.Schedule, yesNo(d.Changed), d.Workflow, dueText(&d), nextText(&d)}
-		}))
+		})})
 	}
 	return applyObjects(s.session, objects{"schedule", parse, schedulePath, show}, files)
 }

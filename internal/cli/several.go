@@ -103,7 +103,7 @@ func (s several) printFates(fates []fate) error {
 			}
 		}
 	}
-	err := s.list(docs, row{"TASK", "RESULT", "STATE", "REASON"}, rowOf(func(f fate) row { return row{f.Task, f.Result, f.State, f.Reason} }))
+	err := s.list(docs, listing{head: row{"TASK", "RESULT", "STATE", "REASON"}, cells: rowOf(func(f fate) row { return row{f.Task, f.Result, f.State, f.Reason} })})
 	if err != nil || bad == 0 {
 		return err
 	}

@@ -33,7 +33,7 @@ func statsCommand() *cobra.Command {
 				return err
 			}
 			head := row{"AT", "WORKFLOW", "STEP", "STARTED", "COMPLETED", "FAILED", "TIMED OUT", "UNDONE", "PARKED", "P50", "P95", "P99", "QUEUE P95"}
-			if err := s.list(of.Rows, head, rowOf(statRow)); err != nil {
+			if err := s.list(of.Rows, listing{none: "nothing is counted in this time", head: head, cells: rowOf(statRow)}); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("durations are estimates; nodes have counted since %s", instant(of.Since))

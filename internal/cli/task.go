@@ -350,6 +350,10 @@ func (s *session) listTasks() error {
 	if err != nil {
 		return err
 	}
+	none := "there are no tasks"
+	if s.filtered() {
+		none = "no task matches"
+	}
 	for _, name := range []string{"limit", "cursor"} {
 		if v := s.flag(name); v != "" {
 			q.Set(name, v)
@@ -358,14 +362,13 @@ func (s *session) listTasks() error {
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read
 		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for")
 	}
-	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},
-		rowOf(func(t api.TaskDocument) row {
-			state := t.State
-			if t.Paused != nil {
-				state += ", paused"
-			}
-			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), state, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), whyText(&t)}
-		}))
+	return s.pages("/v1/tasks", q, "tasks", listing{none: none, head: row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"}, cells: rowOf(func(t api.TaskDocument) row {
+		state := t.State
+		if t.Paused != nil {
+			state += ", paused"
+		}
+		return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), state, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), whyText(&t)}
+	})})
 }
 
 // whyText says in a line why a task is in its state, and what it waits for.

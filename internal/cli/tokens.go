@@ -175,7 +175,7 @@ func tokenList() *cobra.Command {
 				}
 				docs = append(docs, doc)
 			}
-			return p.list(docs, row{"NAME", "ROLE", "CREATED", "EXPIRES"}, func(doc json.RawMessage) (row, error) {
+			return p.list(docs, listing{none: file + " has no tokens", head: row{"NAME", "ROLE", "CREATED", "EXPIRES"}, cells: func(doc json.RawMessage) (row, error) {
 				var t shown
 				err := json.Unmarshal(doc, &t)
 				expires := "never"
@@ -183,7 +183,7 @@ func tokenList() *cobra.Command {
 					expires = t.Expires.Format(time.RFC3339)
 				}
 				return row{t.Name, string(t.Role), t.Created.Format(time.RFC3339), expires}, err
-			})
+			}})
 		},
 	})
 	tokensFlag(c)

@@ -75,7 +75,7 @@ func Counted(n int, what string) string {
 
 func printFaults(p *printer, docs []json.RawMessage) error {
 	if p.format != formatTable {
-		return p.list(docs, nil, nil)
+		return p.list(docs, listing{})
 	}
 	for _, d := range docs {
 		var f scheduler.Fault
@@ -212,9 +212,9 @@ func (s *session) noteWarnings(doc json.RawMessage, said map[string]bool) error 
 }
 
 func (s *session) listApplied(docs []json.RawMessage) error {
-	return s.list(docs, row{"WORKFLOW", "VERSION", "CHANGED"}, rowOf(func(a api.AppliedDocument) row {
+	return s.list(docs, listing{head: row{"WORKFLOW", "VERSION", "CHANGED"}, cells: rowOf(func(a api.AppliedDocument) row {
 		return row{a.Name, strconv.Itoa(a.Version), yesNo(a.Changed)}
-	}))
+	})})
 }
 
 func yesNo(b bool) string {
@@ -228,32 +228,31 @@ func workflowListCommand() *cobra.Command {
 	return output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List workflows", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			return s.whole("/v1/workflows", "workflows", row{"WORKFLOW", "VERSION", "VERSIONS", "APPLIED", "ABOUT"},
-				rowOf(func(w api.WorkflowDocument) row {
-					return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), instant(w.AppliedAt), cmp.Or(w.Title, w.Description)}
-				}))
+			return s.whole("/v1/workflows", "workflows", listing{none: "there are no workflows: apply one with `sagalog workflow apply FILE`", head: row{"WORKFLOW", "VERSION", "VERSIONS", "APPLIED", "ABOUT"}, cells: rowOf(func(w api.WorkflowDocument) row {
+				return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), instant(w.AppliedAt), cmp.Or(w.Title, w.Description)}
+			})})
 		}),
 	})
 }
 
 // whole prints a list that the API returns in one answer.
-func (s *session) whole(path, member string, head row, cells func(json.RawMessage) (row, error)) error {
+func (s *session) whole(path, member string, of listing) error {
 	doc, err := s.get(s.cmd.Context(), path, nil)
 	if err != nil {
 		return err
 	}
 	if member != "" {
-		var of map[string]json.RawMessage
-		if err := decode(doc, &of); err != nil {
+		var members map[string]json.RawMessage
+		if err := decode(doc, &members); err != nil {
 			return err
 		}
-		doc = of[member]
+		doc = members[member]
 	}
 	var items []json.RawMessage
 	if err := decode(doc, &items); err != nil {
 		return err
 	}
-	return s.list(items, head, cells)
+	return s.list(items, of)
 }
 
 func showCommand() *cobra.Command {
