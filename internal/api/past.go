@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/proxy"
 )
 
 // pastPage is how many facts of a task are in memory at once. How many a task has is bounded by the setting task_facts, and by
@@ -17,10 +18,17 @@ const pastPage = 100
 
 // pastsAtOnce bounds the tasks that are shown as they were at the same time: each may read thousands of records from the log, twice. It is enough for
 // two people who drag the scrubber, whose page asks for two at once. pastWait is how long another one waits
-// for its turn: less than another node waits for the answer (proxy.AnswerWithin).
+// for its turn.
 const (
 	pastsAtOnce = 4
 	pastWait    = 2 * time.Second
+)
+
+// pastWithin bounds how long the facts of a task are read: half of what the CLI waits for an answer. pastAnswer is how long a node that passes the
+// request on waits for the owner: longer than the owner takes in any case, so that the owner says why it has no answer.
+const (
+	pastWithin = 30 * time.Second
+	pastAnswer = pastWait + pastWithin + proxy.AnswerWithin
 )
 
 // AtDocument is the fact after which a task is shown.
@@ -97,18 +105,32 @@ func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 		return nil, err
 	}
 	defer s.leave()
+	reading, cancel := context.WithTimeout(ctx, pastWithin)
+	defer cancel()
+	doc, err := s.read(reading, in.ID, at)
+	if err != nil && ctx.Err() == nil && reading.Err() != nil {
+		return nil, problem(http.StatusServiceUnavailable, codeUnavailable,
+			fmt.Sprintf("The facts of this task could not be read from the log within %s. Ask again, or read its history in pages.", pastWithin)).retryAfter(time.Second)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &TaskAnswer{Body: doc}, nil
+}
+
+// read returns the task as it was.
+func (s *past) read(ctx context.Context, id string, at moment) (doc TaskDocument, err error) {
 	if at.offset < 0 {
-		if at.offset, err = s.lastBefore(ctx, in.ID, at.time); err != nil {
-			return nil, err
+		if at.offset, err = s.lastBefore(ctx, id, at.time); err != nil {
+			return doc, err
 		}
 	}
-	t, last, err := s.fold(ctx, in.ID, at.offset)
+	t, last, err := s.fold(ctx, id, at.offset)
 	if err != nil {
-		return nil, err
+		return doc, err
 	}
-	doc, err := s.documents.of(ctx, t)
-	if err != nil {
-		return nil, err
+	if doc, err = s.documents.of(ctx, t); err != nil {
+		return doc, err
 	}
 	e := EventOf(last)
 	doc.At = &AtDocument{Partition: e.Partition, Offset: e.Offset, Time: e.Time}
@@ -116,7 +138,7 @@ func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 		doc.LockedBy = last.Owner
 	}
 	doc.WaitingFor = waitedFor(t, max(e.Time, at.time))
-	return &TaskAnswer{Body: doc}, nil
+	return doc, nil
 }
 
 // each calls use with the facts of a task, oldest first, until use returns false or an error.

@@ -14,6 +14,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/sagalog/sagalog/internal/proxy"
 	"github.com/stretchr/testify/require"
 )
 
@@ -261,4 +262,26 @@ func TestThePastIsReadThroughAnyNode(t *testing.T) {
 			require.NotEmpty(t, r.json(t)["at"])
 		}
 	}
+}
+
+// lateHistory answers after what another node waits for an owner otherwise.
+type lateHistory struct{ of api.History }
+
+func (h lateHistory) History(ctx context.Context, id string, from int64, limit int) ([]api.LoggedFact, error) {
+	<-time.After(proxy.AnswerWithin + 100*time.Millisecond)
+	return h.of.History(ctx, id, from, limit)
+}
+
+// A past that is long to read is answered through any node.
+func TestALongPastIsAwaitedAtAnyNode(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t)
+	a, b := n.join("a"), n.join("b", func(c *api.Config) { c.History = lateHistory{c.History} })
+	for p := range int32(apitest.Partitions) {
+		n.move(p, b)
+	}
+	a.submit("x")
+	r := a.do("GET", fmt.Sprintf("%s?at=%d@100", path("x"), events.Home("x", apitest.Partitions)), "")
+	require.Equal(t, 200, r.status, r.body)
+	require.NotEmpty(t, r.json(t)["at"])
 }

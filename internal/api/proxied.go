@@ -64,6 +64,9 @@ func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http
 		}
 	} else {
 		q.Kind, q.Patience = patience(r)
+		if r.URL.Query().Get("at") != "" {
+			q.Within = pastAnswer
+		}
 	}
 	s.proxy.Serve(w, r, q)
 }

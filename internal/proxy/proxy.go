@@ -33,7 +33,7 @@ const (
 )
 
 const (
-	// AnswerWithin is how long an owner may take, in addition to the time that the request itself waits.
+	// AnswerWithin is how long an owner may take, in addition to the time that the request itself waits, unless it has another Within.
 	AnswerWithin = 5 * time.Second
 	// dialTimeout is generous within a data centre. A node that takes longer is down, and its partitions are about to move.
 	dialTimeout = time.Second

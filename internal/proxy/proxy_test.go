@@ -86,6 +86,7 @@ func start(t *testing.T, name string, patience time.Duration) (*node, *proxy.Pro
 			return
 		}
 		q := proxy.Request{Patience: patience, Local: local}
+		q.Within, _ = time.ParseDuration(r.URL.Query().Get("within"))
 		if r.URL.Query().Get("wait") != "" {
 			q.Kind = proxy.Waiting
 		}
@@ -203,6 +204,19 @@ func TestAWaitKeepsItsTimeAtTheNextOwner(t *testing.T) {
 	require.NoError(t, err, body)
 	require.Less(t, wait, time.Hour)
 	require.Positive(t, wait)
+}
+
+func TestAnOwnerIsAwaitedForAsLongAsItMayTake(t *testing.T) {
+	t.Parallel()
+	a, _ := start(t, "a", 0)
+	b, _ := start(t, "b", 0)
+	a.set(0, b.there())
+	b.set(0, proxy.Route{Here: true})
+	b.onLocal = func(r *http.Request) { <-r.Context().Done() }
+	status, body := get(t, a, "within=10ms")
+	require.Equal(t, 503, status)
+	require.Equal(t, "unanswered", body)
+	require.Contains(t, a.log.String(), "no answer in time")
 }
 
 func TestPatienceOutlastsATakeOver(t *testing.T) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -49,6 +50,8 @@ type Request struct {
 	Body []byte
 	// Patience is how long to look for an owner, the wait of a Waiting request included.
 	Patience time.Duration
+	// Within is how long the owner may take, Patience not included; default AnswerWithin. It is for what is known to take long.
+	Within time.Duration
 	// Local answers from this node's store.
 	Local http.Handler
 	// Unanswered answers if no owner did; at is where the partition was last.
@@ -177,8 +180,8 @@ func (t *transfer) send(r *http.Request, to Route) (err error) {
 	}()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	within, pool := AnswerWithin+t.left(), p.quick
-	if t.Kind != Quick {
+	within, pool := cmp.Or(t.Within, AnswerWithin)+t.left(), p.quick
+	if t.Kind != Quick || t.Within > AnswerWithin {
 		pool = p.long
 	}
 	if t.Kind == Streaming {
