@@ -89,7 +89,7 @@ type liveStreams struct {
 
 func (s *Server) live(l *lists) *liveStreams {
 	c := &s.cfg
-	h := &hub{changes: c.Changes, documents: l.documents, proxy: s.proxy, cluster: c.Cluster, partitions: c.Partitions, node: c.Node, life: s.life, log: s.log}
+	h := &hub{changes: c.Changes, alerts: c.Alerts, documents: l.documents, proxy: s.proxy, cluster: c.Cluster, partitions: c.Partitions, node: c.Node, life: s.life, log: s.log}
 	return &liveStreams{hub: h, lists: l, streams: s.metrics.streams, room: make(chan struct{}, c.LiveStreams), resumes: make(chan struct{}, resumesAtOnce)}
 }
 
@@ -97,8 +97,8 @@ func (s *liveStreams) register(api huma.API) {
 	op := operation(api, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: livePath, Summary: "Follow what changes", Tags: []string{"tasks"},
 		Description: "Server-sent events. The first event is open. Then come: task, a changed task as a row of a list, at most once a second (changes of tasks that were forgotten are left " +
-			"out); counts, the counts of all tasks by state, as in GET /v1/counts; partitions, those whose owner changed; agents and alerts, when the agents or the subjects of " +
-			"alerts changed; more, when too many tasks changed to name each (200 a second for a stream, 500 for a node): read the list again; reset, when changes may be missing " +
+			"out); counts, the counts of all tasks by state, as in GET /v1/counts; partitions, those whose owner changed; agents and alerts, when the agents, the subjects of " +
+			"alerts or their acknowledgements changed; more, when too many tasks changed to name each (200 a second for a stream, 500 for a node): read the list again; reset, when changes may be missing " +
 			"since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. To resume the stream at any " +
 			"node, send the id of the last event as Last-Event-ID or cursor. It consists of the offsets of the partitions of events, separated by dots. Some changes may then be " +
 			"sent twice. The stream survives take-overs, and ends without an event when its node stops. A node with too many open streams answers 503 with Retry-After.",

@@ -57,6 +57,7 @@ type TaskChange struct {
 // from the commits of the store; those of other partitions come over one stream from each node that stores them (follower).
 type hub struct {
 	changes    Changes
+	alerts     Alerts
 	documents  documents
 	proxy      *proxy.Proxy
 	cluster    Cluster
@@ -254,9 +255,9 @@ type hubWork struct {
 	followers map[proxy.Route]*follower
 	owners    []string
 	states    map[int32]map[events.TaskState]int64
-	agents    uint64
-	alerts    uint64
-	client    bool
+	// agentsPrint and alertsPrint are the fingerprints of the last frame.
+	agentsPrint, alertsPrint uint64
+	client                   bool
 }
 
 func (w *hubWork) run(ctx context.Context) {
@@ -426,8 +427,8 @@ func (w *hubWork) topics(ctx context.Context, f *frame) {
 		f.partitions = mustMarshal(LiveOwners{Partitions: moved})
 	}
 	agents, alerts := w.prints(ctx, f)
-	f.agents, f.alerts = w.seq > 0 && agents != w.agents, w.seq > 0 && alerts != w.alerts
-	w.agents, w.alerts = agents, alerts
+	f.agents, f.alerts = w.seq > 0 && agents != w.agentsPrint, w.seq > 0 && alerts != w.alertsPrint
+	w.agentsPrint, w.alertsPrint = agents, alerts
 }
 
 // ownerOf returns the node that owns a partition, as far as this one knows.
@@ -467,16 +468,8 @@ func (w *hubWork) count(f *frame) {
 	}
 }
 
-// prints returns fingerprints of the agents and of the subjects of alerts.
+// prints returns fingerprints of the agents, and of the subjects of alerts with their acknowledgements.
 func (w *hubWork) prints(ctx context.Context, f *frame) (agents, alerts uint64) {
-	list, err := w.cluster.Agents(ctx)
-	if err != nil {
-		return w.agents, w.alerts
-	}
-	for _, a := range list {
-		agents ^= print(a.Instance, a.Node, a.Agents, a.Health, a.Capacity, a.Operations, a.StartedAt)
-	}
-	agents ^= print(w.documents.pauses.Paused())
 	var missing []string
 	for _, m := range w.documents.offers.Missing() {
 		missing = append(missing, m.Call().String())
@@ -489,7 +482,18 @@ func (w *hubWork) prints(ctx context.Context, f *frame) (agents, alerts uint64) 
 			parked += w.states[p][events.TaskStateError]
 		}
 	}
-	return agents ^ print(missing), print(missing, parked)
+	alerts = print(missing, parked)
+	for id, seen := range w.alerts.Acknowledged() {
+		alerts ^= print(id, seen.At)
+	}
+	list, err := w.cluster.Agents(ctx)
+	if err != nil {
+		return w.agentsPrint, alerts
+	}
+	for _, a := range list {
+		agents ^= print(a.Instance, a.Node, a.Agents, a.Health, a.Capacity, a.Operations, a.StartedAt)
+	}
+	return agents ^ print(missing) ^ print(w.documents.pauses.Paused()), alerts
 }
 
 func print(values ...any) uint64 { return hashOf(fmt.Sprint(values...)) }

@@ -102,6 +102,17 @@ func TestAStreamSaysWhichTasksChange(t *testing.T) {
 	require.Eventually(t, func() bool { return w.engine.Watching() == 0 }, soon, 5*time.Millisecond, "owners pay nothing while nobody listens")
 }
 
+// People who look at alerts learn that somebody else takes care of one.
+func TestAStreamSaysThatAnAlertIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.engine.SetAlerts([]api.Alert{missingBank}, nil)
+	s := w.opened("topics=alerts")
+	require.Equal(t, 200, w.do("POST", "/v1/alerts/"+missingBank.ID+"/acknowledge", `{"by":"ada"}`).status)
+	s.until(named("alerts"))
+	require.NotEmpty(t, w.do("GET", "/v1/alerts", "").json(t)["alerts"].([]any)[0].(map[string]any)["acknowledged"])
+}
+
 // Changes come faster than messages, and the last state of each task still comes.
 func TestAStreamMissesNothingBetweenTwoMessages(t *testing.T) {
 	t.Parallel()
