@@ -25,8 +25,6 @@ const (
 	lateKept = 4
 	// mostHolders bounds the holders of a limit that are searched for a parked one.
 	mostHolders = 100
-	// forgetEvery is how often a node checks whether acknowledged alerts of its partitions are over.
-	forgetEvery = 10 * time.Second
 )
 
 // alerts implements api.Alerts. Open alerts are derived from the projection and the heartbeats, so they survive the loss of the topic of alerts.
@@ -38,8 +36,7 @@ type alerts struct {
 	producer *kafka.Producer
 	router   proxy.Router
 
-	// over holds when forget first saw that an acknowledged alert is not open. Owned by forget.
-	over map[string]time.Time
+	closed closedAlerts
 
 	// mu guards late, and is held while late is computed.
 	mu sync.Mutex
@@ -219,84 +216,6 @@ func (a *alerts) Acknowledge(ctx context.Context, x events.AlertAcknowledgement)
 	}
 	_, err = a.ns.define(ctx, a.producer, "the acknowledgement of an alert", r)
 	return err == nil, err
-}
-
-// forget removes the acknowledgements of alerts that have not been open for a while. That of a missing agent is removed as soon as an instance is
-// running, because while partitions move no node reports missing agents.
-func (a *alerts) forget(ctx context.Context) {
-	acknowledged := a.ns.catalog.Acknowledged()
-	var ids []string
-	mine := a.owners.owned()
-	for id := range acknowledged {
-		if slices.Contains(mine, a.homeOf(id)) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		a.over = nil
-		return
-	}
-	open, err := a.held(mine)
-	if err == nil {
-		open, err = a.with(append(open, a.missing()...), mine, ids)
-	}
-	if err != nil {
-		a.ns.log.Warn("cannot find out which acknowledged alerts are over; trying again", "error", err)
-		return
-	}
-	offered, before := a.liveness.offers(a.ns.partitions), a.over
-	a.over = map[string]time.Time{}
-	for _, id := range ids {
-		if slices.ContainsFunc(open, func(x api.Alert) bool { return x.ID == id }) {
-			continue
-		}
-		since, known := before[id]
-		if !known {
-			since = time.Now()
-		}
-		if a.over[id] = since; time.Since(since) < forgetAfter && !a.isBack(id, offered) {
-			continue
-		}
-		if _, err := a.Acknowledge(ctx, events.AlertAcknowledgement{Alert: id, Over: true}); err != nil && ctx.Err() == nil {
-			a.ns.log.Warn("cannot remove the acknowledgement of an alert that is over; trying again", "alert", id, "error", err)
-		}
-	}
-}
-
-// homeOf returns the partition whose owner checks whether an alert is over.
-func (a *alerts) homeOf(id string) int32 {
-	switch kind, subject, _ := api.AlertSubject(id); kind {
-	case supervisor.AlertMissing:
-		return 0
-	case supervisor.AlertScheduleBlocked:
-		return events.Home(events.ScheduleKey(subject), a.ns.partitions)
-	case supervisor.AlertBlocked:
-		return events.Home(events.ConcurrencyPrefix+subject, a.ns.partitions)
-	default:
-		return a.home(subject)
-	}
-}
-
-// isBack says whether an alert is about a missing agent that has a running instance again.
-func (a *alerts) isBack(id string, offered offers) bool {
-	for name, o := range offered {
-		for _, call := range callsOf(name, o) {
-			x := api.Alert{Kind: supervisor.AlertMissing, Agent: name, Operation: call.Verb()}
-			if x.Named(0).ID == id && offered.offered(call) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// callsOf returns the operations that an agent may offer.
-func callsOf(agent string, o offer) []events.Call {
-	list := []events.Call{{Agent: agent, Operation: events.Do}, {Agent: agent, Operation: events.Undo}}
-	for name := range o.Functions {
-		list = append(list, events.Call{Agent: agent, Function: name, Operation: events.Do}, events.Call{Agent: agent, Function: name, Operation: events.Undo})
-	}
-	return list
 }
 
 // Raised implements api.Alerts.

@@ -196,5 +196,32 @@ func TestAnAcknowledgementLastsAsLongAsItsAlert(t *testing.T) {
 	})
 }
 
+// An agent is back for a few seconds, at any moment between two looks at alerts, and is missing again: that is another alert, which nobody has acknowledged.
+func TestAnAgentThatIsMissingAgainIsAnotherAlert(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		w.kinds = []string{"stock"}
+		one := w.node(t.TempDir(), together)
+		w.apply(one, "workflow: w\nsteps:\n  only: {agent: stock, retry: {attempts: 1, then: park}}\n")
+		w.shared("node-1")
+		for i, task := range ids("t", 4) {
+			w.produce(w.topics.Submissions(), -1, inOrder(task, "w"))
+			<-time.After(time.Minute + time.Duration(i)*2500*time.Millisecond)
+			list := w.opened(one)
+			require.Equal(t, []string{"agent_missing stock do"}, said(list))
+			require.Empty(t, one.Alerts().Acknowledged())
+			_, err := one.Alerts().Acknowledge(t.Context(), events.AlertAcknowledgement{Alert: list[0].ID, By: "ada"})
+			require.NoError(t, err)
+			<-time.After(15 * time.Second)
+			require.Len(t, one.Alerts().Acknowledged(), 1)
+			crew := w.hire(func(context.Context, agent.Attempt) error { return errRefused })
+			w.watch.state(task, events.TaskStateError)
+			<-time.After(time.Second)
+			crew.leave()
+			<-time.After(5 * time.Second) // until then it could get the next attempt
+		}
+	})
+}
+
 // forgetAfter is longer than an acknowledgement is kept when its alert is over.
 const forgetAfter = 6 * time.Minute

@@ -316,7 +316,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.cfg.Roles.Owner {
 		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[events.Call]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
-		g.Go(func() error { return every(ctx, forgetEvery, func() { n.alerts.forget(ctx) }) })
+		g.Go(func() error { return every(ctx, missingEvery, func() { n.alerts.forget(ctx) }) })
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
