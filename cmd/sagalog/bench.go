@@ -57,7 +57,7 @@ Ctrl-C ends the measured time early and prints the figures so far. A second Ctrl
   sagalog bench tasks --rate 500 --duration 1m -o json
   sagalog bench submit --via http`,
 	}
-	group.AddCommand(benchTasks(), benchSubmit(), benchBacklog(), benchReplay(), benchTakeover(), benchAgents())
+	group.AddCommand(benchTasks(), benchSubmit(), benchBacklog(), benchReplay(), benchTakeover(), benchPages(), benchAgents(), benchReaders())
 	return group
 }
 

@@ -42,6 +42,18 @@ func TestBenchTasksWithAgentsInAnotherProcess(t *testing.T) {
 	require.False(t, r.Started.IsZero())
 }
 
+func TestBenchPagesReadsWhatAPageReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
+	t.Parallel()
+	r := benched(t, "pages", "--pages", "2", "--rate", "20", "--latency", "1ms", "--warmup", "0s", "--duration", "2s")
+	require.Equal(t, 2, r.Pages)
+	require.Positive(t, r.PageReads)
+	require.Positive(t, r.CoresWith)
+	require.NotContains(t, strings.Join(r.Notes, "\n"), "failed")
+}
+
 func TestBenchTakeoverLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector cannot observe other processes")
@@ -99,6 +111,8 @@ func TestBenchRefusesWrongCalls(t *testing.T) {
 		"submit --rate 9 --burst 1s --admission closed": "--admission",
 		"backlog --tasks 0":                             "--tasks",
 		"replay --facts 0":                              "--facts",
+		"pages --pages 0":                               "--pages 0 is not",
+		"pages --http :0":                               "--http",
 		"takeover --kills 0":                            "--kills",
 		"agents":                                        "--brokers",
 		"agents --brokers 127.0.0.1:1":                  "--namespace is missing",

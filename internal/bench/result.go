@@ -84,6 +84,17 @@ type Result struct {
 	RateBefore   float64 `json:"tasks_per_second_before,omitzero" unit:"/s" label:"tasks before the backends slowed"`
 	RateAfter    float64 `json:"tasks_per_second_after,omitzero" unit:"/s" label:"tasks after"`
 
+	// CoresWithout and CoresWith are medians over the pairs of parts; PageCPU is the median of the difference within a pair, for one page.
+	Pages        int     `json:"pages,omitzero" label:"open pages, in half of the measured time"`
+	CoresWithout float64 `json:"cores_without_pages,omitzero" unit:"cores" label:"CPU without pages (median of the pairs)"`
+	CoresWith    float64 `json:"cores_with_pages,omitzero" unit:"cores" label:"CPU with pages"`
+	PageCPU      float64 `json:"page_cpu_ms_per_second,omitzero" unit:"ms/s" label:"CPU of one page (median of the pairs)"`
+	PageCPULeast float64 `json:"page_cpu_least_ms_per_second,omitzero" unit:"ms/s" label:"  least of the pairs"`
+	PageCPUMost  float64 `json:"page_cpu_most_ms_per_second,omitzero" unit:"ms/s" label:"  most"`
+	PageReads    float64 `json:"page_reads_per_second,omitzero" unit:"/s" label:"requests of one page"`
+	PageEvents   float64 `json:"page_events_per_second,omitzero" unit:"/s" label:"events of the stream to one page"`
+	PageBytes    float64 `json:"page_kib_per_second,omitzero" unit:"KiB/s" label:"bytes read by one page"`
+
 	// Facts is the number of facts that the run added to the log. For replay it counts all records, including void ones.
 	Facts          int64   `json:"facts,omitzero" label:"facts that this run wrote to the log"`
 	Folded         int64   `json:"facts_folded,omitzero" label:"facts folded from nothing"`

@@ -93,9 +93,7 @@ function Page(): JSX.Element {
           Sagalog <span class="faint">{info.data?.namespace}</span>
         </a>
         <Search box={search} />
-        <span class={`lag ${lag.value.kind}`} role="status" title={freshness.value.words}>
-          {lag.value.words}
-        </span>
+        <Lag />
         <label class="pace">
           <span class="hidden">refresh</span>
           <select value={String(pace.value)} onChange={(e) => setPace(Number(e.currentTarget.value))}>
@@ -140,6 +138,15 @@ function Page(): JSX.Element {
         </Dialog>
       )}
     </>
+  );
+}
+
+/** How fresh the screen is. It changes every second, and only it is drawn again then. */
+function Lag(): JSX.Element {
+  return (
+    <span class={`lag ${lag.value.kind}`} role="status" title={freshness.value.words}>
+      {lag.value.words}
+    </span>
   );
 }
 

@@ -26,13 +26,25 @@ function pair(s: number, a: number, an: string, b: number, bn: string): string {
   return rest === 0 ? `${whole} ${an}` : `${whole} ${an} ${rest} ${bn}`;
 }
 
+/** The names of the browser's zone by its offset, which differ in summer and winter. To ask for a name is slow, and lists show many instants. */
+const zones = new Map<number, string>();
+
+function zoneOf(d: Date): string {
+  const offset = d.getTimezoneOffset();
+  let name = zones.get(offset);
+  if (name === undefined) {
+    name = Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(d).find((p) => p.type === "timeZoneName")?.value ?? "";
+    zones.set(offset, name);
+  }
+  return name;
+}
+
 /** An instant as people read it in the chosen zone, to the millisecond. */
 export function exact(at: string): string {
   const d = new Date(at);
   if (Number.isNaN(d.getTime())) return at;
   const iso = new Date(d.getTime() - (utc.value ? 0 : d.getTimezoneOffset() * 60_000)).toISOString();
-  const zone = utc.value ? "UTC" : (Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(d).find((p) => p.type === "timeZoneName")?.value ?? "");
-  return `${iso.slice(0, 10)} ${iso.slice(11, 23)} ${zone}`;
+  return `${iso.slice(0, 10)} ${iso.slice(11, 23)} ${utc.value ? "UTC" : zoneOf(d)}`;
 }
 
 /** How long ago, or in how long. With from, how long before or after that. */

@@ -164,3 +164,15 @@ test("payloads are hidden from a viewer until the tab is asked to show them", as
     rmSync(dir, { recursive: true });
   }
 });
+
+test("the overview reads what sagalog bench pages reads for it", async ({ page, engine }) => {
+  const reads = JSON.parse(readFileSync("../bench/overview.json", "utf8")) as { path: string }[];
+  const asked: string[] = [];
+  page.on("request", (r) => {
+    const { pathname, search } = new URL(r.url());
+    if (pathname.startsWith("/v1/") && pathname !== "/v1/stream") asked.push(decodeURIComponent(pathname + search));
+  });
+  await page.goto(engine.url);
+  const distinct = (list: string[]): string[] => [...new Set(list)].sort();
+  await expect.poll(() => distinct(asked)).toEqual(distinct(reads.map((r) => decodeURIComponent(r.path))));
+});

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { ListedTask } from "../api/client";
 import { place, refine, to } from "../router";
 import type { Column } from "./rows";
@@ -37,8 +37,11 @@ function withLabel(k: string, v: string): URLSearchParams {
 export function ChooseColumns({ rows }: { rows: readonly ListedTask[] }): JSX.Element {
   const [text, set] = useState("");
   const chosen = chosenLabels();
-  const known = new Set(chosen);
-  for (const t of rows) for (const k of Object.keys(t.labels ?? {})) known.add(k);
+  const known = useMemo(() => {
+    const names = new Set<string>();
+    for (const t of rows) for (const k in t.labels) names.add(k);
+    return names;
+  }, [rows]);
   const put = (k: string, on: boolean) => refine({ [parameter]: on ? [...new Set([...chosen, k])] : chosen.filter((c) => c !== k) }, true);
   const add = (e: Event) => {
     e.preventDefault();
@@ -50,7 +53,7 @@ export function ChooseColumns({ rows }: { rows: readonly ListedTask[] }): JSX.El
     <details class="choose">
       <summary>columns{chosen.length > 0 ? `: ${chosen.join(", ")}` : ""}</summary>
       <form onSubmit={add} aria-label="labels with a column of their own">
-        {[...known].sort().map((k) => (
+        {[...new Set([...known, ...chosen])].sort().map((k) => (
           <label key={k}>
             <input type="checkbox" checked={chosen.includes(k)} disabled={full && !chosen.includes(k)} onChange={(e) => put(k, e.currentTarget.checked)} /> {k}
           </label>

@@ -39,6 +39,8 @@ const fields = "id,workflow,version,state,priority,labels,submitted_at,updated_a
 /** The number of rows of a page of the list, and the most rows that the screen keeps. */
 const size = 250;
 const most = 10_000;
+/** The page in view is read again when the table has not scrolled for this long, in ms: while it scrolls, only its rows are drawn. */
+const atRest = 150;
 const idOf = (t: ListedTask): string => t.id;
 /** Whether a task is above another one in the list: the newest is first. */
 const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") > (b.submitted_at ?? "");
@@ -89,6 +91,8 @@ function useList(asked: Asked, idle: () => boolean): List {
   const [state, set] = useState<{ key: string; held: Held<ListedTask>; error?: CallError }>({ key, held: none });
   const held = state.key === key ? state.held : none;
   const [middle, setMiddle] = useState(0);
+  const rested = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(rested.current), []);
   const read = (cursor: string | undefined, signal?: AbortSignal) => get<Answer>("v1/tasks", { query: { ...asked, fields, limit: size, cursor }, ...(signal ? { signal } : {}) });
   const put = (a: Answer, after: string | null, insert: boolean) =>
     set((s) => {
@@ -127,7 +131,10 @@ function useList(asked: Asked, idle: () => boolean): List {
     show: () => head.data && put(head.data, null, true),
     more: below && held.rows.length < most && !failed ? next : undefined,
     full: below !== undefined && held.rows.length >= most,
-    look: (first, last) => setMiddle(Math.floor((first + last) / 2)),
+    look: (first, last) => {
+      clearTimeout(rested.current);
+      rested.current = setTimeout(() => setMiddle(Math.floor((first + last) / 2)), atRest);
+    },
   };
 }
 
