@@ -376,7 +376,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, FairBy: b.FairBy, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, NotBefore: b.NotBefore, Delay: b.Delay, Facts: 1, Traceparent: f.Traceparent,
-		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule, ScheduleBegan: b.ScheduleBegan,
+		ReplyTo: b.ReplyTo, ReplyKey: b.ReplyKey, Last: at, Schedule: b.Schedule, ScheduleBegan: b.ScheduleBegan, RememberFor: b.RememberFor,
 	}
 	from := max(f.Time, b.NotBefore)
 	if b.Deadline > from {
@@ -414,6 +414,7 @@ func (s *State) dropHeld(task, request string) {
 }
 
 func (s *State) sweep(b *TasksSwept) error {
+	s.Partition.ForgottenBefore = max(s.Partition.ForgottenBefore, b.ForgottenBefore)
 	for _, id := range b.Tasks {
 		t, err := s.Task(id)
 		if err != nil {

@@ -4811,6 +4811,10 @@ func (v *Submitted) write(w *jsontext.Writer) {
 		w.Literal(`,"remind_after":`)
 		v.RemindAfter.write(w)
 	}
+	if v.RememberFor != 0 {
+		w.Literal(`,"remember_for":`)
+		v.RememberFor.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4877,6 +4881,9 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "remind_after":
 			r.Once(&seen, 1<<16)
 			v.RemindAfter.read(r)
+		case "remember_for":
+			r.Once(&seen, 1<<17)
+			v.RememberFor.read(r)
 		default:
 			r.Doubt()
 		}
@@ -4928,6 +4935,9 @@ func (v *Submitted) size() int {
 		n += 18 + 5
 	}
 	if v.RemindAfter != 0 {
+		n += 16 + 26
+	}
+	if v.RememberFor != 0 {
 		n += 16 + 26
 	}
 	return n
@@ -5042,6 +5052,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.SoftFrom != 0 {
 		w.Literal(`,"soft_from":`)
 		v.SoftFrom.write(w)
+	}
+	if v.RememberFor != 0 {
+		w.Literal(`,"remember_for":`)
+		v.RememberFor.write(w)
 	}
 	if v.Permit != nil {
 		w.Literal(`,"permit":`)
@@ -5283,12 +5297,15 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "soft_from":
 			r.Once(&seen, 1<<35)
 			v.SoftFrom.read(r)
-		case "permit":
+		case "remember_for":
 			r.Once(&seen, 1<<36)
+			v.RememberFor.read(r)
+		case "permit":
+			r.Once(&seen, 1<<37)
 			v.Permit = new(TaskPermit)
 			v.Permit.read(r)
 		case "step_permits":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.StepPermits = make([]StepPermit, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item StepPermit
@@ -5297,25 +5314,25 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.StepPermits = append(v.StepPermits, item)
 			}
 		case "step_links":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			v.StepLinks = r.Int()
 		case "steps_quiet_at":
-			r.Once(&seen, 1<<39)
+			r.Once(&seen, 1<<40)
 			v.StepsQuietAt.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<40)
+			r.Once(&seen, 1<<41)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<41)
+			r.Once(&seen, 1<<42)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<42)
+			r.Once(&seen, 1<<43)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<43)
+			r.Once(&seen, 1<<44)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<44)
+			r.Once(&seen, 1<<45)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -5324,7 +5341,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "kept":
-			r.Once(&seen, 1<<45)
+			r.Once(&seen, 1<<46)
 			v.Kept = make([]KeptSignal, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item KeptSignal
@@ -5333,7 +5350,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Kept = append(v.Kept, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<46)
+			r.Once(&seen, 1<<47)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -5342,28 +5359,28 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "schedule":
-			r.Once(&seen, 1<<47)
+			r.Once(&seen, 1<<48)
 			r.Text(&v.Schedule)
 		case "schedule_began":
-			r.Once(&seen, 1<<48)
+			r.Once(&seen, 1<<49)
 			v.ScheduleBegan = r.Int64()
 		case "traceparent":
-			r.Once(&seen, 1<<49)
+			r.Once(&seen, 1<<50)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<50)
+			r.Once(&seen, 1<<51)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<51)
+			r.Once(&seen, 1<<52)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<52)
+			r.Once(&seen, 1<<53)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<53)
+			r.Once(&seen, 1<<54)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<54)
+			r.Once(&seen, 1<<55)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -5372,7 +5389,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<55)
+			r.Once(&seen, 1<<56)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -6044,6 +6061,10 @@ func (v *TasksSwept) write(w *jsontext.Writer) {
 	}
 	w.Literal(`,"ended_before":`)
 	v.EndedBefore.write(w)
+	if v.ForgottenBefore != 0 {
+		w.Literal(`,"forgotten_before":`)
+		v.ForgottenBefore.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -6061,6 +6082,9 @@ func (v *TasksSwept) read(r *jsontext.Reader) (seen uint64) {
 		case "ended_before":
 			r.Once(&seen, 1<<1)
 			v.EndedBefore.read(r)
+		case "forgotten_before":
+			r.Once(&seen, 1<<2)
+			v.ForgottenBefore.read(r)
 		default:
 			r.Doubt()
 		}
@@ -6073,6 +6097,9 @@ func (v *TasksSwept) size() int {
 	n := 27
 	n += 32 * len(v.Tasks)
 	n += 26
+	if v.ForgottenBefore != 0 {
+		n += 20 + 26
+	}
 	return n
 }
 

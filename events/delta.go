@@ -171,6 +171,9 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	k := Keys{State: t.State, Workflow: t.Workflow, SubmittedAt: t.SubmittedAt, EndedAt: t.EndedAt, Labels: t.Labels}
 	switch {
 	case t.State.Ended():
+		if t.RememberFor > 0 {
+			k.Forget = min(t.EndedAt.Add(t.RememberFor.Std()), lastInstant)
+		}
 	case agenda == nil:
 		k.Due, k.Unplanned = t.Due(), true
 	default:

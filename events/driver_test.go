@@ -125,7 +125,7 @@ func (d *driver) moves() []move {
 		case t == nil:
 			list = append(list, d.newcomer(id)...)
 		case t.State.Ended():
-			list = append(list, move{body: &events.TasksSwept{Tasks: []string{id}, EndedBefore: d.now}})
+			list = append(list, move{body: &events.TasksSwept{Tasks: []string{id}, EndedBefore: d.now, ForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "forgotten before")}})
 		default:
 			for _, b := range d.bodies(t) {
 				list = append(list, move{id, b})
@@ -140,7 +140,7 @@ func (d *driver) newcomer(id string) []move {
 	list := []move{
 		{id, &events.Submitted{
 			Workflow: "w", Version: 1, Hash: "d1", Input: d.blob(`{ "x" : "\ufffd<\u2028>" , "n": 1.50e3 }`), Content: "c",
-			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1, ReplyTo: rapid.SampledFrom([]string{"", "shop.replies"}).Draw(d.t, "reply topic"),
+			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1, RememberFor: rapid.SampledFrom([]events.Duration{0, 36e11}).Draw(d.t, "remembered"), ReplyTo: rapid.SampledFrom([]string{"", "shop.replies"}).Draw(d.t, "reply topic"),
 		}},
 		{id, &events.RequestHeld{Request: request, ExpiresAt: d.now.Add(60e9)}},
 	}

@@ -174,6 +174,8 @@ type Submitted struct {
 	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 	// RemindAfter is the soft limit of the task; zero if its definition gives none.
 	RemindAfter Duration `json:"remind_after,omitzero"`
+	// RememberFor is how long the task is remembered after its end; zero if its definition does not say it, and the settings do.
+	RememberFor Duration `json:"remember_for,omitzero"`
 }
 
 // StepStarted begins an attempt of a step; its effect is the work request.
@@ -395,6 +397,9 @@ type TasksSwept struct {
 	Tasks []string `json:"tasks"`
 	// EndedBefore is an upper bound for the times of the facts that ended them.
 	EndedBefore Instant `json:"ended_before"`
+	// ForgottenBefore is later than the end of each of them that was remembered for a shorter time than the settings say, because its
+	// workflow says so; zero if there was no such task.
+	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
 }
 
 // InputRejected judges an input unusable; its effect is the dead letter.

@@ -24,11 +24,13 @@ type ReadyKey struct {
 // Keys hold the data of a task that a store's indexes need. They are stored next to its encoding and are not part of the state
 // hash.
 type Keys struct {
-	State       TaskState         `json:"state"`
-	Workflow    string            `json:"workflow"`
-	SubmittedAt Instant           `json:"submitted_at"`
-	EndedAt     Instant           `json:"ended_at,omitzero"`
-	Labels      map[string]string `json:"labels,omitempty"`
+	State       TaskState `json:"state"`
+	Workflow    string    `json:"workflow"`
+	SubmittedAt Instant   `json:"submitted_at"`
+	EndedAt     Instant   `json:"ended_at,omitzero"`
+	// Forget is when the task may be forgotten, if it has ended and its workflow says how long it is remembered.
+	Forget Instant           `json:"forget,omitzero"`
+	Labels map[string]string `json:"labels,omitempty"`
 	// Due is when the owner must look at the task next. Wake is the same for the timers that do not wait for reports.
 	Due   Instant    `json:"due,omitzero"`
 	Wake  Instant    `json:"wake,omitzero"`
@@ -82,8 +84,8 @@ func AppendKeys(dst []byte, k *Keys) []byte {
 	if len(k.Labels) > 0 {
 		dst = appendLabels(dst, k.Labels)
 	}
-	if k.Due != 0 {
-		dst = binary.AppendVarint(dst, int64(k.Due-k.SubmittedAt))
+	if due := *k.due(); due != 0 {
+		dst = binary.AppendVarint(dst, int64(due-k.SubmittedAt))
 	}
 	if k.Wake != 0 {
 		dst = binary.AppendVarint(dst, int64(k.Wake-k.SubmittedAt))
@@ -111,6 +113,14 @@ func AppendKeys(dst []byte, k *Keys) []byte {
 	return dst
 }
 
+// due returns Due, or Forget if the task has ended: it has no Due then, so the two share a place in the encoding.
+func (k *Keys) due() *Instant {
+	if k.State.Ended() {
+		return &k.Forget
+	}
+	return &k.Due
+}
+
 func (k *Keys) holds() (bits byte) {
 	if k.EndedAt != 0 {
 		bits |= keysEnded
@@ -118,7 +128,7 @@ func (k *Keys) holds() (bits byte) {
 	if len(k.Labels) > 0 {
 		bits |= keysLabels
 	}
-	if k.Due != 0 {
+	if *k.due() != 0 {
 		bits |= keysDue
 	}
 	if k.Wake != 0 {
@@ -211,7 +221,7 @@ func (r *keyReader) keys(k *Keys) {
 		}
 	}
 	if holds&keysDue != 0 {
-		k.Due = k.SubmittedAt + Instant(r.signed())
+		*k.due() = k.SubmittedAt + Instant(r.signed())
 	}
 	if holds&keysWake != 0 {
 		k.Wake = k.SubmittedAt + Instant(r.signed())

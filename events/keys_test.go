@@ -21,6 +21,9 @@ func drawKeys(t *rapid.T) events.Keys {
 	if labels := rapid.MapOfN(text, text, 0, 4).Draw(t, "labels"); len(labels) > 0 {
 		k.Labels = labels
 	}
+	if k.State.Ended() {
+		k.Due, k.Forget = 0, k.Due
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "ready") {
 		k.Ready = append(k.Ready, events.ReadyKey{
 			Agent: text.Draw(t, "agent"), Function: rapid.SampledFrom([]string{"", "capture"}).Draw(t, "function"), Path: text.Draw(t, "path"), Operation: rapid.SampledFrom([]events.Operation{events.Do, events.Undo, ""}).Draw(t, "op"),

@@ -104,6 +104,8 @@ type Acceptance struct {
 	Concurrency *Concurrency
 	// RemindAfter is the soft limit of the task; zero if it has none.
 	RemindAfter Duration
+	// RememberFor is how long the task is remembered after its end; zero if the settings say it.
+	RememberFor Duration
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

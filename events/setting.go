@@ -41,7 +41,7 @@ var settingList = []Setting{
 	{"held_requests", "limit of the requests that are held for tasks that do not exist yet", 0, maxCount, func(s *Settings) *int { return &s.HeldRequests }, nil, nil},
 	{"held_for", "how long a request is held for a task that does not exist yet", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.HeldFor }, nil},
 	{"grace", "how long after a complete-by time a request may still land; no undo starts before that", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.Grace }, nil},
-	{"remember_for", "how long a finished task and its ID are remembered", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.RememberFor }, nil},
+	{"remember_for", "how long a finished task and its ID are remembered", int64(MinRemember), int64(MaxRemember), nil, func(s *Settings) *Duration { return &s.RememberFor }, nil},
 	{"keep_log", "how long facts are kept in the log; 0s: forever", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.KeepLog }, nil},
 	{"remind_after", "how long a task stays parked before its alert is repeated, and the time between repeats; 0s: it is not repeated", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.RemindAfter }, nil},
 	{"hash_every", "facts between two state hashes", 1, maxCount, func(s *Settings) *int { return &s.HashEvery }, nil, nil},

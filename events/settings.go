@@ -27,7 +27,7 @@ type Settings struct {
 	HeldFor Duration `json:"held_for"`
 	// Grace is added to an attempt's complete-by time before an undo may start.
 	Grace Duration `json:"grace"`
-	// RememberFor is how long a finished task, and with it its ID, is remembered.
+	// RememberFor is how long a finished task, and with it its ID, is remembered, unless its workflow says it: Task.RememberFor.
 	RememberFor Duration `json:"remember_for"`
 	// KeepLog is how long a fact is kept in the log at least; 0 means for as long as the topic exists.
 	KeepLog Duration `json:"keep_log"`
@@ -63,6 +63,12 @@ func DefaultSettings() Settings {
 // MaxReminders bounds how often the alert about a task is repeated while it stays parked: a task that nobody will ever look at must not
 // raise alerts until the end of time.
 const MaxReminders = 10
+
+// MinRemember and MaxRemember are the bounds of Settings.RememberFor, and of the remember_for of a workflow.
+const (
+	MinRemember = Duration(time.Second)
+	MaxRemember = Duration(maxSpan)
+)
 
 // SettingsKey is the key of the records that change settings.
 const SettingsKey = "settings"

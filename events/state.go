@@ -35,7 +35,7 @@ type PartitionState struct {
 	// Settings are the adopted settings. SettingsOffset is the Offset of the fact that adopted them, and never falls.
 	Settings       Settings `json:"settings,omitzero"`
 	SettingsOffset int64    `json:"settings_offset,omitzero"`
-	// ForgottenBefore is later than the end of each task that was forgotten while tasks were remembered for a shorter time than
+	// ForgottenBefore is later than the end of each task that was forgotten while it was remembered for a shorter time than
 	// now. Zero means that no task was.
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
 	// Reader is the barrier: the lowest format version that may continue reading and may claim.

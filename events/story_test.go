@@ -408,7 +408,7 @@ func (w *scribe) inputs() {
 	w.now = w.now.Add(2 * time.Hour)
 	w.write("", &events.InputsPassed{}) // its time jumped, so that the sweep waits
 	w.now = w.now.Add(events.SweepAfterJump)
-	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now})
+	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now, ForgottenBefore: w.now - 1})
 	w.hash1()
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions", After: events.Position{Epoch: w.epoch, Sequence: 2}}, watermark(w.next-1))
 	w.write("", &events.EffectsCaughtUp{Destination: "submissions/5"})
@@ -471,7 +471,7 @@ func (w *scribe) softLimits() {
 	}
 	w.complete(id, "account", 1)
 	w.write("soon", &events.Submitted{
-		Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "6c0b", RemindAfter: 2e9, NotBefore: w.now.Add(time.Hour), Delay: events.Duration(time.Hour),
+		Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "6c0b", RemindAfter: 2e9, RememberFor: 36e11, NotBefore: w.now.Add(time.Hour), Delay: events.Duration(time.Hour),
 	})
 	w.write("soon", &events.CancelRequested{Request: "q-soon"})
 }

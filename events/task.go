@@ -106,6 +106,9 @@ type Task struct {
 	RemindAt  Instant `json:"remind_at,omitzero"`
 	softLimit
 
+	// RememberFor is how long the task is remembered after its end; zero if the settings say it.
+	RememberFor Duration `json:"remember_for,omitzero"`
+
 	// Permit is set if the workflow limits how many of its tasks run at a time.
 	Permit *TaskPermit `json:"permit,omitempty"`
 	stepPermits

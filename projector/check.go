@@ -234,7 +234,7 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 	switch key[rowPrefix-1] {
 	case rowUnplanned:
 		return partition, string(rest), true
-	case rowDue, rowWake, rowEnded:
+	case rowDue, rowWake, rowEnded, rowForget:
 		if len(rest) < intSize {
 			return 0, "", false
 		}

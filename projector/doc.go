@@ -33,14 +33,15 @@
 //	p <u32> q <text queue> <text operation> <text fair_by> <~i64 priority> <i64 since> <text id> <text path>   the queue
 //	p <u32> d <i64 due> <id>                         tasks that the owner must look at, by due time
 //	p <u32> u <id>                                   tasks that no owner has planned
-//	p <u32> e <i64 ended> <id>                       tasks that ended
+//	p <u32> e <i64 ended> <id>                       tasks that ended, but for those of the next kind
+//	p <u32> f <i64 forget> <id>                      tasks that ended and whose workflow says when they may be forgotten
 //	l a <suffix>                                     all tasks of the process, newest first
 //	l s <text state> <suffix>                        the same by state,
 //	l w <text workflow> <suffix>                     by workflow,
 //	l l <text key> <text value> <suffix>             and by label
 //	                                                 suffix = <~i64 submitted> <id> <u32 partition>
 //
-// All rows but s, a, b, t, h and r have empty values. The q, d, u, e and l rows of a task are a function of its Keys, which are
+// All rows but s, a, b, t, h and r have empty values. The q, d, u, e, f and l rows of a task are a function of its Keys, which are
 // stored in its row (see keySet.add). So a commit writes the difference of two sets, and CheckIndexes needs nothing else.
 // Each of these rows is written once and deleted once, so that Pebble drops both entries when they meet in a compaction (see
 // writer.difference).

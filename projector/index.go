@@ -75,7 +75,9 @@ func (s *keySet) add(kind move, partition int32, id string, k *events.Keys) {
 			s.timed(partition, rowWake, k.Wake, id)
 		}
 	case moveEnded:
-		if k.EndedAt != 0 {
+		if k.Forget != 0 {
+			s.timed(partition, rowForget, k.Forget, id)
+		} else if k.EndedAt != 0 {
 			s.timed(partition, rowEnded, k.EndedAt, id)
 		}
 	case moveUnplanned:

@@ -28,6 +28,7 @@ const (
 	rowPart      byte = 'b'
 	rowDue       byte = 'd'
 	rowEnded     byte = 'e'
+	rowForget    byte = 'f'
 	rowHistory   byte = 'h'
 	rowReady     byte = 'q'
 	rowRejection byte = 'r'

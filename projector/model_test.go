@@ -342,9 +342,14 @@ func (m *model) compareDue(t *rapid.T, p *modelPartition, v *projector.Partition
 		after = page[limit-1]
 	}
 	require.Equal(t, all, walked)
+	forget, err := v.ForgetBefore(by, projector.MaxRows)
+	require.NoError(t, err)
+	want := p.sorted(func(x *modelTask) bool { return x.row.Keys.Forget != 0 && x.row.Keys.Forget < by })
+	slices.SortStableFunc(want, func(a, b string) int { return cmp.Compare(p.tasks[a].row.Keys.Forget, p.tasks[b].row.Keys.Forget) })
+	require.Equal(t, want, forget)
 	ended, err := v.EndedBefore(by, projector.MaxRows)
 	require.NoError(t, err)
-	want := p.sorted(func(x *modelTask) bool { return x.task.EndedAt != 0 && x.task.EndedAt < by })
+	want = p.sorted(func(x *modelTask) bool { return x.row.Keys.Forget == 0 && x.task.EndedAt != 0 && x.task.EndedAt < by })
 	slices.SortStableFunc(want, func(a, b string) int { return cmp.Compare(p.tasks[a].task.EndedAt, p.tasks[b].task.EndedAt) })
 	require.Equal(t, want, ended)
 }

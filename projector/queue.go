@@ -139,9 +139,19 @@ func (p *Partition) NextDue() (due events.Instant, ok bool, err error) {
 	return rows[0].Due, true, nil
 }
 
-// EndedBefore returns tasks that ended before an instant, earliest first: the candidates of a sweep.
+// EndedBefore returns tasks that ended before an instant, earliest first, except those whose workflow says how long they are
+// remembered. They are the candidates of a sweep, with those of ForgetBefore.
 func (p *Partition) EndedBefore(before events.Instant, limit int) ([]string, error) {
-	rows, err := p.timed(timedScan{row: rowEnded, by: before - 1, limit: limit})
+	return p.tasksBefore(rowEnded, before, limit)
+}
+
+// ForgetBefore returns tasks that may be forgotten before an instant, earliest first, because their workflow says so.
+func (p *Partition) ForgetBefore(before events.Instant, limit int) ([]string, error) {
+	return p.tasksBefore(rowForget, before, limit)
+}
+
+func (p *Partition) tasksBefore(row byte, before events.Instant, limit int) ([]string, error) {
+	rows, err := p.timed(timedScan{row: row, by: before - 1, limit: limit})
 	ids := make([]string, len(rows))
 	for i, r := range rows {
 		ids[i] = r.Task

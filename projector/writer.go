@@ -222,7 +222,7 @@ func moveOf(row *events.TaskRow) (m move) {
 	if was.Wake != now.Wake {
 		m |= moveWake
 	}
-	if was.EndedAt != now.EndedAt {
+	if was.EndedAt != now.EndedAt || was.Forget != now.Forget {
 		m |= moveEnded
 	}
 	if was.Unplanned != now.Unplanned {

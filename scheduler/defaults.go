@@ -41,6 +41,7 @@ type body struct {
 	Input       json.RawMessage            `json:"input"`
 	Deadline    events.Duration            `json:"deadline"`
 	RemindAfter events.Duration            `json:"remind_after"`
+	RememberFor events.Duration            `json:"remember_for"`
 	Labels      map[string]json.RawMessage `json:"labels"`
 	Priority    json.RawMessage            `json:"priority"`
 	FairBy      json.RawMessage            `json:"fair_by"`
@@ -126,8 +127,8 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 		return nil, fmt.Errorf("workflow %q: steps need each other in a cycle", b.Workflow)
 	}
 	def := &Definition{
-		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, RemindAfter: b.RemindAfter, Labels: b.Labels,
-		Priority: present(b.Priority), FairBy: present(b.FairBy), Concurrency: b.Concurrency.complete(), Output: present(b.Output),
+		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, RemindAfter: b.RemindAfter, RememberFor: b.RememberFor,
+		Labels: b.Labels, Priority: present(b.Priority), FairBy: present(b.FairBy), Concurrency: b.Concurrency.complete(), Output: present(b.Output),
 	}
 	forward := b.forwardOnly(g)
 	for _, id := range order {

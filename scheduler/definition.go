@@ -20,6 +20,8 @@ type Definition struct {
 	// RemindAfter is the soft limit of a task: an operator is alerted, once, if it has not ended that long after it may start. Zero means
 	// that there is no limit.
 	RemindAfter events.Duration `json:"remind_after,omitzero"`
+	// RememberFor is how long a task, and with it its ID, is remembered after its end. Zero means: as long as the setting remember_for says.
+	RememberFor events.Duration `json:"remember_for,omitzero"`
 	// Labels holds the template of each label that a task gets, and Priority that of its priority. What the submission says itself wins.
 	Labels   map[string]json.RawMessage `json:"labels,omitempty"`
 	Priority json.RawMessage            `json:"priority,omitempty"`

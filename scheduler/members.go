@@ -22,7 +22,7 @@ type member struct {
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
 	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks",
-	"remember_for": "how long tasks are remembered, by workflow", "not_before": "delayed starts", "reply_to": "replies",
+	"not_before": "delayed starts", "reply_to": "replies",
 	"on_failure": "failure handlers", "limits": "limits by workflow",
 }
 
@@ -155,6 +155,13 @@ func (m member) duration() events.Duration {
 		return 0
 	}
 	return v
+}
+
+// remembered checks how long tasks are remembered after their end.
+func (m member) remembered() {
+	if v := m.duration(); v != 0 && (v < events.MinRemember || v > events.MaxRemember) {
+		m.fault("%s is not from %s to %s, which is how long tasks can be remembered after their end", v, events.MinRemember, events.MaxRemember)
+	}
 }
 
 // rate returns the member, a text such as 50/s. Otherwise it reports a fault.

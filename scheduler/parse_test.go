@@ -171,6 +171,9 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			"f:5:26: steps.c.fail_if: the check can never fail: its condition is always false",
 			"f:6:26: steps.d.fail_if: the step always fails: its condition is always true",
 			`f:6:48: steps.d.if: unknown name output: known are task, input, steps`}},
+		{"remembered for too short a time", "workflow: w\nremember_for: 999ms\nsteps: {a: {agent: a}}", []string{`f:2:15: remember_for: 999ms is not from 1s to 87600h, which is how long tasks can be remembered after their end`}},
+		{"remembered for too long", "workflow: w\nremember_for: 87601h\nsteps: {a: {agent: a}}", []string{`f:2:15: remember_for: 87601h is not from 1s to 87600h, which is how long tasks can be remembered after their end`}},
+		{"remembered without a unit", "workflow: w\nremember_for: 7\nsteps: {a: {agent: a}}", []string{`f:2:15: remember_for: expected a duration such as 30s, got the number 7: write the unit, such as 7s`}},
 		{"zero deadline", "workflow: w\ndeadline: 0s\nsteps: {a: {agent: a}}", []string{`f:2:11: deadline: "0s" is not positive`}},
 		{"retry values", head + "  a: {agent: a, retry: {attempts: 0, backoff: 2s, factor: 0.5, max_backoff: 1s, then: stop}}", []string{
 			"f:3:35: steps.a.retry.attempts: 0 is not between 1 and 1000",

@@ -10,7 +10,7 @@ import (
 
 // The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
-	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "labels", "priority", "fair_by", "concurrency", "defaults", "steps", "output"}
+	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "remember_for", "labels", "priority", "fair_by", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
 	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
@@ -81,6 +81,9 @@ func outlineOf(d *document) *outline {
 		if v, ok := m[key]; ok {
 			v.duration()
 		}
+	}
+	if v, ok := m["remember_for"]; ok {
+		v.remembered()
 	}
 	if v, ok := m["input"]; ok {
 		o.input = &v

@@ -198,8 +198,10 @@ type Store interface {
 	Unended(after string, limit int) ([]string, error)
 	// Tasks returns up to limit tasks behind the given one, in the order of the bytes of their IDs.
 	Tasks(after string, limit int) ([]string, error)
-	// Ended returns up to limit tasks that ended before the instant.
+	// Ended returns up to limit tasks that ended before the instant and are remembered for as long as the settings say. Forgettable
+	// returns those that may be forgotten before the instant because their workflow says so.
 	Ended(before events.Instant, limit int) ([]string, error)
+	Forgettable(before events.Instant, limit int) ([]string, error)
 }
 
 // Version is a version of a workflow as the definitions topic holds it.

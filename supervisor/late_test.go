@@ -69,6 +69,12 @@ func (s *countingStore) Ended(before events.Instant, limit int) ([]string, error
 	return list, err
 }
 
+func (s *countingStore) Forgettable(before events.Instant, limit int) ([]string, error) {
+	list, err := s.Store.Forgettable(before, limit)
+	s.counted(len(list))
+	return list, err
+}
+
 const patient = `
 workflow: patient
 defaults: {complete_within: 1h}

@@ -159,6 +159,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: accepted.Priority,
 		Labels: accepted.Labels, Deadline: times.Deadline, NotBefore: times.NotBefore, Delay: times.Delay, Content: content, ReplyTo: sub.ReplyTo, ReplyKey: sub.ReplyKey,
 		Concurrency: accepted.Concurrency, FairBy: accepted.FairBy, Schedule: sub.Schedule, ScheduleBegan: sub.ScheduleBegan, RemindAfter: accepted.RemindAfter,
+		RememberFor: accepted.RememberFor,
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)

@@ -1,32 +1,36 @@
 package supervisor
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 func (t *timers) sweepDue() (bool, error) {
 	if t.now.Sub(t.sweptAt) < sweepEvery {
 		return false, nil
 	}
-	ended, err := t.store.Ended(t.rememberedSince(t.now), 1)
-	return err == nil && len(ended) > 0, nil
+	ids, err := t.forgettable(t.forgetBy(t.now), 1)
+	return err == nil && len(ids) > 0, nil
 }
 
-// sweep forgets tasks that ended longer ago than Settings.RememberFor. All inputs below end offsets that were requested after
+// sweep forgets tasks that ended longer ago than they are remembered. All inputs below end offsets that were requested after
 // that time must have been judged and passed in this epoch, and the tasks may have no effect above the folded
 // watermark. docs/protocol.md, "Sweeps and held requests".
 func (t *timers) sweep(at events.Instant) error {
 	//mutant:sweep-waits-for-ends
-	before := t.rememberedSince(at)
-	if before <= 0 || t.now.Sub(t.sweptAt) < sweepEvery {
+	by := t.forgetBy(at)
+	if by <= 0 || t.now.Sub(t.sweptAt) < sweepEvery {
 		return nil
 	}
-	swept, more, err := t.sweepable(before)
+	swept, more, err := t.sweepable(by)
 	if err != nil {
 		return err
 	}
 	if !more {
 		t.sweptAt = t.now
 	}
-	if len(swept) == 0 {
+	if len(swept.Tasks) == 0 {
 		return nil
 	}
 	//mutant:sweep-waits-after-jump
@@ -40,16 +44,19 @@ func (t *timers) sweep(at events.Instant) error {
 			return err
 		}
 	}
-	return t.record(&events.Fact{
-		Body:  &events.TasksSwept{Tasks: swept, EndedBefore: before},
-		Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon),
-	}, nil)
+	return t.record(&events.Fact{Body: swept, Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon)}, nil)
 }
 
-// rememberedSince returns the time before which a task must have ended to be forgotten. While the log is ahead of the clock, because an
-// earlier owner's clock was wrong, the clock counts: by the time of the log, every ended task could be days old.
-func (t *timers) rememberedSince(at events.Instant) events.Instant {
-	return min(at, t.read).Add(-t.settings().RememberFor.Std())
+// forgetBy returns the time by which tasks are forgotten. While the log is ahead of the clock, because an earlier owner's clock was
+// wrong, the clock counts: by the time of the log, every ended task could be days old.
+func (t *timers) forgetBy(at events.Instant) events.Instant { return min(at, t.read) }
+
+// rememberFor returns how long a task is remembered after its end.
+func (t *timers) rememberFor(task *events.Task) time.Duration {
+	if task.RememberFor > 0 {
+		return task.RememberFor.Std()
+	}
+	return t.settings().RememberFor.Std()
 }
 
 // jumped says whether the time of the log jumped recently, so that nothing may be forgotten yet. A partition in which nothing
@@ -62,12 +69,24 @@ func (t *timers) jumped() (bool, error) {
 	return p.JumpedAt != 0 && t.now.Sub(p.JumpedAt) < events.SweepAfterJump, nil
 }
 
-// sweepable returns some tasks that may be forgotten now, and whether there are more. The remaining tasks do not wait for the
-// next interval, so that a partition that ends a thousand tasks a second can also forget a thousand a second.
-func (t *timers) sweepable(before events.Instant) (swept []string, more bool, err error) {
-	ids, err := t.store.Ended(before, sweepBatch)
+// forgettable returns tasks that may be forgotten by the time, but for what sweepable waits for.
+func (t *timers) forgettable(by events.Instant, limit int) ([]string, error) {
+	ids, err := t.store.Ended(by.Add(-t.settings().RememberFor.Std()), limit)
+	if err != nil || len(ids) == limit {
+		return ids, err
+	}
+	others, err := t.store.Forgettable(by, limit-len(ids))
+	return append(ids, others...), err
+}
+
+// sweepable returns the fact that forgets some of the tasks that may be forgotten now, and whether there are more. The remaining tasks do
+// not wait for the next interval, so that a partition that ends a thousand tasks a second can also forget a thousand a second.
+func (t *timers) sweepable(by events.Instant) (swept *events.TasksSwept, more bool, err error) {
+	remember := t.settings().RememberFor.Std()
+	swept = &events.TasksSwept{EndedBefore: by.Add(-remember)}
+	ids, err := t.forgettable(by, sweepBatch)
 	if err != nil || len(ids) == 0 {
-		return nil, false, err
+		return swept, false, err
 	}
 	busy, inFlight := t.outbox.busy(), false
 	for _, id := range ids {
@@ -79,10 +98,16 @@ func (t *timers) sweepable(before events.Instant) (swept []string, more bool, er
 			inFlight = true
 			continue
 		}
+		its := t.rememberFor(task)
 		//mutant:sweep-waits-for-effects
-		if task.State.Ended() && task.EndedAt < before && !busy[id] && !t.replies.owes(task) {
-			swept = append(swept, id)
+		if !task.State.Ended() || task.EndedAt.Add(its) >= by || busy[id] || t.replies.owes(task) {
+			continue
+		}
+		swept.Tasks = append(swept.Tasks, id)
+		swept.EndedBefore = max(swept.EndedBefore, task.EndedAt+1)
+		if its < remember {
+			swept.ForgottenBefore = max(swept.ForgottenBefore, task.EndedAt+1)
 		}
 	}
-	return swept, len(swept) == sweepBatch || (inFlight && len(ids) == sweepBatch), nil
+	return swept, len(swept.Tasks) == sweepBatch || (inFlight && len(ids) == sweepBatch), nil
 }

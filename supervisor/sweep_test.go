@@ -59,3 +59,62 @@ func TestAQuietPartitionForgetsTenMinutesLater(t *testing.T) {
 	require.Equal(t, 1, count[*events.TasksSwept](b))
 	sameEverywhere(t, b, a)
 }
+
+// The workflow says how long its tasks are remembered, in place of the settings: for a shorter time, or for longer.
+func TestAWorkflowSaysHowLongItsTasksAreRemembered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own, usual time.Duration
+		forgotten  bool
+	}{
+		"shorter": {time.Minute, time.Hour, true},
+		"longer":  {time.Hour, time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep, "workflow: own\nremember_for: "+c.own.String()+"\nsteps:\n  only: {agent: alpha}\n")
+			a := b.candidate("A", knows(3, c.usual)).own()
+			for _, id := range []string{"one", "own"} { // the ID is the name of the workflow
+				b.submit(id, id, "")
+				a.run()
+				b.done(id, "only", 1)
+				a.run()
+			}
+			require.Equal(t, events.Duration(c.own), b.task("own").RememberFor)
+			for range 100 {
+				a.pass(time.Second)
+			}
+			s, _, _ := b.read()
+			for id, gone := range map[string]bool{"own": c.forgotten, "one": !c.forgotten} {
+				x, err := s.Task(id)
+				require.NoError(t, err)
+				require.Equal(t, gone, x == nil, id)
+			}
+			require.Equal(t, c.forgotten, s.Partition.ForgottenBefore != 0)
+			sameEverywhere(t, b, a)
+			b.submit("own", "own", "")
+			a.run()
+			require.Equal(t, c.forgotten, !b.task("own").State.Ended(), "a duplicate while the task is remembered")
+		})
+	}
+}
+
+// A misplaced submission is sent home twice. The task of the first copy is forgotten after the time that its workflow gives. The second
+// copy is young enough for the settings, but nobody can say any more that it is a duplicate.
+func TestACopyOfAForgottenTaskIsRefusedWhateverTheSettingsSay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep, "workflow: own\nremember_for: 1m\nsteps:\n  only: {agent: alpha}\n")
+	a := b.candidate("A").own()
+	forwarded := events.Record{Value: []byte(`{"id":"t1","workflow":"own"}`), Headers: []events.Header{
+		{Key: events.HeaderForwardedFrom, Value: []byte("9/4")}, {Key: events.HeaderForwardedAt, Value: []byte(b.now.String())},
+	}}
+	b.put(events.Submissions, forwarded)
+	a.run()
+	b.report(completed(a.requests()[0]))
+	a.run()
+	a.forget("t1")
+	b.put(events.Submissions, forwarded)
+	a.run()
+	require.Equal(t, 1, count[*events.Submitted](b))
+	require.Equal(t, []string{"s/0/1 " + events.RejectMisplaced}, b.rejected())
+}

@@ -320,7 +320,7 @@ class Fire(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority fair_by labels input output content! submitted_at! updated_at!
-        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from permit step_permits step_links steps_quiet_at pivot_passed deadline_passed quiet_at
+        ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from remember_for permit step_permits step_links steps_quiet_at pivot_passed deadline_passed quiet_at
         completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
@@ -544,7 +544,7 @@ class State:
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests={}, steps=[], step_permits=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
-            t.take(body, "workflow", "version", "priority", "fair_by", "labels", "input", "content", "deadline", "schedule", "schedule_began")
+            t.take(body, "workflow", "version", "priority", "fair_by", "remember_for", "labels", "input", "content", "deadline", "schedule", "schedule_began")
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
             begins = max(time, body.get("not_before", ""))
@@ -576,6 +576,8 @@ class State:
         elif kind == "TasksSwept":
             for t in json.loads(body["tasks"]):
                 self.sweep(t)
+            if "forgotten_before" in body:
+                p["forgotten_before"] = max(p.get("forgotten_before", ""), body["forgotten_before"])
         elif kind in ("CarryBegun", "EntityCarried", "CarryEnded"):
             self.carry(kind, body, subject, h, time)
         elif kind == "EffectFailed":

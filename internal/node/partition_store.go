@@ -120,6 +120,11 @@ func (s *partitionStore) Ended(before events.Instant, limit int) ([]string, erro
 	return s.part.EndedBefore(before, limit)
 }
 
+// Forgettable implements supervisor.Store.
+func (s *partitionStore) Forgettable(before events.Instant, limit int) ([]string, error) {
+	return s.part.ForgetBefore(before, limit)
+}
+
 // livePage is how many rows Live reads at once.
 const livePage = 1000
 

@@ -173,6 +173,8 @@ const (
 	sawContinued
 	sawRememberShorter
 	sawRememberLonger
+	sawForgottenBefore
+	sawForgottenLater
 	sawCarry
 	sawCut
 	sawLoadFromCut

@@ -55,6 +55,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		p.correction(f, b)
 	case *events.TasksSwept:
 		p.rules.Sweeps(f, b)
+		w.settings.forgets(p, b)
 	case *events.SettingsAdopted:
 		p.rules.Adopts(b)
 		w.settings.adopted(p, b)

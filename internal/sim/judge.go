@@ -339,23 +339,32 @@ func (j *Judge) Adopts(b *events.SettingsAdopted) {
 // task lies above the watermark (docs/protocol.md, "Sweeps and held requests"). The horizon follows from the settings that the
 // partition has adopted, whatever its owner knows.
 func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
-	remember := j.State.Partition.Settings.RememberFor.Std()
-	if b.EndedBefore.Add(remember) > f.Time {
-		j.Fail("a sweep at %s forgets tasks that ended before %s, but this partition remembers them for %s", f.Time, b.EndedBefore, remember)
-	}
 	if at := j.State.Partition.JumpedAt; at != 0 && f.Time.Sub(at) < events.SweepAfterJump {
 		j.Fail("tasks are forgotten at %s, and the time of the log jumped at %s", f.Time, at)
 	}
 	if f.Time.Sub(j.State.Partition.Time) > events.TimeJump {
 		j.Fail("tasks are forgotten by the fact with which the time of the log jumps from %s to %s", j.State.Partition.Time, f.Time)
 	}
+	usual := j.State.Partition.Settings.RememberFor.Std()
+	shortest := usual
 	for _, id := range b.Tasks {
 		t, _ := j.State.Task(id)
 		if t == nil || !t.State.Ended() || t.EndedAt >= b.EndedBefore {
 			j.Fail("INV9: task %q is swept too early", id)
 			return
 		}
+		remember := usual
+		if t.RememberFor > 0 {
+			remember = t.RememberFor.Std()
+		}
+		shortest = min(shortest, remember)
 		horizon := t.EndedAt.Add(remember)
+		if horizon >= f.Time {
+			j.Fail("INV9: task %q ended at %s and is swept at %s, but it is remembered for %s", id, t.EndedAt, f.Time, remember)
+		}
+		if remember < usual && b.ForgottenBefore <= t.EndedAt {
+			j.Fail("task %q was remembered for a shorter time than the settings say, and copies of its submission are not refused", id)
+		}
 		for _, in := range bothInputs {
 			for o, x := range j.Pending(in) {
 				if x.Task == id && (x.Kind == InputSubmission || x.Kind == InputRequest) && j.DurableBefore(in, o, horizon) {
@@ -366,6 +375,9 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 		if effect := j.Unsent(id); effect != "" {
 			j.Fail("%q was swept while an effect of it is not acknowledged: %s", id, effect)
 		}
+	}
+	if b.EndedBefore.Add(shortest) > f.Time || b.ForgottenBefore > b.EndedBefore {
+		j.Fail("a sweep at %s forgets tasks that ended before %s (%s), but they are remembered for %s at least", f.Time, b.EndedBefore, b.ForgottenBefore, shortest)
 	}
 }
 

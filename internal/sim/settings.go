@@ -78,3 +78,16 @@ func (s *settings) adopted(p *partition, b *events.SettingsAdopted) {
 		s.w.saw(sawRememberLonger)
 	}
 }
+
+// forgets notes the tasks that are forgotten when their workflows say so.
+func (s *settings) forgets(p *partition, b *events.TasksSwept) {
+	for _, id := range b.Tasks {
+		switch t, _ := p.state.Task(id); {
+		case t == nil || t.RememberFor == 0:
+		case t.RememberFor < p.state.Partition.Settings.RememberFor:
+			s.w.saw(sawForgottenBefore)
+		case t.RememberFor > p.state.Partition.Settings.RememberFor:
+			s.w.saw(sawForgottenLater)
+		}
+	}
+}

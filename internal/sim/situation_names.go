@@ -218,6 +218,8 @@ var named = [situations]struct {
 	sawPausedAgent:        {name: "steps wait for an agent that is paused"},
 	sawRememberShorter:    {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:     {name: "a partition adopts settings by which tasks are remembered for longer"},
+	sawForgottenBefore:    {name: "a task is forgotten before the time of the settings, because its workflow says so"},
+	sawForgottenLater:     {name: "a task is forgotten after the time of the settings, because its workflow says so"},
 	sawCarry:              {name: "a carry is completed"},
 	sawCut:                {name: "a log is cut"},
 	sawLoadFromCut:        {name: "an owner without a store begins where the log was cut"},

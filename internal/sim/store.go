@@ -124,7 +124,7 @@ func (s *Store) applyTask(r *events.TaskRow) error {
 }
 
 func sameKeys(a, b *events.Keys) bool {
-	return a.State == b.State && a.Workflow == b.Workflow && a.SubmittedAt == b.SubmittedAt && a.EndedAt == b.EndedAt &&
+	return a.State == b.State && a.Workflow == b.Workflow && a.SubmittedAt == b.SubmittedAt && a.EndedAt == b.EndedAt && a.Forget == b.Forget &&
 		a.Due == b.Due && a.Wake == b.Wake && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready) && a.FairBy == b.FairBy && slices.Equal(a.Waits, b.Waits)
 }
 
@@ -236,7 +236,17 @@ func (s *Store) Waking(at events.Instant, limit int) ([]string, error) {
 
 // Ended implements supervisor.Store.
 func (s *Store) Ended(at events.Instant, limit int) ([]string, error) {
-	return s.before(at, limit, func(k *events.Keys) events.Instant { return k.EndedAt }), nil
+	return s.before(at, limit, func(k *events.Keys) events.Instant {
+		if k.Forget != 0 {
+			return 0
+		}
+		return k.EndedAt
+	}), nil
+}
+
+// Forgettable implements supervisor.Store.
+func (s *Store) Forgettable(at events.Instant, limit int) ([]string, error) {
+	return s.before(at, limit, func(k *events.Keys) events.Instant { return k.Forget }), nil
 }
 
 func due(k *events.Keys) events.Instant { return k.Due }

@@ -61,6 +61,7 @@ steps:
   nap: {needs: [p], if: "${ input.extra == true }", sleep: 1500ms}
 `, `
 workflow: firm
+remember_for: 2s
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   k: {agent: alpha, pivot: true}
@@ -84,6 +85,7 @@ steps:
   b: {needs: [a], sleep: 500ms}
 `, `
 workflow: few
+remember_for: 30s
 concurrency: {key: "${ input.extra == true }", max: 2, parked: release}
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
 steps:

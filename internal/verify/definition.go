@@ -12,6 +12,7 @@ import (
 type definition struct {
 	Steps       []stepRule       `json:"steps"`
 	RemindAfter events.Duration  `json:"remind_after"`
+	RememberFor events.Duration  `json:"remember_for"`
 	Concurrency *concurrencyRule `json:"concurrency"`
 	FairBy      *string          `json:"fair_by"`
 }

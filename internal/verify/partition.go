@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -27,6 +28,8 @@ func digestOf(s string) digest {
 type accepted struct {
 	content uint64
 	ended   events.Instant
+	// remember is how long it is remembered after its end; zero if the settings say it.
+	remember time.Duration
 }
 
 func contentOf(hash string) uint64 {
@@ -222,7 +225,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.forwarded(f, b, at, input)
 	case *events.TasksSwept:
 		p.remembered(f, b, at)
-		p.sweep(b, at)
+		p.sweep(f, b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
 	case *events.PermitReturned:
@@ -339,7 +342,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "accepted_twice", "the task is accepted a second time (INV12)")
 	}
 	p.count.Tasks++
-	p.known[name] = accepted{content: contentOf(b.Content)}
+	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std()}
 	def := p.defs[b.Hash]
 	if def == nil {
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
@@ -361,6 +364,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	}
 	if b.RemindAfter != def.RemindAfter {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the soft limit %s, and its definition says %s", b.RemindAfter, def.RemindAfter)
+	}
+	if b.RememberFor != def.RememberFor {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted to be remembered for %s, and its definition says %s", b.RememberFor, def.RememberFor)
 	}
 	if in, _, _, ok := f.Cause.Input(); !ok || in != events.Submissions {
 		wrong(CheckInputs, "cause", "the task is accepted because of %q, which is not a submission", f.Cause)
@@ -391,7 +397,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	}
 }
 
-func (p *partition) sweep(b *events.TasksSwept, at Place) {
+func (p *partition) sweep(f *events.Fact, b *events.TasksSwept, at Place) {
 	for _, id := range b.Tasks {
 		k, ok := p.known[digestOf(id)]
 		what := ""
@@ -402,6 +408,10 @@ func (p *partition) sweep(b *events.TasksSwept, at Place) {
 			what = "a task that has not ended is forgotten"
 		case k.ended >= b.EndedBefore:
 			what = fmt.Sprintf("a task that ended at %s, not before %s, is forgotten", k.ended, b.EndedBefore)
+		case k.ended.Add(p.rememberFor(k)) >= f.Time:
+			what = fmt.Sprintf("a task that ended at %s is forgotten, and it is remembered for %s", k.ended, p.rememberFor(k))
+		case k.ended >= b.ForgottenBefore && p.rememberFor(k) < p.settings.remember:
+			what = fmt.Sprintf("a task that ended at %s was remembered for %s, shorter than the settings say, and its fact does not say so", k.ended, k.remember)
 		}
 		if what != "" {
 			p.book.add(Finding{Check: CheckAttempts, Kind: "swept", Place: at, Task: id, What: what})

@@ -25,6 +25,14 @@ func (p *partition) adopt(b *events.SettingsAdopted, at Place) {
 	*s = settings{true, b.Offset, b.Settings.RememberFor.Std(), b.Settings.RemindAfter.Std(), b.Settings}
 }
 
+// rememberFor returns how long a task is remembered after its end.
+func (p *partition) rememberFor(k accepted) time.Duration {
+	if k.remember > 0 {
+		return k.remember
+	}
+	return p.settings.remember
+}
+
 // timed notes the time of an accepted fact or claim.
 func (p *partition) timed(to events.Instant) {
 	if p.time != 0 && to.Sub(p.time) > events.TimeJump {
@@ -35,8 +43,12 @@ func (p *partition) timed(to events.Instant) {
 
 // remembered checks that nothing is forgotten earlier than the adopted settings say, or right after the time of the log has jumped.
 func (p *partition) remembered(f *events.Fact, b *events.TasksSwept, at Place) {
-	if b.EndedBefore.Add(p.settings.remember) > f.Time {
-		p.wrong(CheckAttempts, "swept", at, "tasks that ended before %s are forgotten at %s, but this partition remembers them for %s", b.EndedBefore, f.Time, p.settings.remember)
+	shortest := p.settings.remember
+	for _, id := range b.Tasks {
+		shortest = min(shortest, p.rememberFor(p.known[digestOf(id)]))
+	}
+	if b.EndedBefore.Add(shortest) > f.Time {
+		p.wrong(CheckAttempts, "swept", at, "tasks that ended before %s are forgotten at %s, but they are remembered for %s at least", b.EndedBefore, f.Time, shortest)
 	}
 	if p.jumpedAt != 0 && f.Time.Sub(p.jumpedAt) < events.SweepAfterJump {
 		p.wrong(CheckAttempts, "swept_after_jump", at, "tasks are forgotten at %s, but the time of the log jumped at %s, and nothing is forgotten for %s after that", f.Time, p.jumpedAt, events.SweepAfterJump)

@@ -126,7 +126,12 @@ func (s *store) Waking(at events.Instant, _ int) ([]string, error) {
 
 // Ended implements supervisor.Store.
 func (s *store) Ended(before events.Instant, _ int) ([]string, error) {
-	return s.where(func(k *events.Keys) bool { return k.EndedAt != 0 && k.EndedAt < before })
+	return s.where(func(k *events.Keys) bool { return k.Forget == 0 && k.EndedAt != 0 && k.EndedAt < before })
+}
+
+// Forgettable implements supervisor.Store.
+func (s *store) Forgettable(before events.Instant, _ int) ([]string, error) {
+	return s.where(func(k *events.Keys) bool { return k.Forget != 0 && k.Forget < before })
 }
 
 // Unplanned implements supervisor.Store.
