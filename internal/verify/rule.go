@@ -107,7 +107,7 @@ type tenure struct {
 	first uint64
 	// prints are the checksums of its accepted facts, from the first one on: a void record of the same position must be a copy.
 	prints []uint32
-	// work holds the digests of the work requests that its facts have as effects, as prints does; see effects.go.
+	// work holds the digests of the work requests that its facts have as effects, in the same order; see effects.go.
 	work []uint32
 	// runs map sequences to offsets.
 	runs []run
