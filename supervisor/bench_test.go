@@ -266,6 +266,8 @@ type candidate struct {
 	pages int
 	// through wraps the store that the owner reads, if it is set.
 	through func(*sim.Store) supervisor.Store
+	// committed is called after each commit, if it is set.
+	committed func(supervisor.Commit)
 }
 
 func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
@@ -323,6 +325,9 @@ func (c *candidate) drain() {
 			switch a := a.(type) {
 			case supervisor.Commit:
 				require.NoError(c.b.t, c.store.Apply(a.Delta, a.Last))
+				if c.committed != nil {
+					c.committed(a)
+				}
 			case supervisor.Stop:
 				c.stopped = a.Err
 			case supervisor.Release:
