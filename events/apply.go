@@ -413,35 +413,6 @@ func (s *State) dropHeld(task, request string) {
 	s.touchPart(KindHeld, heldID(task, request))
 }
 
-func (s *State) sweep(b *TasksSwept) error {
-	s.Partition.ForgottenBefore = max(s.Partition.ForgottenBefore, b.ForgottenBefore)
-	for _, id := range b.Tasks {
-		t, err := s.Task(id)
-		if err != nil {
-			return err
-		}
-		if t == nil && s.Partition.Loading() {
-			if err := s.Partition.leaveCarry(id, nil); err != nil {
-				return err
-			}
-			continue
-		}
-		if t == nil || !t.State.Ended() {
-			return fmt.Errorf("%w: swept task %q has not ended", ErrImpossible, id)
-		}
-		if err := s.Partition.leaveCarry(id, t); err != nil {
-			return err
-		}
-		s.sum = s.sum.Sub(t.hash)
-		s.tasks[id] = nil
-		if t.keys != nil { // otherwise the store has no row for it, or the row of an earlier task that was swept since the last Flush
-			s.swept[id] = sweptTask{t.keys, t.removals()}
-		}
-		s.dirtyOthers[id] = true
-	}
-	return nil
-}
-
 func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
 	switch {
 	case b.Failed != nil:

@@ -392,16 +392,6 @@ type TaskResumed struct {
 	By      string `json:"by,omitempty"`
 }
 
-// TasksSwept forgets finished tasks whose retention has ended.
-type TasksSwept struct {
-	Tasks []string `json:"tasks"`
-	// EndedBefore is an upper bound for the times of the facts that ended them.
-	EndedBefore Instant `json:"ended_before"`
-	// ForgottenBefore is later than the end of each of them that was remembered for a shorter time than the settings say, because its
-	// workflow says so; zero if there was no such task.
-	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
-}
-
 // InputRejected judges an input unusable; its effect is the dead letter.
 type InputRejected struct {
 	// Reason is one of the reject reasons of FORMAT.md.

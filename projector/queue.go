@@ -142,15 +142,15 @@ func (p *Partition) NextDue() (due events.Instant, ok bool, err error) {
 // EndedBefore returns tasks that ended before an instant, earliest first, except those whose workflow says how long they are
 // remembered. They are the candidates of a sweep, with those of ForgetBefore.
 func (p *Partition) EndedBefore(before events.Instant, limit int) ([]string, error) {
-	return p.tasksBefore(rowEnded, before, limit)
+	return tasksBefore(p, rowEnded, before, limit)
 }
 
 // ForgetBefore returns tasks that may be forgotten before an instant, earliest first, because their workflow says so.
 func (p *Partition) ForgetBefore(before events.Instant, limit int) ([]string, error) {
-	return p.tasksBefore(rowForget, before, limit)
+	return tasksBefore(p, rowForget, before, limit)
 }
 
-func (p *Partition) tasksBefore(row byte, before events.Instant, limit int) ([]string, error) {
+func tasksBefore(p *Partition, row byte, before events.Instant, limit int) ([]string, error) {
 	rows, err := p.timed(timedScan{row: row, by: before - 1, limit: limit})
 	ids := make([]string, len(rows))
 	for i, r := range rows {

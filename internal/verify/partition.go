@@ -428,9 +428,9 @@ func (p *partition) sweep(f *events.Fact, b *events.TasksSwept, at Place) {
 			what = "a task that has not ended is forgotten"
 		case k.ended >= b.EndedBefore:
 			what = fmt.Sprintf("a task that ended at %s, not before %s, is forgotten", k.ended, b.EndedBefore)
-		case k.ended.Add(p.rememberFor(k)) >= f.Time:
-			what = fmt.Sprintf("a task that ended at %s is forgotten, and it is remembered for %s", k.ended, p.rememberFor(k))
-		case k.ended >= b.ForgottenBefore && p.rememberFor(k) < p.settings.remember:
+		case k.ended.Add(p.settings.rememberFor(k)) >= f.Time:
+			what = fmt.Sprintf("a task that ended at %s is forgotten, and it is remembered for %s", k.ended, p.settings.rememberFor(k))
+		case k.ended >= b.ForgottenBefore && p.settings.rememberFor(k) < p.settings.remember:
 			what = fmt.Sprintf("a task that ended at %s was remembered for %s, shorter than the settings say, and its fact does not say so", k.ended, k.remember)
 		}
 		if what != "" {

@@ -26,11 +26,11 @@ func (p *partition) adopt(b *events.SettingsAdopted, at Place) {
 }
 
 // rememberFor returns how long a task is remembered after its end.
-func (p *partition) rememberFor(k accepted) time.Duration {
+func (s *settings) rememberFor(k accepted) time.Duration {
 	if k.remember > 0 {
 		return k.remember
 	}
-	return p.settings.remember
+	return s.remember
 }
 
 // timed notes the time of an accepted fact or claim.
@@ -45,7 +45,7 @@ func (p *partition) timed(to events.Instant) {
 func (p *partition) remembered(f *events.Fact, b *events.TasksSwept, at Place) {
 	shortest := p.settings.remember
 	for _, id := range b.Tasks {
-		shortest = min(shortest, p.rememberFor(p.known[digestOf(id)]))
+		shortest = min(shortest, p.settings.rememberFor(p.known[digestOf(id)]))
 	}
 	if b.EndedBefore.Add(shortest) > f.Time {
 		p.wrong(CheckAttempts, "swept", at, "tasks that ended before %s are forgotten at %s, but they are remembered for %s at least", b.EndedBefore, f.Time, shortest)
