@@ -243,16 +243,22 @@ func due(k *events.Keys) events.Instant { return k.Due }
 
 // before lists the tasks whose time of one kind is before at, earliest first.
 func (s *Store) before(at events.Instant, limit int, timeOf func(k *events.Keys) events.Instant) []string {
-	times := map[string]events.Instant{}
+	type timed struct {
+		id string
+		at events.Instant
+	}
+	var list []timed
 	for id, t := range s.tasks {
 		if x := timeOf(&t.keys); x != 0 && x < at {
-			times[id] = x
+			list = append(list, timed{id, x})
 		}
 	}
-	ids := slices.SortedFunc(maps.Keys(times), func(a, b string) int {
-		return cmp.Or(cmp.Compare(times[a], times[b]), strings.Compare(a, b))
-	})
-	return ids[:min(limit, len(ids))]
+	slices.SortFunc(list, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id)) })
+	var ids []string
+	for _, x := range list[:min(limit, len(list))] {
+		ids = append(ids, x.id)
+	}
+	return ids
 }
 
 // Unplanned implements supervisor.Store.
