@@ -25,8 +25,8 @@ func Year(days int) Options {
 	}
 }
 
-// tasksPerDay are so few that the simulation of a year takes minutes.
-const tasksPerDay = 40
+// tasksPerDay are so few that a year takes minutes.
+const tasksPerDay = 48
 
 // sleeperEvery is how many tasks there are for each one that waits for nine tenths of the run, so that many cuts pass in front of it.
 const sleeperEvery = 100
