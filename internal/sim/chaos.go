@@ -107,13 +107,13 @@ func (w *World) jump() {
 
 const tenYears = 10 * 365 * 24 * time.Hour
 
-// reassign hands a partition over. The old owner may learn of it late or not at all, so that two own it at once.
+// reassign hands a partition over. The old owner may learn of it late, or in a short run not at all, so that two own it at once.
 func (w *World) reassign() {
 	p := w.rng.IntN(len(w.parts))
 	old := w.group[p]
 	w.group[p] = w.rng.IntN(len(w.nodes))
 	w.note("partition %d is assigned to %s", p, w.nodes[w.group[p]].name)
-	if old != w.group[p] && w.rng.IntN(4) > 0 {
+	if old != w.group[p] && (w.rng.IntN(4) > 0 || w.year()) {
 		w.after(w.rng.IntN(2000), func() {
 			if !w.healed && w.group[p] != old {
 				w.nodes[old].assign(p, false)

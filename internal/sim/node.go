@@ -135,7 +135,10 @@ const quietTick = 20_000
 
 func (n *node) ticks(life int) {
 	every := tick
-	if len(n.w.absent) > 0 || n.w.patient {
+	switch {
+	case n.w.year() && !n.w.healed:
+		every = yearTick
+	case len(n.w.absent) > 0 || n.w.patient:
 		every = quietTick
 	}
 	n.w.after(1+n.w.rng.IntN(every), func() {

@@ -26,10 +26,14 @@ type Options struct {
 	Chaos time.Duration `json:",omitzero"`
 	// Remember is Settings.RememberFor.
 	Remember time.Duration `json:",omitzero"`
+	// KeepLog is Settings.KeepLog. If it is set, the run is a long one: Year.
+	KeepLog time.Duration `json:",omitzero"`
 	// Remind is Settings.RemindAfter; 0 means never.
 	Remind time.Duration `json:",omitzero"`
 	// Trace records what happened. Run sets it itself when a run fails.
 	Trace bool `json:"-"`
+	// EachDay is called at the end of each day of a long run.
+	EachDay func(Day) `json:"-"`
 	// Twin folds the whole log again at the end of every run; otherwise this happens in one run out of sixteen.
 	Twin bool `json:",omitzero"`
 }

@@ -107,7 +107,7 @@ func (p *partition) judge(r *events.Record, by *producer) {
 		return
 	}
 	p.sums = append(p.sums, d.Sum)
-	if w.aside.IntN(32) == 0 {
+	if w.sample(32) {
 		p.sumsUp(d.Sum)
 	}
 	follow(p, f, r.Offset, valid, d.Sum)

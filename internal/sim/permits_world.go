@@ -36,7 +36,7 @@ func permitLands(w *World, r *events.Record) {
 func (c *clients) pauseLimits() {
 	w := c.w
 	dice := rand.New(rand.NewPCG(w.aside.Uint64(), 0x11417))
-	for _, limit := range []string{"concurrency/lone/k", "concurrency/few/true", "concurrency/few/false", gate} {
+	for _, limit := range limitsOfClients {
 		for dice.IntN(4) == 0 {
 			at := dice.IntN(int(w.opt.Chaos.Milliseconds()))
 			w.after(at, func() { c.askLimit(limit, events.RequestPause, dice.IntN(4)) })
@@ -44,6 +44,9 @@ func (c *clients) pauseLimits() {
 		}
 	}
 }
+
+// limitsOfClients are the limits that clients pause and resume.
+var limitsOfClients = []string{"concurrency/lone/k", "concurrency/few/true", "concurrency/few/false", gate}
 
 // askLimit sends a request about a limit, in a few cases to another partition or twice.
 func (c *clients) askLimit(limit string, verb events.Verb, odd int) {

@@ -22,6 +22,28 @@ type Store struct {
 	carries []events.CarryOffset
 	parts   map[string]events.PartRow
 	tasks   map[string]row
+	// earliest is the earliest time of each kind of any task, or nil if it is not known since a commit. Owners look often, and find something rarely.
+	earliest *[timeKinds]events.Instant
+}
+
+// timeKind is a time of a task by which owners look for it.
+type timeKind int
+
+const (
+	byDue     timeKind = 0
+	byWake    timeKind = 1
+	byEnd     timeKind = 2 // of tasks that the settings let be forgotten
+	byForget  timeKind = 3 // of tasks that their workflow lets be forgotten
+	timeKinds          = 4
+)
+
+// of returns the time of the task with these keys, 0 if it has none.
+func (k timeKind) of(keys *events.Keys) events.Instant {
+	end := keys.EndedAt
+	if keys.Forget != 0 {
+		end = 0
+	}
+	return [timeKinds]events.Instant{keys.Due, keys.Wake, end, keys.Forget}[k]
 }
 
 type row struct {
@@ -67,6 +89,7 @@ func (s *Store) Apply(d *events.Delta, last events.Record) error {
 	if last.Offset != d.Next-1 {
 		return fmt.Errorf("a commit up to offset %d ends with the record at offset %d", d.Next, last.Offset)
 	}
+	s.earliest = nil
 	for i := range d.Tasks {
 		if err := s.applyTask(&d.Tasks[i]); err != nil {
 			return err
@@ -226,43 +249,60 @@ func (s *Store) Queues() ([]string, error) {
 
 // Due implements supervisor.Store.
 func (s *Store) Due(at events.Instant, limit int) ([]string, error) {
-	return s.before(at+1, limit, due), nil
+	return s.before(at+1, limit, byDue), nil
 }
 
 // Waking implements supervisor.Store.
 func (s *Store) Waking(at events.Instant, limit int) ([]string, error) {
-	return s.before(at+1, limit, func(k *events.Keys) events.Instant { return k.Wake }), nil
+	return s.before(at+1, limit, byWake), nil
 }
 
 // Ended implements supervisor.Store.
 func (s *Store) Ended(at events.Instant, limit int) ([]string, error) {
-	return s.before(at, limit, func(k *events.Keys) events.Instant {
-		if k.Forget != 0 {
-			return 0
-		}
-		return k.EndedAt
-	}), nil
+	return s.before(at, limit, byEnd), nil
 }
 
 // Forgettable implements supervisor.Store.
 func (s *Store) Forgettable(at events.Instant, limit int) ([]string, error) {
-	return s.before(at, limit, func(k *events.Keys) events.Instant { return k.Forget }), nil
+	return s.before(at, limit, byForget), nil
 }
 
-func due(k *events.Keys) events.Instant { return k.Due }
-
 // before lists the tasks whose time of one kind is before at, earliest first.
-func (s *Store) before(at events.Instant, limit int, timeOf func(k *events.Keys) events.Instant) []string {
-	times := map[string]events.Instant{}
+func (s *Store) before(at events.Instant, limit int, kind timeKind) []string {
+	if s.first(kind) >= at {
+		return nil
+	}
+	type timed struct {
+		id string
+		at events.Instant
+	}
+	var list []timed
 	for id, t := range s.tasks {
-		if x := timeOf(&t.keys); x != 0 && x < at {
-			times[id] = x
+		if x := kind.of(&t.keys); x != 0 && x < at {
+			list = append(list, timed{id, x})
 		}
 	}
-	ids := slices.SortedFunc(maps.Keys(times), func(a, b string) int {
-		return cmp.Or(cmp.Compare(times[a], times[b]), strings.Compare(a, b))
-	})
-	return ids[:min(limit, len(ids))]
+	slices.SortFunc(list, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id)) })
+	var ids []string
+	for _, x := range list[:min(limit, len(list))] {
+		ids = append(ids, x.id)
+	}
+	return ids
+}
+
+// first returns the earliest time of a kind.
+func (s *Store) first(kind timeKind) events.Instant {
+	if s.earliest == nil {
+		s.earliest = &[timeKinds]events.Instant{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}
+		for _, t := range s.tasks {
+			for k := range timeKind(timeKinds) {
+				if x := k.of(&t.keys); x != 0 {
+					s.earliest[k] = min(s.earliest[k], x)
+				}
+			}
+		}
+	}
+	return s.earliest[kind]
 }
 
 // Unplanned implements supervisor.Store.
@@ -303,7 +343,7 @@ func (s *Store) Tasks(after string, limit int) ([]string, error) {
 
 // Live implements supervisor.Store.
 func (s *Store) Live(yield func(id string) error) error {
-	for _, id := range s.before(math.MaxInt64, len(s.tasks), due) {
+	for _, id := range s.before(math.MaxInt64, len(s.tasks), byDue) {
 		if err := yield(id); err != nil {
 			return err
 		}

@@ -51,6 +51,8 @@ type World struct {
 	absent map[string]events.Instant
 	outage outage
 
+	// cuts counts the cuts of a long run.
+	cuts      int
 	violation string
 	trace     []string
 	report    Report
@@ -132,6 +134,9 @@ func newWorld(seed uint64, opt Options) *World {
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
 	w.cfg.Settings.KeepLog = drawKeepLog(rand.New(rand.NewPCG(seed, 0xca221e5)))
+	if w.year() {
+		w.cfg.Settings.KeepLog = events.Duration(w.opt.KeepLog)
+	}
 	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
 	w.settings, w.levels, w.clocks.w = newSettings(w), newLevels(w), w
 	w.report.Kinds = map[events.Name]int{}
@@ -158,15 +163,18 @@ func (w *World) loop(until events.Instant, done func() bool) {
 		if w.report.Steps%64 == 0 && done() {
 			return
 		}
-		if w.report.Steps > maxSteps {
-			w.fail("the world does not come to rest within %d steps: %s", maxSteps, w.unrest())
+		if most := maxSteps + stepsPerSecond*int(w.opt.Chaos.Seconds()); w.report.Steps > most {
+			w.fail("the world does not come to rest within %d steps: %s", most, w.unrest())
 		}
 	}
 	w.now = max(w.now, min(until, w.now.Add(time.Millisecond)))
 }
 
-// maxSteps is far above what a run takes: more is a livelock.
-const maxSteps = 400_000
+// maxSteps and stepsPerSecond, of the time with faults, are far above what a run takes: more is a livelock.
+const (
+	maxSteps       = 400_000
+	stepsPerSecond = 10
+)
 
 // after has run called d milliseconds from now.
 func (w *World) after(d int, run func()) {
@@ -217,6 +225,7 @@ func (w *World) start() {
 	w.schedules.plan()
 	w.namedLimits.plan()
 	w.chaos()
+	w.countDays()
 }
 
 // heal ends the faults: every node is up, each partition is assigned to one of them, agents answer.
