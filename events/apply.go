@@ -342,6 +342,8 @@ func (s *State) fold(f *Fact) error {
 		return foldSchedule(s, f, b.Schedule)
 	case *CarryBegun, *EntityCarried, *CarryEnded:
 		return foldCarry(s, f)
+	case *NamespaceClosed:
+		foldClosed(&s.Partition, f, b)
 	case *InputForwarded, *StateHash, *PermitReturned:
 	case *Unreadable:
 		return b.Err

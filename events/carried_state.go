@@ -27,7 +27,11 @@ func carryPart(s *State) ([]EntityCarried, error) {
 	if c.Parts > len(parts) {
 		return nil, fmt.Errorf("%w: %d entities are to be carried, and there are %d", ErrImpossible, c.Parts, len(parts))
 	}
-	p := parts[len(parts)-c.Parts]
+	return partRecords(s, parts[len(parts)-c.Parts])
+}
+
+// partRecords returns the records of an entity that is not of a task.
+func partRecords(s *State, p part) ([]EntityCarried, error) {
 	v := s.part(p)
 	if d, ok := v.(*Definition); ok && d.Body == nil {
 		body, err := s.DefinitionBody(p.id)

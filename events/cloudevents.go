@@ -26,6 +26,8 @@ const (
 	TypeSchedule             = "sagalog.schedule"
 	TypeLimit                = "sagalog.limit"
 	TypeTaskEnd              = "sagalog.task.end"
+	TypeCopying              = "sagalog.copying"
+	TypeOmitted              = "sagalog.omitted"
 	TypePresence             = "sagalog.presence"
 	TypeAlert                = "sagalog.alert"
 )

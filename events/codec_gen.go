@@ -76,6 +76,9 @@ func (v *CarryBegun) write(w *jsontext.Writer) {
 	if v.Parts != 0 {
 		w.Int(`,"parts":`, int64(v.Parts))
 	}
+	if v.Copied {
+		w.Bool(`,"copied":`, v.Copied)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -88,6 +91,9 @@ func (v *CarryBegun) read(r *jsontext.Reader) (seen uint64) {
 		case "parts":
 			r.Once(&seen, 1<<1)
 			v.Parts = r.Int()
+		case "copied":
+			r.Once(&seen, 1<<2)
+			v.Copied = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -101,6 +107,9 @@ func (v *CarryBegun) size() int {
 	n += len(v.State)
 	if v.Parts != 0 {
 		n += 9 + 5
+	}
+	if v.Copied {
+		n += 10 + 5
 	}
 	return n
 }
@@ -200,6 +209,29 @@ func (v *Carrying) read(r *jsontext.Reader) (seen uint64) {
 		case "loading":
 			r.Once(&seen, 1<<8)
 			v.Loading = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *Closed) write(w *jsontext.Writer) {
+	w.Text(`{"to":`, v.To)
+	w.Literal(`,"at":`)
+	v.At.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *Closed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "to":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.To)
+		case "at":
+			r.Once(&seen, 1<<1)
+			v.At.read(r)
 		default:
 			r.Doubt()
 		}
@@ -1541,6 +1573,45 @@ func (v *Link) size() int {
 	return n
 }
 
+func (v *NamespaceClosed) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.To != "" {
+		w.Text(`,"to":`, v.To)
+	}
+	if v.Over {
+		w.Bool(`,"over":`, v.Over)
+	}
+	w.End(from)
+}
+
+func (v *NamespaceClosed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "to":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.To)
+		case "over":
+			r.Once(&seen, 1<<1)
+			v.Over = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *NamespaceClosed) size() int {
+	n := 2
+	if v.To != "" {
+		n += 6 + 2 + len(v.To)
+	}
+	if v.Over {
+		n += 8 + 5
+	}
+	return n
+}
+
 func (v *NamespaceCreated) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
 	w.Int(`,"partitions":`, int64(v.Partitions))
@@ -1750,6 +1821,10 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 	if v.SinceHash != 0 {
 		w.Int(`,"since_hash":`, int64(v.SinceHash))
 	}
+	if v.Closed != nil {
+		w.Literal(`,"closed":`)
+		v.Closed.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1852,6 +1927,10 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "since_hash":
 			r.Once(&seen, 1<<23)
 			v.SinceHash = r.Int()
+		case "closed":
+			r.Once(&seen, 1<<24)
+			v.Closed = new(Closed)
+			v.Closed.read(r)
 		default:
 			r.Doubt()
 		}

@@ -71,6 +71,7 @@ const (
 	NameSchedulePaused          Name = "SchedulePaused"
 	NameScheduleResumed         Name = "ScheduleResumed"
 	NameTimeCorrected           Name = "TimeCorrected"
+	NameNamespaceClosed         Name = "NamespaceClosed"
 	NameStateHash               Name = "StateHash"
 	NameCarryBegun              Name = "CarryBegun"
 	NameEntityCarried           Name = "EntityCarried"

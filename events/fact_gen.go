@@ -68,6 +68,7 @@ var names = []Name{
 	NameSchedulePaused,
 	NameScheduleResumed,
 	NameTimeCorrected,
+	NameNamespaceClosed,
 	NameStateHash,
 	NameCarryBegun,
 	NameEntityCarried,
@@ -133,6 +134,7 @@ func (*ScheduleCancelRequested) Name() Name { return NameScheduleCancelRequested
 func (*SchedulePaused) Name() Name          { return NameSchedulePaused }
 func (*ScheduleResumed) Name() Name         { return NameScheduleResumed }
 func (*TimeCorrected) Name() Name           { return NameTimeCorrected }
+func (*NamespaceClosed) Name() Name         { return NameNamespaceClosed }
 func (*StateHash) Name() Name               { return NameStateHash }
 func (*CarryBegun) Name() Name              { return NameCarryBegun }
 func (*EntityCarried) Name() Name           { return NameEntityCarried }
@@ -259,6 +261,8 @@ func NewBody(n Name) (Body, error) {
 		return new(ScheduleResumed), nil
 	case NameTimeCorrected:
 		return new(TimeCorrected), nil
+	case NameNamespaceClosed:
+		return new(NamespaceClosed), nil
 	case NameStateHash:
 		return new(StateHash), nil
 	case NameCarryBegun:
@@ -392,6 +396,8 @@ func nameOf(b []byte) Name {
 		return NameScheduleResumed
 	case NameTimeCorrected:
 		return NameTimeCorrected
+	case NameNamespaceClosed:
+		return NameNamespaceClosed
 	case NameStateHash:
 		return NameStateHash
 	case NameCarryBegun:
@@ -523,6 +529,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *ScheduleResumed:
 		b.write(w)
 	case *TimeCorrected:
+		b.write(w)
+	case *NamespaceClosed:
 		b.write(w)
 	case *StateHash:
 		b.write(w)
@@ -657,6 +665,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *TimeCorrected:
 		b.read(r)
+	case *NamespaceClosed:
+		b.read(r)
 	case *StateHash:
 		b.read(r)
 	case *CarryBegun:
@@ -789,6 +799,8 @@ func bodySize(body Body) int {
 	case *ScheduleResumed:
 		return b.size()
 	case *TimeCorrected:
+		return b.size()
+	case *NamespaceClosed:
 		return b.size()
 	case *StateHash:
 		return b.size()

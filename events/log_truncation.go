@@ -15,6 +15,8 @@ type CarryBegun struct {
 	State json.RawMessage `json:"state"`
 	// Parts is the number of the other entities that are not rows of tasks. They follow directly.
 	Parts int `json:"parts,omitzero"`
+	// Copied says that the log begins with this carry, at offset 0: it is a copy of a namespace, and has never had other facts before it.
+	Copied bool `json:"copied,omitzero"`
 }
 
 // EntityCarried is an entity as it is in the state, or a piece of one. The rows of a task follow each other without a fact between them.
@@ -119,10 +121,10 @@ func (snap *Snapshot) Cut(p *PartitionState, at Instant) (offset int64, ok bool)
 
 // begin checks the first record of a log. A log that was cut begins with a CarryBegun, whose state is that of the partition before it.
 func beginLog(s *State, f *Fact, offset int64) error {
-	if offset == 0 {
+	b, ok := f.Body.(*CarryBegun)
+	if offset == 0 && (!ok || !b.Copied) {
 		return nil
 	}
-	b, ok := f.Body.(*CarryBegun)
 	if !ok {
 		return fmt.Errorf("%w: the log begins at offset %d with %s, and a log that was cut begins with CarryBegun: facts are lost", ErrImpossible, offset, f.Body.Name())
 	}

@@ -55,6 +55,8 @@ type PartitionState struct {
 	SinceCarry int64 `json:"since_carry,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
+	// Closed is set while the partition is closed, because it was copied into another namespace.
+	Closed *Closed `json:"closed,omitempty"`
 }
 
 // Definition is the entity of an adopted version of a workflow. Its ID is its hash.

@@ -45,6 +45,8 @@ type Checkpoint struct {
 	Version    string                `json:"version"`
 	Partitions []CheckpointPartition `json:"partitions"`
 	Files      []CheckpointFile      `json:"files"`
+	// DefinitionsFile holds the records of the topic definitions, which a copy of the namespace needs. A stopped node cannot read them.
+	DefinitionsFile CheckpointFile `json:"definitions,omitzero"`
 	// Sum is the checksum of the manifest without it.
 	Sum string `json:"sum"`
 }
@@ -85,6 +87,8 @@ func (c *Checkpoint) Records() (n int64) {
 type About struct {
 	Namespace, NamespaceID, Node, Version string
 	Time                                  events.Instant
+	// Definitions reads the records of the topic definitions, at least as far as the store has seen them; nil: they are left out.
+	Definitions func(ctx context.Context, yield func(events.Record) error) error
 }
 
 // MakeCheckpoint copies the store, as of now, to dir, which must not exist. Tables are hard links where the file system allows it, so it takes
@@ -139,6 +143,11 @@ func fillCheckpoint(ctx context.Context, s *Store, dir string, about About) (c C
 	}
 	if c.Files, err = s.sums.files(ctx, s.fs, state); err != nil {
 		return c, err
+	}
+	if about.Definitions != nil {
+		if c.DefinitionsFile, err = writeDefinitions(ctx, s.fs, dir, about.Definitions); err != nil {
+			return c, fmt.Errorf("copy the definitions: %w", err)
+		}
 	}
 	if c.Sum, err = c.sum(); err != nil {
 		return c, err

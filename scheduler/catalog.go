@@ -66,6 +66,9 @@ type Catalog struct {
 // copy costs less than a lock in each lookup.
 type catalogState struct {
 	namespace *Namespace
+	// copying is set if the namespace is, or is to be, a copy; closed if it was copied.
+	copying *events.Copying
+	closed  *events.NamespaceClosed
 	// versions is how many versions of workflows there are, and bytes the total size of their bodies.
 	versions, bytes int
 	workflows       map[string]*workflowVersions
@@ -124,6 +127,11 @@ func (c *Catalog) Apply(rec *events.Record) error {
 	switch e.Type {
 	case typeNamespace:
 		err = c.applyNamespace(data)
+	case events.TypeCopying:
+		err = c.applyCopying(data)
+	case typeClosed:
+		err = c.applyClosed(data)
+	case events.TypeOmitted:
 	case events.TypeDefinition:
 		err = c.applyDefinition(rec, e, data)
 	case events.TypeSettings:

@@ -201,6 +201,9 @@ func (e *epoch) claimWhenLoaded() error {
 	if e.level > e.cfg.MaxLevel {
 		return events.TooOld(e.level, e.cfg.MaxLevel)
 	}
+	if c := e.state.Partition.Closed; c != nil {
+		return fmt.Errorf("%w to %s at %s: start nodes there. If that copy was given up, `sagalog namespace reopen` takes this namespace back", ErrClosed, c.To, c.At)
+	}
 	e.claim, e.sentAt, e.before = e.freshID(), e.now, e.state.Partition.Owner
 	r, err := events.EncodeFact(e.claimFact(), e.cfg.Partition, e.source)
 	if err != nil {

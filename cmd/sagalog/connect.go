@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,6 +22,8 @@ import (
 // connection holds the flags that say how to reach a Kafka cluster. All commands that need one share them.
 type connection struct {
 	brokers []string
+	// role is what the process does there; empty: it reads.
+	role acls.Role
 
 	tls                                     bool
 	tlsCA, tlsCert, tlsKey, tlsServerName   string
@@ -68,7 +71,7 @@ func (c *connection) reach(ctx context.Context) (*kafka.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Role = string(acls.Reader)
+	cfg.Role = string(cmp.Or(c.role, acls.Reader))
 	cluster, err := kafka.Connect(cfg)
 	if err != nil {
 		return nil, err

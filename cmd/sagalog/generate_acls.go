@@ -38,7 +38,8 @@ to everyone who writes.
   webhook    what a node with the role owner needs beside for --webhook
   agent      a process that runs agents, in any language
   producer   a program that submits tasks to Kafka directly
-  reader     sagalog verify, sagalog history, and programs that read the log`,
+  reader     sagalog verify, sagalog history, and programs that read the log
+  copier     sagalog namespace copy and reopen, of the old namespace and of the new one`,
 		Example: `  sagalog generate acls --role owner,api,projector --principal User:sagalog --brokers k1:9092 --command-config admin.properties | sh
   sagalog generate acls --role agent --agent pack --principal User:pack
   sagalog generate acls --role producer --principal User:shop -o yaml | kubectl apply -f -`,

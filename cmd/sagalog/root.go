@@ -30,7 +30,7 @@ Start with:  sagalog dev`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand(), generateCommand(), webhookCommand())
-	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}})...)
+	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand()}})...)
 	return root
 }
 

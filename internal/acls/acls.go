@@ -20,10 +20,11 @@ const (
 	Agent     Role = "agent"
 	Producer  Role = "producer"
 	Reader    Role = "reader"
+	Copier    Role = "copier"
 )
 
 // Roles are all roles.
-var Roles = []Role{Owner, API, Projector, Webhook, Agent, Producer, Reader}
+var Roles = []Role{Owner, API, Projector, Webhook, Agent, Producer, Reader, Copier}
 
 // Resource is a kind of thing that Kafka guards.
 type Resource string
@@ -114,6 +115,8 @@ func of(s Scope, r Role) []Line {
 		return []Line{on(t.Submissions(), Write, "submits tasks")}
 	case Reader:
 		return reader(t)
+	case Copier:
+		return append(copier(t), replies(s.Replies)...)
 	}
 	return nil
 }
@@ -237,4 +240,28 @@ func reader(t kafka.Topics) []Line {
 		on(t.DeadReports(), Read, "compares the facts with what was refused"),
 		on(t.Work(""), Read, "compares the facts with what was asked of agents").every(),
 	}
+}
+
+// copier is what `sagalog namespace copy` needs, of the old namespace and of the new one alike.
+func copier(t kafka.Topics) []Line {
+	lines := []Line{
+		on(t.Definitions(), Read, "copies the workflows, limits, schedules and settings"),
+		on(t.Events(), Read, "copies the state of tasks"),
+		on(t.Submissions(), Read, "copies submissions that nobody has judged"),
+		on(t.Reports(), Read, "copies reports that nobody has judged"),
+		on(t.Presence(), Read, "refuses to copy while nodes are alive"),
+		on(t.Definitions(), Write, "closes the old namespace, and writes the definitions of the new one"),
+		on(t.Events(), Write, "closes the partitions of the old namespace, and writes the state into the new ones"),
+		on(t.Submissions(), Write, "writes the copied submissions"),
+		on(t.Reports(), Write, "writes the copied reports"),
+		on(t.DeadSubmissions(), Write, "puts refused submissions aside that were not yet"),
+		on(t.DeadReports(), Write, "puts refused reports aside that were not yet"),
+		on(t.Alerts(), Write, "sends alerts that were not sent"),
+		on(t.Work(""), Write, "asks agents again for the work under way").every(),
+		on(t.Work(""), Create, "creates the topics of the agents that have work under way").every(),
+	}
+	for _, s := range t.Base(1) {
+		lines = append(lines, on(s.Name, Describe, "looks whether the topic holds records"), on(s.Name, Create, "creates the topics of the new namespace; not needed of the old one"))
+	}
+	return lines
 }

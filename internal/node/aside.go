@@ -51,7 +51,7 @@ func isEverywhere(err error) bool {
 	if isOfStore(err) || errors.Is(err, projector.ErrRead) || errors.Is(err, events.ErrReaderTooOld) { // another build may read on
 		return false
 	}
-	for _, of := range []error{supervisor.ErrInputLost, supervisor.ErrFold, supervisor.ErrPosition, ErrGap, ErrLog} {
+	for _, of := range []error{supervisor.ErrInputLost, supervisor.ErrClosed, supervisor.ErrFold, supervisor.ErrPosition, ErrGap, ErrLog} {
 		if errors.Is(err, of) {
 			return true
 		}

@@ -195,6 +195,8 @@ func stopReason(err error) string {
 		return "input_lost"
 	case errors.Is(err, events.ErrReaderTooOld):
 		return "level"
+	case errors.Is(err, supervisor.ErrClosed):
+		return "closed"
 	case errors.Is(err, supervisor.ErrFold), errors.Is(err, supervisor.ErrPosition):
 		return "log"
 	}

@@ -68,6 +68,9 @@ func (s *namespace) open(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := errors.Join(s.halfCopied(exists), s.closed()); err != nil {
+		return err
+	}
 	if err := s.ensureTopics(ctx); err != nil {
 		return err
 	}

@@ -328,6 +328,7 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return n.webhooks.Run(ctx) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
+	g.Go(func() error { return n.ns.watchClosed(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
 	g.Go(func() error { return n.checkpoints.Run(ctx) })
 	if n.api != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ReadNamespace returns the first record of a namespace that exists.
+// ReadNamespace returns the NamespaceCreated of a namespace that exists. It is the first record, or the last one of a copy.
 func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (scheduler.Namespace, error) {
 	topic := kafka.Topics{Namespace: namespace}.Definitions()
 	r, err := c.ReadAt(ctx, topic, 0, 0)
@@ -23,6 +23,14 @@ func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (sch
 	catalog := scheduler.NewCatalog(nil)
 	if err := catalog.Apply(&r); err != nil {
 		return scheduler.Namespace{}, err
+	}
+	if x := catalog.Copying(); x != nil {
+		if r, err = c.ReadAt(ctx, topic, 0, x.Created); err != nil {
+			return scheduler.Namespace{}, fmt.Errorf("namespace %s is a copy of %s that is not complete: %w", namespace, x.From, err)
+		}
+		if err := catalog.Apply(&r); err != nil {
+			return scheduler.Namespace{}, err
+		}
 	}
 	ns, ok := catalog.Namespace()
 	if !ok {

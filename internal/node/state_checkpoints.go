@@ -152,7 +152,11 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 		return made, api.ErrCheckpointBusy
 	}
 	begun := c.now()
-	about := projector.About{Namespace: c.store.ns.name, NamespaceID: c.store.ns.record.ID, Node: c.node, Version: c.version, Time: events.At(begun)}
+	about := projector.About{Namespace: c.store.ns.name, NamespaceID: c.store.ns.record.ID, Node: c.node, Version: c.version, Time: events.At(begun),
+		Definitions: func(ctx context.Context, yield func(events.Record) error) error {
+			return c.store.ns.cluster.ReadRange(ctx, c.store.ns.topics.Definitions(), 0, 0, -1, yield)
+		},
+	}
 	fs := c.store.files()
 	lock, err := projector.LockCheckpoints(fs, c.Dir)
 	if errors.Is(err, projector.ErrCheckpointsLocked) {

@@ -1,0 +1,146 @@
+package namespacecopy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// attempt names an attempt.
+type attempt struct {
+	task, path string
+	op         events.Operation
+	number     int
+}
+
+// checkInputs refuses inputs that cannot be copied, before the namespace is closed.
+func (c *copying) checkInputs(ctx context.Context, s *source) error {
+	for _, in := range events.Inputs {
+		topic := s.log.topics().Input(in)
+		of := all(topic, s.ns.Partitions)
+		starts, err := s.log.Cluster.StartOffsets(ctx, of)
+		if err != nil {
+			return err
+		}
+		stable, err := s.log.Cluster.EndOffsets(ctx, of)
+		if err != nil {
+			return err
+		}
+		ends, err := s.log.Cluster.HighWatermarks(ctx, of)
+		if err != nil {
+			return err
+		}
+		for _, p := range s.parts {
+			next, start := p.state.Partition.Inputs[in].Next, starts[topic][p.number]
+			switch {
+			case start > next:
+				return fmt.Errorf("topic %s partition %d lost the records %d to %d, which nobody has judged: start a node and give them up (`sagalog namespace accept-loss`), and copy then",
+					topic, p.number, next, start-1)
+			case stable[topic][p.number] < ends[topic][p.number]:
+				return fmt.Errorf("a transaction is open in topic %s partition %d from offset %d on: wait until its producer has ended it, or its timeout has passed", topic, p.number, stable[topic][p.number])
+			}
+		}
+	}
+	return nil
+}
+
+// writeInputs copies the inputs that nobody has judged to their new homes, in their order.
+func (c *copying) writeInputs(ctx context.Context) error {
+	if c.from.log == nil {
+		return nil
+	}
+	for _, in := range events.Inputs {
+		for _, p := range c.from.parts {
+			if err := c.copyInput(ctx, in, p); err != nil {
+				return fmt.Errorf("copy topic %s partition %d: %w", c.From.topics().Input(in), p.number, err)
+			}
+		}
+	}
+	c.say("%d inputs are copied that nobody had judged", c.result.Inputs)
+	return nil
+}
+
+func (c *copying) copyInput(ctx context.Context, in events.Input, p *part) error {
+	topic := c.From.topics().Input(in)
+	from := p.state.Partition.Inputs[in].Next
+	to, err := c.From.Cluster.EndOffset(ctx, topic, p.number)
+	if err != nil || from >= to {
+		return err
+	}
+	r, err := kafka.NewReader(c.From.Cluster, kafka.ReaderConfig{ReadCommitted: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.Add(topic, p.number, from, -1)
+	for from < to {
+		fetches, err := r.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range fetches {
+			f := &fetches[i]
+			if err := c.moveInputs(ctx, in, f.Records); err != nil {
+				return err
+			}
+			var large *kafka.TooLargeError
+			if errors.As(f.Err, &large) {
+				return fmt.Errorf("the batch at offset %d is too large to be read: start a node of the old namespace for a minute, which puts it aside, and copy then: %w", large.Offset, f.Err)
+			}
+			if f.Err != nil {
+				return f.Err
+			}
+			from = max(from, f.Next)
+		}
+	}
+	return nil
+}
+
+func (c *copying) moveInputs(ctx context.Context, in events.Input, records []events.Record) error {
+	moved := make([]events.Record, 0, len(records))
+	for i := range records {
+		r := &records[i]
+		if r.Control {
+			continue
+		}
+		key, kind, body := addressee(r)
+		if in == events.Reports && (kind == "" || kind == events.TypeReport) {
+			c.note(key, body)
+		}
+		x := events.Record{Topic: c.To.topics().Input(in), Partition: r.Partition % c.Partitions, Key: r.Key, Value: r.Value, Headers: r.Headers}
+		if key != "" {
+			x.Partition = events.Home(key, c.Partitions)
+		}
+		moved = append(moved, x)
+	}
+	_, err := c.producer.ProduceSync(ctx, moved...)
+	c.result.Inputs += int64(len(moved))
+	return err
+}
+
+// addressee returns the key of the entity that an input is for, "" if it names none, and its type and data.
+func addressee(r *events.Record) (key, kind string, data []byte) {
+	e, data, err := events.Open(r)
+	if err != nil {
+		return string(r.Key), "", nil
+	}
+	if len(r.Key) > 0 {
+		return string(r.Key), e.Type, data
+	}
+	var named struct{ ID, Task string }
+	_ = json.Unmarshal(data, &named)
+	return cmp.Or(e.Subject, named.Task, named.ID), e.Type, data
+}
+
+// note takes note of a report about the outcome of an attempt: that attempt is over, so its request is not sent again.
+func (c *copying) note(task string, data []byte) {
+	p, err := events.DecodeReport(data)
+	if err == nil && p.Result != events.ResultProgress {
+		c.reported[attempt{task, p.Step, p.Operation, p.Attempt}] = true
+	}
+}
