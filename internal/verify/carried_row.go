@@ -154,12 +154,12 @@ func (c *carry) task(p *partition, id string, rows []events.PartRow, at Place) {
 		wrong(CheckAttempts, "it is carried although it was forgotten since the log begins")
 		return
 	}
-	if u := c.unknown[id]; u != nil {
-		delete(c.unknown, id)
-		u.compare(p, t, s, wrong)
-	} else if !t.Last.Before(c.begun) {
-		wrong(CheckAttempts, "by its rows its latest fact is %s, which the log does not have", t.Last)
+	u := c.unknown[id]
+	if u == nil {
+		u = newUncarried()
 	}
+	u.compare(p, t, s, wrong)
+	delete(c.unknown, id)
 	adopt(p, t, s, at)
 }
 

@@ -154,6 +154,9 @@ func (p *partition) folded(r *events.Record) (*events.Fact, error) {
 	if p.cfg.Fact != nil {
 		p.cfg.Fact(f, r, accepted)
 	}
+	if _, claim := f.Body.(*events.PartitionClaimed); !accepted && !claim && p.owners.older(f) {
+		p.book.warn(Finding{Check: CheckOwnership, Kind: "writer", Place: at, Task: f.Task, What: "the record is of epoch " + f.Epoch.String() + ", before the log begins: every reader skips it, and whether it was claimed is not known"})
+	}
 	if !accepted {
 		return nil, nil
 	}

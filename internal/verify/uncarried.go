@@ -17,6 +17,8 @@ type uncarried struct {
 	starts   []*events.Fact
 	attempts map[attemptOf]*attempted
 	requests map[string]events.Position
+	// steps are those that its facts name.
+	steps map[string]bool
 	// silent are the reports, requests and permits that led to no fact, and submissions the submissions.
 	silent      []*silentReport
 	submissions []silentCopy
@@ -49,6 +51,10 @@ type silentReport struct {
 	early, late bool
 }
 
+func newUncarried() *uncarried {
+	return &uncarried{attempts: map[attemptOf]*attempted{}, requests: map[string]events.Position{}, steps: map[string]bool{}}
+}
+
 // toCome returns what is known about a task whose rows are still to come. It is nil for any other task.
 func (c *carry) toCome(id string) *uncarried {
 	if c == nil || !c.first || id <= c.last || c.gone[id] {
@@ -56,7 +62,7 @@ func (c *carry) toCome(id string) *uncarried {
 	}
 	u := c.unknown[id]
 	if u == nil {
-		u = &uncarried{attempts: map[attemptOf]*attempted{}, requests: map[string]events.Position{}}
+		u = newUncarried()
 		c.unknown[id] = u
 	}
 	return u
@@ -79,6 +85,7 @@ func (u *uncarried) tell(p *partition, f *events.Fact, at Place) {
 		}
 		u.requests[id] = f.Position()
 	}
+	u.steps[stepIn(f.Body)] = true
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		u.starts = append(u.starts, f)

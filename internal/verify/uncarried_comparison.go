@@ -20,6 +20,7 @@ func (u *uncarried) compare(p *partition, t *events.Task, s *story, wrong func(c
 		wrong(CheckAttempts, "by its rows it has ended: %t, and by its facts: %t", s.end != "", u.ended)
 	}
 	u.compareRequests(p, t, wrong)
+	u.compareSteps(p, t, wrong)
 	for of, x := range u.attempts {
 		attempts, running := 0, false
 		if st := s.step(of.step); st != nil {
@@ -49,6 +50,27 @@ func (u *uncarried) compare(p *partition, t *events.Task, s *story, wrong func(c
 			p.book.add(Finding{Check: CheckInputs, Kind: "lost", Place: x.place, Task: s.id, What: fmt.Sprintf("the submission conflicts with the accepted task, and %s passes it without a fact (INV12)", x.at)})
 		}
 	}
+}
+
+// compareSteps checks that the log has a fact of each step that began or ended since it begins.
+func (u *uncarried) compareSteps(p *partition, t *events.Task, wrong func(check, format string, args ...any)) {
+	since := p.cuts[p.number].time
+	for _, e := range t.Steps {
+		undo := e.Undo
+		if undo == nil {
+			undo = &events.UndoState{}
+		}
+		began := e.Attempted() && u.unseen(attemptOf{e.Path, events.Do}, e.StartedAt, since) || u.unseen(attemptOf{e.Path, events.Undo}, undo.StartedAt, since)
+		if began || !u.steps[e.Path] && max(e.StartedAt, e.EndedAt, undo.EndedAt) > since {
+			wrong(CheckAttempts, "by its rows step %s began or ended after %s, when the log begins, which has no fact of that", e.Path, since)
+		}
+	}
+}
+
+// unseen says whether an attempt began since the log does, and no fact says so.
+func (u *uncarried) unseen(of attemptOf, started, since events.Instant) bool {
+	x := u.attempts[of]
+	return started > since && (x == nil || x.started < 0)
 }
 
 // compareRequests checks that the rows name the requests that the facts judged, and no other since the log begins.
@@ -120,4 +142,30 @@ func judgedBy(body events.Body) string {
 		return b.Request
 	}
 	return requestOf(body)
+}
+
+// stepIn returns the step that a fact of a task is about, or "".
+func stepIn(body events.Body) string {
+	switch b := body.(type) {
+	case *events.StepStarted:
+		return b.Step
+	case *events.WaitStarted:
+		return b.Step
+	case *events.StepSkipped:
+		return b.Step
+	case *events.StepCompleted:
+		return b.Step
+	case *events.CompensationStarted:
+		return b.Step
+	case *events.Compensated:
+		return b.Step
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			return b.Failed.Step
+		} else if b.CompensationFailed != nil {
+			return b.CompensationFailed.Step
+		}
+	}
+	of, _ := outcomeIn(body)
+	return of.step
 }
