@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/sagalog/sagalog/internal/repeats"
@@ -101,8 +100,8 @@ type attempted struct {
 	id     string
 	answer webhook.Answer
 	err    error
-	// gone says that the message can never be sent.
-	gone bool
+	// gone says that the message can never be sent, and unwanted that none is to be sent.
+	gone, unwanted bool
 }
 
 type foundPositions struct {
@@ -206,6 +205,9 @@ func (w *webhooks) look(ctx context.Context) {
 			}
 		}
 	}
+	for _, s := range w.order {
+		w.check(s)
+	}
 	if missing && !w.asking {
 		w.asking = true
 		w.wg.Go(func() {
@@ -273,46 +275,6 @@ func (w *webhooks) begin(found foundPositions) {
 	}
 }
 
-// position finds where a stream begins.
-func (w *webhooks) position(s *webhookStream, stored kafka.Stored, known bool) error {
-	if known {
-		err := s.resume(stored, time.Now())
-		if err == nil {
-			return nil
-		}
-		*s = webhookStream{place: s.place}
-		w.log.Error("the stored position of the webhook is not in our format; continuing from the end of the log, so earlier messages are not delivered",
-			"topic", s.topic, "partition", s.partition, "offset", stored.Next, "error", err)
-	} else if w.start {
-		s.due = true
-		return nil
-	}
-	return w.toEnd(s)
-}
-
-// toEnd sets a stream to the end of the log, as far as this node has folded it.
-func (w *webhooks) toEnd(s *webhookStream) error {
-	*s = webhookStream{place: s.place, due: true}
-	if s.topic == w.ns.topics.Alerts() {
-		ctx, cancel := context.WithTimeout(context.Background(), webhookLast)
-		defer cancel()
-		end, err := w.ns.cluster.EndOffset(ctx, s.topic, s.partition)
-		s.next = end
-		return err
-	}
-	part := w.store.Partition(s.partition)
-	snap, _, _, err := part.Snapshot()
-	if err != nil {
-		return err
-	}
-	state, err := events.OpenStateAt(w.ns.maxLevel, s.partition, snap, part.Loader())
-	if err != nil {
-		return err
-	}
-	s.next, s.log = state.Next, authorityOf(&state.Partition)
-	return nil
-}
-
 func (w *webhooks) read(s *webhookStream) {
 	s.added = w.reader.Add(s.topic, s.partition, s.next, -1)
 }
@@ -346,22 +308,6 @@ func (w *webhooks) unread(s *webhookStream) {
 	s.added = 0
 }
 
-// interrupted resumes reading after an error.
-func (w *webhooks) interrupted(s *webhookStream, cause error) {
-	s.added = 0
-	if errors.As(cause, new(*kafka.OutOfRangeError)) || errors.As(cause, new(*kafka.DataLossError)) {
-		w.log.Error("the log was trimmed beyond the position of the webhook; continuing from the end of the log, so earlier messages are not delivered",
-			"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
-		if err := w.toEnd(s); err != nil {
-			s.due = false // it has no position; the one of the last commit stays
-			w.leave(s)    // the next look begins it once more
-		}
-		return
-	}
-	w.often.Warn("reading the log for the webhook was interrupted; trying again",
-		"topic", s.topic, "partition", s.partition, "offset", s.next, "error", cause)
-}
-
 // send starts attempts, up to maxDeliveries at a time.
 func (w *webhooks) send(ctx context.Context) {
 	if ctx.Err() != nil {
@@ -393,6 +339,10 @@ func (w *webhooks) attempt(ctx context.Context, s *webhookStream, m *outstanding
 		return out
 	}
 	message, err := w.message(ctx, &r)
+	if errors.Is(err, errUnwanted) {
+		out.unwanted = true
+		return out
+	}
 	if err != nil {
 		out.err, out.gone = err, true
 		return out
@@ -418,6 +368,9 @@ func (w *webhooks) settle(a attempted) {
 	s, m := a.stream, a.of
 	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", m.offset, "id", a.id)
 	switch {
+	case a.unwanted:
+		s.done(m)
+		log.Warn("a record that waited for the webhook causes no message any more: --webhook-on does not name its kind, or the log has another record there now")
 	case a.delivered():
 		w.metrics.delivered.Inc()
 		s.done(m)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -94,6 +95,8 @@ func (w *webhooks) wanted(r *events.Record, log *authority) (bool, error) {
 	return f != nil && w.on[contentOf(f).Kind], err
 }
 
+var errUnwanted = errors.New("the record causes no message")
+
 // message makes the message of a record that was found wanted.
 func (w *webhooks) message(ctx context.Context, r *events.Record) (webhook.Message, error) {
 	var id string
@@ -114,6 +117,9 @@ func (w *webhooks) message(ctx context.Context, r *events.Record) (webhook.Messa
 		w.describe(ctx, r, f, &body.Data)
 	}
 	d := &body.Data
+	if !w.on[d.Kind] {
+		return webhook.Message{}, errUnwanted
+	}
 	body.Type, d.Namespace, d.Partition, d.Offset, d.Reason = webhookKinds[d.Kind], w.ns.name, r.Partition, r.Offset, events.Clip(d.Reason, webhookReason)
 	b, err := json.Marshal(body)
 	return webhook.Message{ID: id, Body: b}, err

@@ -63,6 +63,20 @@ func (s *webhookStream) take(records []events.Record, wanted func(*events.Record
 	return true, nil
 }
 
+// moveTo continues at another offset. What is outstanding before it stays so.
+func (s *webhookStream) moveTo(next int64, log authority) {
+	s.next, s.log, s.due = next, log, true
+	s.outstanding = slices.DeleteFunc(s.outstanding, func(m *outstanding) bool { return m.offset >= next })
+}
+
+// astray says that the stream has read all that a state was folded from, and knows another epoch than the state.
+func (s *webhookStream) astray(next int64, epoch events.Epoch) bool {
+	if s.next < next {
+		return false // it may learn of the epoch yet
+	}
+	return s.log.epoch.N < epoch.N || s.log.epoch.N == epoch.N && s.log.epoch.ID != epoch.ID
+}
+
 func (s *webhookStream) full() bool { return len(s.outstanding) >= maxOutstanding }
 
 // done forgets a message.
