@@ -17,6 +17,7 @@
 //	-run TestForeign                                       programs in other languages that know events/FORMAT.md alone
 //	-run 'TestCancel|TestRetry|TestUndo|TestRedrive'       what operators do
 //	-run 'TestOrders|TestAStuckOrder|TestTheRecipe'        the shop with a database, killed at each step; docs/orders.md
+//	-run '^TestUpgrade$'                                   an older build is upgraded under load; with SAGALOG_E2E=full or -e2e.deliveries only
 //	-run 'TestAFrozenEngine|TestKilledServices'            with SAGALOG_E2E=full or -e2e.deliveries only
 //
 // Without SAGALOG_E2E=full or -e2e.deliveries, faults other than kill -9 (fault_*_test.go) are skipped too: a full disk,

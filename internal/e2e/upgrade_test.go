@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+)
+
+// oldest is the oldest build beside which today's nodes must work. Nothing has been released, and level 1 is still being made: this is the
+// build from which on its format stays. Older ones stop, with an error, where they meet a fact of today: those before b1984bed look for the
+// headers ce_epoch and ce_sequence, which nobody writes any more, and those before 9bd16d80 do not know the facts of a carry. After the first
+// release it is the oldest release that may be upgraded to today's build in one step.
+const oldest = "8420beab9b24aaac67ce0ab8c5ec69a3b8ccb3ac"
+
+// newLevel is the level that the build under test understands, and the oldest build does not.
+const newLevel = events.FormatVersion + 1
+
+// TestUpgrade upgrades three nodes under load, rolls one of them back, and raises the level of the namespace.
+func TestUpgrade(t *testing.T) {
+	if *deliveriesFlag == 0 && !full {
+		t.Skip("builds two versions of sagalog and takes two minutes: " + sayHow)
+	}
+	besideOthers(t)
+	was, now := oldBuild(t), nextBuild(t)
+	work := workDir(t)
+	b := newBroker(t, work)
+	b.launch()
+	b.ready()
+	upgrade(clusterOn(t, work, []string{b.addr}, "--refuse", "drone=0.1", "--hang", hangRate()), was, now)
+	b.end()
+}
+
+// TestClusterUpgrade is TestUpgrade on Apache Kafka.
+func TestClusterUpgrade(t *testing.T) {
+	besideOthers(t)
+	c := newCluster(t, kafkatest.Options{}, "--refuse", "drone=0.1", "--hang", hangRate())
+	upgrade(c, oldBuild(t), nextBuild(t))
+}
+
+// upgrade is what docs/upgrading.md tells operators to do, with accidents: nodes of the old build and of the new one are killed on the way.
+func upgrade(c *cluster, was, now string) {
+	t := c.t
+	nodes := []*member{c.node("n1"), c.node("n2"), c.node("n3")}
+	for _, m := range nodes {
+		m.program = was
+		m.start()
+	}
+	c.even(patience)
+	s := c.stream("u-", sized(*rateFlag, 8, 20), nodes...)
+	n1, n2, n3 := nodes[0], nodes[1], nodes[2]
+
+	n1.leave()
+	n1.runs(now)
+	n2.kill() // its partitions go to an old node and to a new one
+	n2.runs(now)
+	n1.kill()
+	n1.runs(now)
+	n1.refusesToUpgrade(now, n3)
+
+	n1.leave()
+	n1.runs(was) // back to the old build, on the store that the new one has written
+	n2.kill()    // and what the new one owned goes to old nodes
+	c.even(patience)
+	n2.runs(now)
+	n2.refusesToUpgrade(now, n1, n3)
+	n2.refusesTheNewKey(now)
+
+	n1.kill()
+	n1.runs(now)
+	n3.leave()
+	n3.runs(now)
+	eventually(t, patience, "the level rises", func() bool { // a node that was killed counts until its heartbeats are missed
+		code, out, errs := output(t, now, "namespace", "upgrade", "--to", fmt.Sprint(newLevel), "--by", "ada", "--api", n2.HTTP)
+		t.Logf("namespace upgrade: %s%s", out, errs)
+		return code == 0
+	})
+	n2.takesTheNewKey(now)
+
+	n1.kill() // too late to go back
+	n1.program = was
+	n1.launch()
+	eventually(t, patience, "the old build says that it is too old", func() bool {
+		status, body, err := n1.try("GET", "/readyz", nil)
+		return err == nil && status == 503 && strings.Contains(string(body), "upgrade this node")
+	})
+	l := s.end()
+	c.ended(l)
+	require.NoError(t, c.log.look(t.Context()))
+	require.NotContains(t, c.log.owners(), "n1", "a node below the level owns a partition")
+	n1.kill()
+	n1.runs(now)
+
+	f := c.agree(l)
+	require.Positive(t, f.Ends["undone"])
+	require.Positive(t, f.Log.Retries)
+	require.Len(t, f.Ownership.Owners, 3)
+	c.lies(l, 2)
+	c.proved(now)
+}
+
+// runs starts the node with a build, and waits until each node has its share of the partitions.
+func (m *member) runs(build string) {
+	m.t.Helper()
+	m.program = build
+	m.start()
+	m.c.even(patience)
+}
+
+// refusesToUpgrade requires that the level cannot be raised while old nodes run.
+func (m *member) refusesToUpgrade(now string, old ...*member) {
+	m.t.Helper()
+	eventually(m.t, patience, "the upgrade is refused because of an old node", func() bool {
+		code, out, errs := output(m.t, now, "namespace", "upgrade", "--to", fmt.Sprint(newLevel), "--api", m.HTTP)
+		require.NotZero(m.t, code, out)
+		for _, o := range old {
+			if strings.Contains(errs, o.name) {
+				return true
+			}
+		}
+		return false // this node has not listened for long enough
+	})
+}
+
+// newer is a workflow with a key that needs the new level.
+const newer = "workflow: newer\nlabels: {kind: new}\nsteps:\n  nap: {sleep: 100ms}\n"
+
+func (m *member) apply(build string) (code int, says string) {
+	m.t.Helper()
+	file := filepath.Join(m.work, "newer.yaml")
+	require.NoError(m.t, os.WriteFile(file, []byte(newer), 0o600))
+	code, out, errs := output(m.t, build, "workflow", "apply", file, "--api", m.HTTP)
+	return code, out + errs
+}
+
+func (m *member) refusesTheNewKey(now string) {
+	m.t.Helper()
+	code, says := m.apply(now)
+	require.NotZero(m.t, code, says)
+	require.Contains(m.t, says, "namespace upgrade")
+}
+
+// takesTheNewKey applies the workflow and has a task of it in many partitions.
+func (m *member) takesTheNewKey(now string) {
+	m.t.Helper()
+	code, says := m.apply(now)
+	require.Zero(m.t, code, says)
+	for i := range 40 {
+		body, err := json.Marshal(map[string]any{"id": fmt.Sprintf("newer-%d", i), "workflow": "newer"})
+		require.NoError(m.t, err)
+		status, b, err := m.try("POST", "/v1/tasks", body)
+		require.NoError(m.t, err)
+		require.Less(m.t, status, 300, "%s", b)
+	}
+	eventually(m.t, patience, "the tasks of the new workflow end", func() bool {
+		return len(m.list("limit=100&workflow=newer&state=processed")) == 40
+	})
+}
+
+// proved stops the nodes, and runs `sagalog verify` on everything that is left: log, inputs, effects, ledgers and stores.
+func (c *cluster) proved(build string) {
+	c.t.Helper()
+	args := []string{"verify", "--brokers", c.brokers, "--ledgers", c.fleet.dir, "--at-rest"}
+	for _, m := range c.nodes {
+		m.leave()
+		args = append(args, "--store", m.data)
+	}
+	code, out, errs := output(c.t, build, args...)
+	require.Zero(c.t, code, "%s\n%s", out, errs)
+	c.t.Logf("sagalog verify:\n%s", strings.TrimSpace(out))
+}
+
+// oldBuild builds the oldest version beside which today's must work, from the repository's history.
+func oldBuild(t *testing.T) string {
+	t.Helper()
+	from, path := workDir(t), program("sagalog-old")
+	if shallow := git(t, "rev-parse", "--is-shallow-repository"); exec.Command("git", "-C", root, "cat-file", "-e", oldest).Run() != nil {
+		require.Equal(t, "true", shallow, "the commit %s is not in the history", oldest)
+		t.Skipf("SKIPPED: this clone is shallow and lacks the commit %s that is upgraded (git fetch --unshallow)", oldest)
+	}
+	archive := filepath.Join(from, "source.tar")
+	git(t, "archive", "--format=tar", "-o", archive, oldest)
+	out, err := exec.Command("tar", "-x", "-C", from, "-f", archive).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/sagalog")
+	build.Dir = from
+	out, err = build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// root is the root of the repository.
+var root = filepath.Join("..", "..")
+
+func git(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// nextBuild builds today's sources as the next release would be: it understands one more level, and one key of the language needs that.
+func nextBuild(t *testing.T) string {
+	t.Helper()
+	work, path := workDir(t), program("sagalog-next")
+	overlay := map[string]map[string]string{"Replace": {}}
+	for _, change := range []struct{ file, from, to string }{
+		{"events/settings.go", fmt.Sprintf("const FormatVersion = %d\n", events.FormatVersion), fmt.Sprintf("const FormatVersion = %d\n", newLevel)},
+		{"scheduler/levels.go", "var keyLevels = Levels{", fmt.Sprintf(`var keyLevels = Levels{"labels": %d, `, newLevel)},
+	} {
+		real, err := filepath.Abs(filepath.Join(root, change.file))
+		require.NoError(t, err)
+		b, err := os.ReadFile(real)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(b), change.from), change.file)
+		changed := filepath.Join(work, filepath.Base(change.file))
+		require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(b), change.from, change.to, 1)), 0o600))
+		overlay["Replace"][real] = changed
+	}
+	b, err := json.Marshal(overlay)
+	require.NoError(t, err)
+	file := filepath.Join(work, "overlay.json")
+	require.NoError(t, os.WriteFile(file, b, 0o600))
+	build := exec.Command("go", "build", "-buildvcs=false", "-overlay", file, "-o", path, "./cmd/sagalog")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
