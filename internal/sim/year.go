@@ -28,8 +28,8 @@ func Year(days int) Options {
 // tasksPerDay are so few that a year takes minutes.
 const tasksPerDay = 48
 
-// sleeperEvery is how many tasks there are for each one that waits for nine tenths of the run, so that many cuts pass in front of it.
-const sleeperEvery = 100
+// sleepers is how many tasks wait until nine tenths of the run are over, so that many cuts pass in front of them.
+const sleepers = 10
 
 // yearTick replaces the ticks of short runs.
 const yearTick = 60_000
@@ -156,7 +156,7 @@ const rebuildBatch = 7
 
 // sleeps makes a few tasks of a long run wait for most of it.
 func (w *World) sleeps(n int, body map[string]any) {
-	if w.year() && n%sleeperEvery == 0 {
+	if w.year() && n < sleepers {
 		body["not_before"] = begin.Add(w.opt.Chaos * 9 / 10).String()
 	}
 }
