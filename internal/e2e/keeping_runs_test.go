@@ -16,6 +16,9 @@ import (
 //
 //	go test ./internal/e2e -run TestKeepingOnTheEmbeddedBroker -v -count=1 -timeout 2h -e2e.keeping 1h
 func TestKeepingOnTheEmbeddedBroker(t *testing.T) {
+	if *keepingFlag == 0 {
+		skipUnlessSized(t)
+	}
 	t.Parallel()
 	p := paced(20*time.Second, 64<<10)
 	work := workDir(t)
