@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
@@ -66,7 +67,7 @@ func TestClusterKeeping(t *testing.T) {
 	k := &keeping{t: t, conn: c.conn, fleet: c.fleet, disk: disk, r: rand.New(rand.NewPCG(seed(t), 51))}
 	for _, m := range nodes {
 		p.prepare(t, m.engine)
-		m.program = m.engine.program
+		m.program = cmp.Or(m.engine.program, m.program)
 		m.args = append(m.args, "--partitions", strconv.Itoa(partitions))
 		m.start()
 		k.stores = append(k.stores, filepath.Join(m.data, "state"))

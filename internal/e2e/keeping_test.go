@@ -54,7 +54,7 @@ type pace struct {
 func paced(short time.Duration, segment int64) pace {
 	p := pace{span: short, keepLog: 4 * time.Second, remember: 2 * time.Second, each: 5 * time.Second, kill: 6 * time.Second, rate: sized(*rateFlag, 20, 20), segment: segment, short: true}
 	if *keepingFlag > 0 {
-		p = pace{span: *keepingFlag, keepLog: *keepLogFlag, remember: *keepLogFlag / 2, each: time.Minute, kill: 20 * time.Second, rate: sized(*rateFlag, 100, 100), segment: kafkaSegment}
+		p = pace{span: *keepingFlag, keepLog: *keepLogFlag, remember: *keepLogFlag / 2, each: min(time.Minute, *keepingFlag/12), kill: 20 * time.Second, rate: sized(*rateFlag, 100, 100), segment: kafkaSegment}
 	}
 	return p
 }
