@@ -36,13 +36,26 @@ type stream struct {
 // stream starts to submit to the given nodes in turn, or through Kafka if no node is given.
 func (c *cluster) stream(prefix string, rate float64, nodes ...*member) *stream {
 	c.t.Helper()
-	s := &stream{t: c.t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: []string{"--brokers", c.brokers}}
 	if len(nodes) > 0 {
-		s.to = []string{"--api", urls(nodes), "--request-timeout", "3s"}
+		return newStream(c.t, prefix, rate, "--api", urls(nodes), "--request-timeout", "3s")
 	}
+	return newStream(c.t, prefix, rate, "--brokers", c.brokers)
+}
+
+// newStream submits as the arguments of `dronedelivery load` say.
+func newStream(t *testing.T, prefix string, rate float64, to ...string) *stream {
+	t.Helper()
+	s := &stream{t: t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: to}
 	s.done.Go(s.run)
-	c.t.Cleanup(s.wait)
+	t.Cleanup(s.wait)
 	return s
+}
+
+// submitted is how many submissions are due so far.
+func (s *stream) submitted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.load.count
 }
 
 // run starts a chunk whenever one is due.

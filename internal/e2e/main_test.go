@@ -22,6 +22,8 @@ var (
 	pausesFlag     = flag.Int("e2e.pauses", 0, "how often TestClusterPausedOwner stops an owner (full: 6)")
 	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in TestGarbageAmongGoodOnes (full: 1,000)")
 	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in TestAWorkflowIsFoundImmediately (full: 1,000)")
+	keepingFlag    = flag.Duration("e2e.keeping", 0, "how long the tests of keep_log submit, with minutes of log instead of seconds")
+	keepLogFlag    = flag.Duration("e2e.keeplog", 2*time.Minute, "with e2e.keeping: the setting keep_log")
 	seedFlag       = flag.Uint64("e2e.seed", 0, "seed of the random instants (0: a new one, which is printed)")
 	keepFlag       = flag.Bool("e2e.keep", false, "keep data and logs of tests that pass, too")
 )

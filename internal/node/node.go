@@ -110,7 +110,7 @@ func (c *Config) setDefaults() {
 	c.Partitions = cmp.Or(c.Partitions, 8)
 	c.Roles = cmp.Or(c.Roles, Roles{Owner: true, API: true, Projector: true})
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
-	c.trim = cmp.Or(c.trim, defaultTrimPace)
+	c.trim = cmp.Or(c.trim, trimPaceOfTests(), defaultTrimPace)
 	c.maxLevel = cmp.Or(c.maxLevel, events.FormatVersion)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())

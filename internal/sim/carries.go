@@ -77,8 +77,8 @@ func follow(p *partition, f *events.Fact, offset int64, valid bool, sum events.H
 		p.w.note("log/%d is cut at %d", p.id, at)
 		p.w.saw(sawCut)
 		p.log.start = at
-		if p.w.year() {
-			p.rebuild()
+		if p.w.opt.year() {
+			rebuild(p)
 		}
 	}
 }

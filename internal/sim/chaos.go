@@ -21,7 +21,7 @@ func (w *World) chaos() {
 		}
 	}
 	for range len(applications) - appliedAtStart {
-		w.chaosAt(func() {
+		chaosWithin(w, changing(w), func() {
 			if next := catalog(w.catalogEnd + 1)[w.catalogEnd]; !w.levels.allows(&next) {
 				return
 			}
@@ -32,8 +32,11 @@ func (w *World) chaos() {
 }
 
 // chaosAt makes something happen at some time before the world heals.
-func (w *World) chaosAt(do func()) {
-	w.after(w.rng.IntN(int(w.opt.Chaos.Milliseconds())), func() {
+func (w *World) chaosAt(do func()) { chaosWithin(w, w.opt.Chaos, do) }
+
+// chaosWithin makes something happen at some time before that.
+func chaosWithin(w *World, span time.Duration, do func()) {
+	w.after(w.rng.IntN(int(span.Milliseconds())), func() {
 		if !w.healed {
 			do()
 		}
@@ -113,7 +116,7 @@ func (w *World) reassign() {
 	old := w.group[p]
 	w.group[p] = w.rng.IntN(len(w.nodes))
 	w.note("partition %d is assigned to %s", p, w.nodes[w.group[p]].name)
-	if old != w.group[p] && (w.rng.IntN(4) > 0 || w.year()) {
+	if old != w.group[p] && (w.rng.IntN(4) > 0 || w.opt.year()) {
 		w.after(w.rng.IntN(2000), func() {
 			if !w.healed && w.group[p] != old {
 				w.nodes[old].assign(p, false)

@@ -71,7 +71,7 @@ func (c *clients) body(id string, n int) map[string]any {
 	case 8:
 		body["not_before"] = "10s"
 	}
-	w.sleeps(n, body)
+	sleeps(w, n, body)
 	if w.chance(w.faults.Oversize) {
 		size, limit := 0, w.cfg.Settings.PayloadBytes
 		if b, err := json.Marshal(input); err == nil && w.rng.IntN(2) == 0 {

@@ -36,7 +36,7 @@ func (p *partition) committed(s *slot, a supervisor.Commit) {
 	if w.aside.IntN(4) == 0 {
 		p.readsItsWrites(s)
 	}
-	if w.sample(8) {
+	if sample(w, 8) {
 		if sum := s.store.full(); sum != d.Sum {
 			w.fail("INV3: what %s/%d committed up to %d adds up to %s, its sum is %s", s.node.name, p.id, d.Next, sum, d.Sum)
 		}

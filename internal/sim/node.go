@@ -136,7 +136,7 @@ const quietTick = 20_000
 func (n *node) ticks(life int) {
 	every := tick
 	switch {
-	case n.w.year() && !n.w.healed:
+	case n.w.opt.year() && !n.w.healed:
 		every = yearTick
 	case len(n.w.absent) > 0 || n.w.patient:
 		every = quietTick

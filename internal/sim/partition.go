@@ -107,7 +107,7 @@ func (p *partition) judge(r *events.Record, by *producer) {
 		return
 	}
 	p.sums = append(p.sums, d.Sum)
-	if w.sample(32) {
+	if sample(w, 32) {
 		p.sumsUp(d.Sum)
 	}
 	follow(p, f, r.Offset, valid, d.Sum)

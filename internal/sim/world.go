@@ -134,7 +134,7 @@ func newWorld(seed uint64, opt Options) *World {
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
 	w.cfg.Settings.KeepLog = drawKeepLog(rand.New(rand.NewPCG(seed, 0xca221e5)))
-	if w.year() {
+	if w.opt.year() {
 		w.cfg.Settings.KeepLog = events.Duration(w.opt.KeepLog)
 	}
 	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
@@ -225,7 +225,7 @@ func (w *World) start() {
 	w.schedules.plan()
 	w.namedLimits.plan()
 	w.chaos()
-	w.countDays()
+	countDays(w)
 }
 
 // heal ends the faults: every node is up, each partition is assigned to one of them, agents answer.

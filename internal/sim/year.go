@@ -26,24 +26,32 @@ func Year(days int) Options {
 }
 
 // tasksPerDay are so few that a year takes minutes.
-const tasksPerDay = 48
+const tasksPerDay = 24
 
-// sleeperEvery is how many tasks there are for each one that waits for nine tenths of the run, so that many cuts pass in front of it.
-const sleeperEvery = 100
+// sleepers is how many tasks wait until nine tenths of the run are over, so that many cuts pass in front of them.
+const sleepers = 10
+
+// changing is how long workflows are applied. In a long run this ends soon, since each workflow adds to what clients submit and to what is kept.
+func changing(w *World) time.Duration {
+	if w.opt.year() {
+		return min(w.opt.Chaos, 24*time.Hour)
+	}
+	return w.opt.Chaos
+}
 
 // yearTick replaces the ticks of short runs.
 const yearTick = 60_000
 
 // sample says whether to make a check that looks at the whole state, once in every times. In long runs, each cut brings such a check anyway.
-func (w *World) sample(every int) bool {
-	if w.year() {
+func sample(w *World, every int) bool {
+	if w.opt.year() {
 		every *= 50
 	}
 	return w.aside.IntN(every) == 0
 }
 
 // year says whether the run is a long one.
-func (w *World) year() bool { return w.opt.KeepLog > 0 }
+func (o *Options) year() bool { return o.KeepLog > 0 }
 
 // Day is how much there is at the end of a day of a long run.
 type Day struct {
@@ -55,8 +63,8 @@ type Day struct {
 }
 
 // countDays ends each day of a long run: an operator looks at the tasks that do not go on, and the sizes are noted.
-func (w *World) countDays() {
-	if !w.year() {
+func countDays(w *World) {
+	if !w.opt.year() {
 		return
 	}
 	day := 24 * time.Hour
@@ -64,7 +72,7 @@ func (w *World) countDays() {
 		w.after(int(at.Milliseconds()), func() {
 			w.clients.tidy()
 			if w.opt.EachDay != nil {
-				w.opt.EachDay(w.measure())
+				w.opt.EachDay(measure(w))
 			}
 		})
 	}
@@ -90,7 +98,7 @@ func (c *clients) tidy() {
 	}
 }
 
-func (w *World) measure() Day {
+func measure(w *World) Day {
 	d := Day{Facts: w.report.Facts, Cuts: w.cuts, Crashes: w.report.Crashes}
 	for i, p := range w.parts {
 		for o := p.log.start; o < p.log.end(); o++ {
@@ -119,7 +127,7 @@ func (s *Store) bytes() (n int64) {
 }
 
 // rebuild folds what a cut has left of the log into an empty store, and checks that the result is the state that the whole log has.
-func (p *partition) rebuild() {
+func rebuild(p *partition) {
 	p.w.cuts++
 	store := NewStore()
 	s := events.NewState(p.id, store.Load)
@@ -155,8 +163,8 @@ func (p *partition) rebuild() {
 const rebuildBatch = 7
 
 // sleeps makes a few tasks of a long run wait for most of it.
-func (w *World) sleeps(n int, body map[string]any) {
-	if w.year() && n%sleeperEvery == 0 {
+func sleeps(w *World, n int, body map[string]any) {
+	if w.opt.year() && n < sleepers {
 		body["not_before"] = begin.Add(w.opt.Chaos * 9 / 10).String()
 	}
 }

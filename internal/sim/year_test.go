@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim"
 )
 
@@ -26,4 +27,21 @@ func TestAYear(t *testing.T) {
 	r := sim.Run(1, opt)
 	require.False(t, r.Failed(), "%s", r)
 	t.Log(r, r.Kinds)
+	require.Len(t, all, *days)
+	require.Positive(t, r.Kinds[events.NameNotBeforePassed])
+	// The log is kept for an eighth of the run at most, and a carry begins each quarter of that.
+	early, late := all[*days/4:*days/2], all[*days/2:]
+	require.Greater(t, late[len(late)-1].Cuts, early[len(early)-1].Cuts)
+	require.Less(t, most(late, logBytes), most(early, logBytes)*3/2)
+	require.Less(t, most(late, storeBytes), most(early, storeBytes)*2)
+}
+
+func logBytes(d sim.Day) int64   { return d.LogBytes }
+func storeBytes(d sim.Day) int64 { return d.StoreBytes }
+
+func most(of []sim.Day, bytes func(sim.Day) int64) (n int64) {
+	for _, d := range of {
+		n = max(n, bytes(d))
+	}
+	return n
 }
