@@ -336,7 +336,7 @@ func listCommand() *cobra.Command {
 			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl\n" +
 			"  sagalog task list --agent card --waiting-for capacity",
-		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
+		RunE: client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
 	filterFlags(c)
 	f := c.Flags()
