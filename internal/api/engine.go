@@ -71,6 +71,9 @@ type Query struct {
 	Since, Until events.Instant
 	// Match selects tasks by their steps and their last change.
 	Match events.TaskMatch
+	// WaitingFor is what a step, or the task as a whole, waits for, and Agent the agent that it waits for. Lists do not look at them.
+	WaitingFor events.Waiting
+	Agent      string
 	// Partitions are the partitions whose tasks are listed; none means all.
 	Partitions []int32
 	// Fields are the members of the documents to return; none means all.

@@ -71,6 +71,8 @@ type ListQuery struct {
 	Failed   string    `query:"failed_step" doc:"The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next"`
 	Code     string    `query:"error_code" doc:"The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any" example:"http_503"`
 	Older    string    `query:"older_than" doc:"Has not changed since this instant, or for this long" example:"1h"`
+	Waiting  string    `query:"waiting_for" doc:"What a step of the task, or the task as a whole, waits for: one of the kinds of waiting_for in a task. Each live task is read until a page is full, so a page may be short, or empty, and still have a next" example:"signal"`
+	Agent    string    `query:"agent" doc:"A step of the task waits for this agent, be it missing, busy or paused; with waiting_for: in that way. A page may then be short, or empty, and still have a next"`
 	Request  string    `query:"request" doc:"The ID of a request, job/ID for that of a job: only the tasks that have judged it, each with the outcome. A page may then be short, or empty, and still have a next"`
 	Fields   []string  `query:"fields" doc:"The members of each task that are answered, with commas between them; all without it. A list without input, output, complete_by and steps does not read these, so it is fast for large tasks" example:"id,state,workflow,updated_at"`
 	Limit    pageLimit `query:"limit" default:"100" doc:"Tasks a page"`
@@ -190,7 +192,9 @@ func refusal(err error) *Problem {
 
 // readHere lists from this node's store.
 func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
-	page, err := s.list.List(ctx, q)
+	read := q
+	read.Brief = q.Brief && !q.waits()
+	page, err := s.list.List(ctx, read)
 	if errors.Is(err, ErrBadCursor) {
 		return TaskList{}, parameterProblem("cursor", "is not a cursor of this list")
 	}
@@ -202,10 +206,15 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 	}
 	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next, AsOf: page.AsOf}
 	size, look, begun := 0, s.documents.look(true), time.Now()
-	for _, t := range page.Tasks {
-		if size > listBytes || len(list.Tasks) > 0 && time.Since(begun) > listPatience {
+	for i, t := range page.Tasks {
+		if size > listBytes || i > 0 && time.Since(begun) > listPatience {
 			list.Next = s.list.Cursor(t.ID, t.SubmittedAt)
 			break
+		}
+		if fits, err := s.waitsAs(ctx, &q, t, look); err != nil {
+			return TaskList{}, err
+		} else if !fits {
+			continue
 		}
 		d, read, err := s.document(ctx, q, t, look)
 		if err != nil {
@@ -231,7 +240,7 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (
 	if t.State.Ended() || !slices.Contains(q.Fields, memberWaiting) {
 		return d, 0, nil
 	}
-	if q.Brief { // it lacks the steps
+	if q.Brief && !q.waits() { // it lacks the steps
 		if t, err = s.documents.tasks.Task(ctx, t.ID); err != nil {
 			return d, 0, fmt.Errorf("read a task: %w", err)
 		}
@@ -267,6 +276,7 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	if q.States, ok = parseStates(in.State); !ok {
 		fault("state", "is not a state; the states are %s; %s means %s", strings.Join(taskStates, ", "), stateParked, events.TaskStateError)
 	}
+	q.setWaits(in, fault)
 	if p := requestParameter(in.Request); p != nil {
 		faults = append(faults, p.Errors...)
 	}
@@ -363,6 +373,8 @@ func (q *Query) values() url.Values {
 	set("schedule", q.Match.Schedule)
 	set("failed_step", q.Match.FailedStep)
 	set("error_code", q.Match.ErrorCode)
+	set("waiting_for", string(q.WaitingFor))
+	set("agent", q.Agent)
 	set("fields", strings.Join(q.Fields, ","))
 	for k, value := range q.Labels {
 		v.Add("label", k+":"+value)

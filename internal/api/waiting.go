@@ -18,6 +18,8 @@ type WaitingDocument struct {
 	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; the names of the signals; the workflow and the key of a concurrency, and which tasks hold the permits; who paused the task, or why it is parked"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked or waits for its time or for a permit, or the step sleeps or waits for a signal, or when the failed attempt ended that is to be repeated; for kind agent otherwise: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time" doc:"When that is over; for kinds agent and capacity of a step that must start in time: when its time is over"`
+	// agent is the agent that a step waits for, if it waits for one.
+	agent string
 }
 
 // TransformSchema implements huma.SchemaTransformer: it writes the list of kinds into the document.
@@ -58,7 +60,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, WaitingDocument{Step: w.Step, Kind: w.Kind, For: who, Since: w.Since, Until: w.Until})
+		list = append(list, WaitingDocument{Step: w.Step, Kind: w.Kind, For: who, Since: w.Since, Until: w.Until, agent: w.Call.Agent})
 	}
 	if !t.Starts() {
 		return list, nil
@@ -73,7 +75,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 	agents, paused := l.agents()
 	for _, k := range queued {
 		kind, m := agents.QueuedFor(k.Call())
-		w := WaitingDocument{Step: k.Path, Kind: kind, For: k.Call().String(), Until: events.StartBy(t, k.Path, k.Operation)}
+		w := WaitingDocument{Step: k.Path, Kind: kind, For: k.Call().String(), agent: k.Agent, Until: events.StartBy(t, k.Path, k.Operation)}
 		switch {
 		case kind == events.WaitingPaused:
 			by := paused[k.Agent]

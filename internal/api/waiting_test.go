@@ -211,3 +211,41 @@ func waitingOf(t *testing.T, r reply) map[string]any {
 	}
 	return waits
 }
+
+func TestAListOfTasksByWhatTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, id := range []string{"queued", "parked", "signal", "ended"} {
+		w.do("PUT", "/v1/tasks/"+id, good)
+	}
+	w.engine.Change("queued", &events.StepStarted{Step: "reserve"}, func(t *events.Task) { t.State = events.TaskStateProcessing })
+	w.engine.Waiting = map[string][]events.ReadyKey{"queued": {{Agent: "stock", Path: "reserve", Operation: events.Do}}}
+	w.engine.Change("parked", &events.TaskParked{}, func(t *events.Task) { t.State = events.TaskStateError })
+	w.engine.Change("signal", &events.StepStarted{Step: "approve"}, func(t *events.Task) {
+		t.State = events.TaskStateProcessing
+		t.Steps = append(t.Steps, &events.Step{Path: "approve", State: events.StepStateWaiting, Wait: &events.Wait{Signals: []string{"approval"}}})
+	})
+	w.engine.Finish("ended")
+	for query, want := range map[string][]string{
+		"waiting_for=capacity":               {"queued"},
+		"waiting_for=agent":                  {},
+		"waiting_for=signal":                 {"signal"},
+		"waiting_for=operator":               {"parked"},
+		"agent=stock":                        {"queued"},
+		"agent=card":                         {},
+		"agent=stock&waiting_for=signal":     {},
+		"waiting_for=signal&state=processed": {},
+		"agent=stock&state=processing":       {"queued"},
+	} {
+		for _, fields := range []string{"", "&fields=id", "&fields=id,waiting_for"} {
+			ids := []string{}
+			for id := range waitingOf(t, w.do("GET", "/v1/tasks?"+query+fields, "")) {
+				ids = append(ids, id)
+			}
+			require.Equal(t, want, ids, query+fields)
+		}
+	}
+	r := w.do("GET", "/v1/tasks?waiting_for=signl", "")
+	require.Equal(t, 422, r.status)
+	require.Contains(t, r.body, `did you mean \"signal\"`)
+}

@@ -22,7 +22,7 @@ func TestListingTasksOfSeveralStates(t *testing.T) {
 	e.Park("stuck", "no lamp")
 	for args, want := range map[string]string{
 		"--state parked": "stuck", "--state error": "stuck", "--state parked --state processed": "stuck done",
-		"--state pending,processed": "done waits", "": "stuck done waits",
+		"--state pending,processed": "done waits", "": "stuck done waits", "--waiting-for operator": "stuck", "--waiting-for signal": "", "--agent nobody": "",
 	} {
 		r := e.run(append([]string{"task", "list", "-o", "jsonl"}, strings.Fields(args)...)...)
 		require.Equal(t, 0, r.code, r.err)

@@ -334,15 +334,27 @@ func listCommand() *cobra.Command {
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
 			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
-		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
-		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
+		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl\n" +
+			"  sagalog task list --agent card --waiting-for capacity",
+		RunE: client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
 	filterFlags(c)
 	f := c.Flags()
+	kinds := waitingKinds()
+	f.String("waiting-for", "", "what a step, or the task as a whole, waits for: "+strings.Join(kinds, ", "))
+	f.String("agent", "", "an agent that a step waits for, be it missing, busy or paused")
+	suggest(c, "waiting-for", kinds...)
 	f.Int("limit", 100, "tasks a page, up to 1000")
 	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
 	return c
+}
+
+func waitingKinds() (names []string) {
+	for _, k := range events.Waitings() {
+		names = append(names, string(k))
+	}
+	return names
 }
 
 func (s *session) listTasks() error {
@@ -354,9 +366,9 @@ func (s *session) listTasks() error {
 	if s.filtered() {
 		none = "no task matches"
 	}
-	for _, name := range []string{"limit", "cursor"} {
+	for _, name := range []string{"waiting-for", "agent", "limit", "cursor"} {
 		if v := s.flag(name); v != "" {
-			q.Set(name, v)
+			q.Set(strings.ReplaceAll(name, "-", "_"), v)
 		}
 	}
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read

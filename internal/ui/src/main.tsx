@@ -166,7 +166,7 @@ function Search({ box }: { box: { current: HTMLInputElement | null } }): JSX.Ele
         return set("");
       }
       const name = w.slice(0, i);
-      const known: Record<string, string> = { state: "state", workflow: "workflow", since: "since", until: "until", schedule: "schedule", step: "failed_step", error: "error_code", older: "older_than" };
+      const known: Record<string, string> = { state: "state", workflow: "workflow", since: "since", until: "until", schedule: "schedule", step: "failed_step", error: "error_code", older: "older_than", waits: "waiting_for", agent: "agent" };
       query.append(known[name] ?? "label", known[name] ? w.slice(i + 1) : w);
     }
     go(to(["tasks"], query));

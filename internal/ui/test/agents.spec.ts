@@ -39,6 +39,18 @@ test("an agent says who needs it, how its attempts went, and who waits for it", 
     await expect(page).toHaveURL(/\/tasks\?workflow=lost&state=pending%2Cprocessing%2Cundoing$/);
     await expect(page.getByRole("row")).toHaveCount(3);
 
+    // The list by what tasks wait for, which only a list knows: it has no counts, and no job for all of them.
+    await page.keyboard.type("/");
+    await page.keyboard.type("agent:nobody waits:agent");
+    await page.keyboard.press("Enter");
+    await expect(page).toHaveURL(/\/tasks\?agent=nobody&waiting_for=agent$/);
+    await expect(page.getByRole("row")).toHaveCount(3);
+    await expect(page.getByRole("button", { name: /^All/ })).toHaveText("All");
+    await expect(page.getByRole("button", { name: "act on all that match" })).toHaveCount(0);
+    await page.goto(`${engine.url}/tasks?waiting_for=signal`);
+    await expect(page.getByText("No task matches.")).toBeVisible();
+    await expect(page.getByRole("button", { name: "Without waiting_for:signal there are" })).toBeVisible();
+
     await page.goto(`${engine.url}/agents/pack`);
     await expect(steps.getByRole("row", { name: /^take take \(undo\)/ })).toBeVisible();
     await expect(waiting).toContainText("None.");

@@ -4894,6 +4894,10 @@ export interface operations {
                 error_code?: string;
                 /** @description Has not changed since this instant, or for this long */
                 older_than?: string;
+                /** @description What a step of the task, or the task as a whole, waits for: one of the kinds of waiting_for in a task. Each live task is read until a page is full, so a page may be short, or empty, and still have a next */
+                waiting_for?: string;
+                /** @description A step of the task waits for this agent, be it missing, busy or paused; with waiting_for: in that way. A page may then be short, or empty, and still have a next */
+                agent?: string;
                 /** @description The ID of a request, job/ID for that of a job: only the tasks that have judged it, each with the outcome. A page may then be short, or empty, and still have a next */
                 request?: string;
                 /** @description The members of each task that are answered, with commas between them; all without it. A list without input, output, complete_by and steps does not read these, so it is fast for large tasks */

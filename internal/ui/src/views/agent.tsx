@@ -5,7 +5,7 @@ import { useLive } from "../live";
 import { useAct } from "../parts/act";
 import { Fault } from "../parts/fault";
 import { heats, useStepStats, words } from "../parts/heat";
-import { type Need, useNeeds, workflowsOf } from "../parts/needs";
+import { type Need, useNeeds } from "../parts/needs";
 import { type Column, Rows } from "../parts/rows";
 import { sentence, When } from "../parts/words";
 import { go, to } from "../router";
@@ -42,7 +42,7 @@ export function AgentScreen({ name }: { name: string }): JSX.Element {
       <Fault of={agents.error ?? needs.error} />
       <Rows label="instances" columns={columns} rows={group?.instances ?? []} id={(i) => i.instance} empty={agents.data ? "No instance has announced itself." : "Reading …"} />
       <Steps of={mine} left={needs.data?.left ?? 0} />
-      <Waiting of={mine} workflows={workflowsOf(needs.data, name)} />
+      <Waiting of={mine} agent={name} />
     </section>
   );
 }
@@ -91,9 +91,9 @@ function Steps({ of: mine, left }: { of: readonly Need[]; left: number }): JSX.E
   );
 }
 
-/** The list has no filter for what tasks wait for: so many of the newest live tasks are looked at, of so many workflows. */
-const looked = 250;
-const mostWorkflows = 8;
+/** So many pages of the list are read at most, each of which looks at so many live tasks. */
+const mostPages = 3;
+const looked = 1000;
 /** So many that wait are shown. */
 const shown = 50;
 
@@ -102,19 +102,29 @@ interface Waiter {
   words: string;
 }
 
-function Waiting({ of: mine, workflows }: { of: readonly Need[]; workflows: readonly string[] }): JSX.Element {
-  const some = workflows.slice(0, mostWorkflows);
-  const found = useLive<{ waiters: Waiter[]; more: boolean }>(some.length > 0 ? `tasks that wait for an agent ${JSON.stringify(some)}` : null, async (signal) => {
-    const pages = await Promise.all(some.map((workflow) => get<{ tasks: ListedTask[]; next?: string }>("v1/tasks", { query: { workflow, state: live, fields: "id,workflow,state,waiting_for", limit: looked }, signal })));
-    return { waiters: pages.flatMap((p) => p.tasks.flatMap((t) => waits(t, mine))), more: pages.some((p) => p.next) || some.length < workflows.length };
-  }, 5);
-  const waiters = found.data?.waiters ?? [];
+function Waiting({ of: mine, agent }: { of: readonly Need[]; agent: string }): JSX.Element {
+  const found = useLive<{ tasks: ListedTask[]; more: boolean }>(
+    `tasks that wait for ${agent}`,
+    async (signal) => {
+      const tasks: ListedTask[] = [];
+      let cursor: string | undefined;
+      for (let i = 0; i < mostPages && tasks.length <= shown; i++) {
+        const page = await get<{ tasks: ListedTask[]; next?: string }>("v1/tasks", { query: { agent, fields: "id,workflow,state,waiting_for", limit: looked, cursor }, signal });
+        tasks.push(...page.tasks);
+        cursor = page.next;
+        if (cursor === undefined) break;
+      }
+      return { tasks, more: cursor !== undefined };
+    },
+    5,
+  );
+  const waiters = (found.data?.tasks ?? []).flatMap((t) => waits(t, mine));
   return (
     <section class="card" aria-label="tasks that wait for it">
       <h2>Tasks that wait for it</h2>
       <Fault of={found.error} />
       {waiters.length === 0 ? (
-        <p class="faint">{found.data || some.length === 0 ? "None." : "Reading …"}</p>
+        <p class="faint">{found.data ? "None." : "Reading …"}</p>
       ) : (
         <ul class="needs">
           {waiters.slice(0, shown).map((w) => (
@@ -124,8 +134,11 @@ function Waiting({ of: mine, workflows }: { of: readonly Need[]; workflows: read
           ))}
         </ul>
       )}
-      {waiters.length > shown && <p>And {waiters.length - shown} more.</p>}
-      {found.data?.more && <p class="faint">Not all live tasks were looked at: only the newest {looked} of a workflow.</p>}
+      {(waiters.length > shown || found.data?.more) && (
+        <p>
+          <a href={to(["tasks"], { agent })}>All tasks that wait for it</a>
+        </p>
+      )}
     </section>
   );
 }

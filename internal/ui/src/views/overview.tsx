@@ -120,7 +120,7 @@ export function Overview(): JSX.Element {
         </section>
         <section class="card" aria-label="what steps wait for">
           <h2>What steps wait for</h2>
-          <Bars of={waits.data} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="No step is waiting." />
+          <Bars of={waits.data} href={(k) => to(["tasks"], { waiting_for: k })} name={(k) => k.replaceAll("_", " ")} tone={() => "wait"} empty="No step is waiting." />
         </section>
       </div>
       <Charts />

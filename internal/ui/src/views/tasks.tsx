@@ -26,7 +26,9 @@ const tabs: readonly (readonly [name: string, states: readonly string[]])[] = [
 ];
 
 /** The parameters of the list that the address bar holds, under their names in the API. */
-export const filters = ["state", "workflow", "label", "since", "until", "schedule", "failed_step", "error_code", "older_than"] as const;
+export const filters = ["state", "workflow", "label", "since", "until", "schedule", "failed_step", "error_code", "older_than", "waiting_for", "agent"] as const;
+/** The filters that only a list knows: neither counts nor jobs go by what tasks wait for. */
+const listOnly: readonly string[] = ["waiting_for", "agent"];
 
 interface Answer {
   tasks: ListedTask[];
@@ -152,7 +154,8 @@ export function Tasks(): JSX.Element {
   const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
   const { state: _, ...others } = asked;
-  const counts = useLive<{ counts: { key: string; count: number }[]; partial?: boolean }>(`counts ${JSON.stringify(others)}`, (signal) => get("v1/counts", { query: { ...others, by: "state" }, signal }), 2);
+  const waits = listOnly.some((f) => asked[f] !== undefined);
+  const counts = useLive<{ counts: { key: string; count: number }[]; partial?: boolean }>(waits ? null : `counts ${JSON.stringify(others)}`, (signal) => get("v1/counts", { query: { ...others, by: "state" }, signal }), 2);
   const sum = (of: readonly string[]): number => (counts.data?.counts ?? []).filter((c) => of.length === 0 || of.includes(c.key)).reduce((n, c) => n + c.count, 0);
   const count = (of: readonly string[]): string => (counts.data ? ` ${sum(of).toLocaleString()}${counts.data.partial ? "+" : ""}` : "");
   const total = counts.data && !counts.data.partial ? Math.max(rows.length, sum((asked["state"] ?? []).flatMap((s) => s.split(",")))) : undefined;
@@ -231,7 +234,7 @@ export function Tasks(): JSX.Element {
           {rows.length.toLocaleString()}
           {list.more ? " shown, more below" : list.full ? " shown, as many as this page holds: use a filter to see others" : rows.length === 1 ? " task" : " tasks"}
         </span>
-        {selected.size === 0 && rows.length > 0 && (
+        {selected.size === 0 && rows.length > 0 && !waits && (
           <button type="button" class="link" {...needs("operator")} onClick={() => lacking("operator") === null && setJob(true)}>
             act on all that match …
           </button>
@@ -250,9 +253,10 @@ export function Tasks(): JSX.Element {
 
 /** Says that no task matches, and which filter excludes the most tasks. */
 function Nothing({ asked }: { asked: Asked }): JSX.Element {
-  const names = Object.keys(asked);
+  const waits = listOnly.filter((f) => asked[f] !== undefined);
+  const names = Object.keys(asked).filter((f) => waits.every((w) => w === f)); // what can be counted without them
   const live = useLive<{ without: string; count: number }>(
-    `excluded ${JSON.stringify(asked)}`,
+    names.length === 0 ? null : `excluded ${JSON.stringify(asked)}`,
     async (signal) => {
       const counts = await Promise.all(
         names.map(async (without) => {
