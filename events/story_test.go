@@ -53,6 +53,7 @@ func story(t tester) *scribe {
 	w.carry()
 	w.brokenEpoch()
 	w.wrongClock()
+	w.closed()
 	return w
 }
 
@@ -438,6 +439,14 @@ func (w *scribe) replies() {
 	w.write("", &events.EffectFailed{Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectReply, Error: "the topic has taken no reply for 24h"})
 	w.write("", &events.EffectsDelayed{Destination: "replies/billing.out", After: events.Position{Epoch: w.epoch, Sequence: 1}})
 	w.write("", &events.EffectsCaughtUp{Destination: "replies/billing.out"})
+	w.hash1()
+}
+
+// closed: the namespace is copied, and the copy is given up.
+func (w *scribe) closed() {
+	w.write("", &events.NamespaceClosed{To: "sagalog on new:9092"})
+	w.hash1()
+	w.write("", &events.NamespaceClosed{Over: true})
 	w.hash1()
 }
 

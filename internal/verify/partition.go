@@ -77,7 +77,11 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		defs: map[string]*definition{}, limits: map[string]*limit{}, timetables: timetables{}, next: b.Start,
 	}
 	p.fold = newFolding(p)
-	if b.Start > 0 {
+	begins, err := beginsWithCarry(ctx, p, b)
+	if err != nil {
+		return err
+	}
+	if begins {
 		return readCutLog(ctx, p, b)
 	}
 	c.owners[number] = p.owners
@@ -92,7 +96,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		defer j.close()
 		p.inputs[in] = j
 	}
-	err := c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, To: b.End}, func(r events.Record) error {
+	err = c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, To: b.End}, func(r events.Record) error {
 		if r.Offset%1000 == 0 {
 			c.progress(c.topics.Events, number, r.Offset, b.End)
 		}
@@ -189,7 +193,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
 	case *events.SettingsAdopted:
 		p.adopt(b, at)
-	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp, *events.CarryBegun, *events.EntityCarried, *events.CarryEnded:
+	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp, *events.CarryBegun, *events.EntityCarried, *events.CarryEnded, *events.NamespaceClosed:
 	case *events.StateHash:
 		p.count.StateHashes++
 	case *events.TimeCorrected:
