@@ -442,14 +442,6 @@ func (w *scribe) replies() {
 	w.hash1()
 }
 
-// closed: the namespace is copied, and the copy is given up.
-func (w *scribe) closed() {
-	w.write("", &events.NamespaceClosed{To: "sagalog on new:9092"})
-	w.hash1()
-	w.write("", &events.NamespaceClosed{Over: true})
-	w.hash1()
-}
-
 // brokenEpoch: a fact is lost and the next one is written, so the rest of the epoch is void until the next claim.
 func (w *scribe) brokenEpoch() {
 	lost := w.fact("delivery-1", &events.StepStarted{Step: "account", Agent: "account", Attempt: 1, CompleteBy: w.now.Add(5e9)})
