@@ -53,6 +53,7 @@ func story(t tester) *scribe {
 	w.carry()
 	w.brokenEpoch()
 	w.wrongClock()
+	w.closed()
 	return w
 }
 

@@ -128,9 +128,9 @@ func (c *Catalog) Apply(rec *events.Record) error {
 	case typeNamespace:
 		err = c.applyNamespace(data)
 	case events.TypeCopying:
-		err = c.applyCopying(data)
+		err = applyCopying(c, data)
 	case typeClosed:
-		err = c.applyClosed(data)
+		err = applyClosed(c, data)
 	case events.TypeOmitted:
 	case events.TypeDefinition:
 		err = c.applyDefinition(rec, e, data)

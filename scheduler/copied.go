@@ -9,14 +9,14 @@ import (
 
 const typeClosed = events.TypePrefix + string(events.NameNamespaceClosed)
 
-// Copying returns the record with which a copy of a namespace begins, nil if this namespace is no copy. Until the catalog has a Namespace, that copy
+// CopyingOf returns the record with which a copy of a namespace begins, nil if this namespace is no copy. Until the catalog has a Namespace, that copy
 // is not complete.
-func (c *Catalog) Copying() *events.Copying { return c.now.Load().copying }
+func CopyingOf(c *Catalog) *events.Copying { return c.now.Load().copying }
 
-// Closed returns the record that closed the namespace, because it was copied; nil if it is open.
-func (c *Catalog) Closed() *events.NamespaceClosed { return c.now.Load().closed }
+// ClosedOf returns the record that closed the namespace, because it was copied; nil if it is open.
+func ClosedOf(c *Catalog) *events.NamespaceClosed { return c.now.Load().closed }
 
-func (c *Catalog) applyCopying(data []byte) error {
+func applyCopying(c *Catalog, data []byte) error {
 	x := new(events.Copying)
 	if err := json.Unmarshal(data, x); err != nil {
 		return fmt.Errorf("read %s: %w", events.TypeCopying, err)
@@ -27,7 +27,7 @@ func (c *Catalog) applyCopying(data []byte) error {
 	return nil
 }
 
-func (c *Catalog) applyClosed(data []byte) error {
+func applyClosed(c *Catalog, data []byte) error {
 	x := new(events.NamespaceClosed)
 	if err := json.Unmarshal(data, x); err != nil {
 		return fmt.Errorf("read %s: %w", typeClosed, err)
@@ -57,9 +57,9 @@ func EncodeOmitted(s events.Subject) events.Record {
 	return events.Record{Key: []byte("omitted"), Value: []byte("{}"), Headers: headers(s, events.TypeOmitted, "")}
 }
 
-// Omitted says whether a copy of a namespace leaves out a record of the definitions: it is about topics or partitions of this namespace, or about
+// Omits says whether a copy of a namespace leaves out a record of the definitions: it is about topics or partitions of this namespace, or about
 // jobs that have ended. The progress of a job is by partition, so one that has not ended begins again.
-func (c *Catalog) Omitted(r *events.Record) bool {
+func Omits(c *Catalog, r *events.Record) bool {
 	if r.Control {
 		return true
 	}

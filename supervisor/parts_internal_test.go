@@ -78,6 +78,7 @@ var foldedBy = map[events.Name]string{
 	events.NameScheduleResumed:         "",
 	events.NameTimeCorrected:           "",
 	events.NameStateHash:               "",
+	events.NameNamespaceClosed:         "",
 	events.NameCarryBegun:              "",
 	events.NameEntityCarried:           "",
 	events.NameCarryEnded:              "",

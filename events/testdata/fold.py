@@ -174,11 +174,15 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset limits_offset tasks carry carried carried_at since_carry since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset limits_offset tasks carry carried carried_at since_carry since_hash closed"
 
 
 class Carry(Entity):
     order = "begun! at! parts left task half records tasks"
+
+
+class Closed(Entity):
+    order = "to! at!"
 
 
 class Carried(Entity):
@@ -590,6 +594,10 @@ class State:
             p["delayed"][json.loads(body["destination"])] = body.get("after", '""')
         elif kind == "EffectsCaughtUp":
             p["delayed"].pop(json.loads(body["destination"]), None)
+        elif kind == "NamespaceClosed":
+            p.clear_of("closed")
+            if "over" not in body:
+                p["closed"] = Closed(to=body.get("to", '""'), at=max(time, p["time"]))
         elif kind == "TimeCorrected" and "settled" in body:
             assert p.pop("correcting") == body["to"]
         elif kind == "PermitsDecided":

@@ -57,7 +57,7 @@ func Reopen(ctx context.Context, cfg Config) (err error) {
 	if err := s.fold(ctx, c.Dir, c.say); err != nil {
 		return err
 	}
-	closed := s.catalog.Closed() != nil
+	closed := scheduler.ClosedOf(s.catalog) != nil
 	for _, p := range s.parts {
 		closed = closed || p.state.Partition.Closed != nil
 	}

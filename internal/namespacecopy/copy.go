@@ -80,9 +80,6 @@ type copying struct {
 // Copy makes the copy. If it fails or the process dies, the old namespace stays closed, and a new attempt begins with topics that hold nothing.
 func Copy(ctx context.Context, cfg Config) (_ *Result, err error) {
 	c := &copying{Config: cfg, made: cfg.Now(), epoch: freshID(), reported: map[attempt]bool{}}
-	if c.Progress == nil {
-		c.Progress = func(string) {}
-	}
 	if err := c.checkTarget(ctx); err != nil {
 		return nil, err
 	}
@@ -131,4 +128,8 @@ func (c *copying) write(ctx context.Context) error {
 	return d.complete(ctx)
 }
 
-func (c *copying) say(format string, args ...any) { c.Progress(fmt.Sprintf(format, args...)) }
+func (c *copying) say(format string, args ...any) {
+	if c.Progress != nil {
+		c.Progress(fmt.Sprintf(format, args...))
+	}
+}

@@ -67,7 +67,7 @@ func (d *definitions) collect() {
 		d.records[i] = scheduler.EncodeOmitted(d.subject())
 	}
 	for i := range from {
-		if r := &from[i]; !d.from.catalog.Omitted(r) {
+		if r := &from[i]; !scheduler.Omits(d.from.catalog, r) {
 			d.records[r.Offset] = events.Record{Key: r.Key, Value: r.Value, Headers: r.Headers}
 			d.result.Definitions++
 		}

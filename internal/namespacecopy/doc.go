@@ -1,7 +1,7 @@
 // Package namespacecopy copies a namespace into a new one: another cluster, another number of partitions, or a restore after the log was lost. It
 // takes the state from the log of a namespace that is stopped, or from checkpoints.
 //
-// The log of each new partition begins with a carry of the entities that have their home there (events, copied_state.go). So every reader of the
+// The log of each new partition begins with a carry of the entities that have their home there (events/copied_state.go). So every reader of the
 // copy reads what every reader of a log that was cut reads. Behind that come the inputs that nobody has judged, and what the old owners may not
 // have sent, or the new ones would not send: see supervisor.Copying. The ID of the namespace stays, and with it the idempotency key of each call.
 //

@@ -58,7 +58,7 @@ func (c *copying) open(ctx context.Context) (*source, error) {
 	return s, nil
 }
 
-// fold reads the log of the source into a store of its own.
+// fold reads the log of the source into a store.
 func (s *source) fold(ctx context.Context, dir string, say func(format string, args ...any)) error {
 	if err := s.readDefinitions(ctx); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // closedEvery is how often a node looks whether its namespace was closed. Its owners notice that at once.
@@ -11,7 +13,7 @@ const closedEvery = time.Second
 
 // halfCopied refuses a namespace that is to be a copy, and is not complete.
 func (s *namespace) halfCopied(exists bool) error {
-	if x := s.catalog.Copying(); x != nil && !exists {
+	if x := scheduler.CopyingOf(s.catalog.Catalog); x != nil && !exists {
 		return fmt.Errorf("namespace %s is a copy of %s that is not complete: wait until `sagalog namespace copy` has ended. If it was interrupted, delete the topics of this namespace, and copy again", s.name, x.From)
 	}
 	return nil
@@ -19,7 +21,7 @@ func (s *namespace) halfCopied(exists bool) error {
 
 // closed refuses a namespace that was copied into another one.
 func (s *namespace) closed() error {
-	if x := s.catalog.Closed(); x != nil {
+	if x := scheduler.ClosedOf(s.catalog.Catalog); x != nil {
 		return fmt.Errorf("namespace %s was closed, because it was copied to %s: start nodes there. If that copy was given up, `sagalog namespace reopen` takes this namespace back", s.name, x.To)
 	}
 	return nil

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +19,27 @@ import (
 // copyTo copies the namespace of a world, or checkpoints, into another world.
 func (w *world) copyTo(to *world, checkpoints ...string) (*namespacecopy.Result, error) {
 	w.t.Helper()
-	return namespacecopy.Copy(w.t.Context(), namespacecopy.Config{
+	return namespacecopy.Copy(w.t.Context(), w.copying(to, checkpoints, func(string) {}))
+}
+
+// copyHalf is a copy that is interrupted before it is complete.
+func (w *world) copyHalf(to *world) error {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	_, err := namespacecopy.Copy(ctx, w.copying(to, nil, func(line string) {
+		if strings.Contains(line, "tasks are copied") {
+			cancel()
+		}
+	}))
+	return err
+}
+
+func (w *world) copying(to *world, checkpoints []string, progress func(string)) namespacecopy.Config {
+	return namespacecopy.Config{
 		From: namespacecopy.Place{Cluster: w.cluster, Namespace: "sagalog"}, Checkpoints: checkpoints,
 		To: namespacecopy.Place{Cluster: to.cluster, Namespace: "sagalog"}, Partitions: to.parts,
-		Scheduler: scheduler.New(), Now: time.Now, Progress: func(line string) { w.t.Log(line) },
-	})
+		Scheduler: scheduler.New(), Now: time.Now, Progress: progress,
+	}
 }
 
 // stuckAt is a crew that never finishes the step ship of the given tasks.
@@ -90,6 +107,13 @@ func TestACopiedNamespaceGoesOn(t *testing.T) {
 		first.net.cut() // no report leaves any more
 		first.leave()
 		w.submit(ids("late", 6)...)
+
+		half := setup(t, 6)
+		require.ErrorContains(t, w.copyHalf(half), "the copy is not complete, and nothing will run in it: delete its topics")
+		_, err = half.open(t.TempDir())
+		require.ErrorContains(t, err, "is a copy of sagalog on")
+		_, err = w.copyTo(half)
+		require.ErrorContains(t, err, "hold records: choose another --to-namespace")
 
 		to := setup(t, 6)
 		r, err := w.copyTo(to)

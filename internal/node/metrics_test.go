@@ -18,6 +18,7 @@ func TestAStoppedPartitionNamesItsReason(t *testing.T) {
 		"input_lost": fmt.Errorf("partition 2: %w", supervisor.ErrInputLost),
 		"log":        errors.Join(supervisor.ErrFold, errors.New("unknown kind")),
 		"level":      errors.Join(supervisor.ErrFold, events.TooOld(2, 1)),
+		"closed":     fmt.Errorf("partition 2: %w", supervisor.ErrClosed),
 		"other":      errors.New("no space left on device"),
 	} {
 		require.Equal(t, want, node.StopReason(err))

@@ -24,7 +24,7 @@ func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (sch
 	if err := catalog.Apply(&r); err != nil {
 		return scheduler.Namespace{}, err
 	}
-	if x := catalog.Copying(); x != nil {
+	if x := scheduler.CopyingOf(catalog); x != nil {
 		if r, err = c.ReadAt(ctx, topic, 0, x.Created); err != nil {
 			return scheduler.Namespace{}, fmt.Errorf("namespace %s is a copy of %s that is not complete: %w", namespace, x.From, err)
 		}

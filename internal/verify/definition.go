@@ -132,7 +132,9 @@ func collectAgents(v any, into map[string]bool) {
 	}
 }
 
-// namespaceRecord is the first record of definitions.
+const namespaceCreated = events.TypePrefix + string(events.NameNamespaceCreated)
+
+// namespaceRecord is the first record of definitions, or the last one of a copy.
 type namespaceRecord struct {
 	ID         string `json:"id"`
 	Partitions int32  `json:"partitions"`
@@ -140,7 +142,7 @@ type namespaceRecord struct {
 }
 
 func readNamespace(r *events.Record) (n namespaceRecord, err error) {
-	if kind := r.Header(events.HeaderType); kind != events.TypePrefix+string(events.NameNamespaceCreated) {
+	if kind := r.Header(events.HeaderType); kind != namespaceCreated {
 		return n, fmt.Errorf("the first record of the definitions is a %q", kind)
 	}
 	err = json.Unmarshal(r.Value, &n)

@@ -84,7 +84,10 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		defs: map[string]*definition{}, limits: map[string]*limit{}, timetables: timetables{}, next: b.Start,
 	}
 	p.fold = newFolding(p)
-	p.begins = b.Start > 0
+	var err error
+	if p.begins, err = beginsWithCarry(ctx, p, b); err != nil {
+		return err
+	}
 	p.owners.cut, p.owners.rule.cut = p.begins, p.begins
 	c.owners[number] = p.owners
 	if err := findReruns(ctx, p, b); err != nil {
@@ -98,7 +101,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		defer j.close()
 		p.inputs[in] = j
 	}
-	err := c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, From: b.Start, To: b.End}, func(r events.Record) error {
+	err = c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, From: b.Start, To: b.End}, func(r events.Record) error {
 		if r.Offset%1000 == 0 {
 			c.progress(c.topics.Events, number, r.Offset, b.End)
 		}
@@ -208,7 +211,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
 	case *events.SettingsAdopted:
 		p.adopt(b, at)
-	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp:
+	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp, *events.NamespaceClosed:
 	case *events.CarryBegun, *events.EntityCarried, *events.CarryEnded:
 		return carries(p, f, at)
 	case *events.StateHash:

@@ -299,7 +299,10 @@ func (c *check) readDefinitions(ctx context.Context) error {
 		if r.Control {
 			return nil
 		}
-		if first {
+		if r.Header(events.HeaderType) == events.TypeCopying { // of a copy, NamespaceCreated is the last record
+			return nil
+		}
+		if first && (r.Offset == 0 || r.Header(events.HeaderType) == namespaceCreated) {
 			first = false
 			n, err := readNamespace(&r)
 			if err != nil {
