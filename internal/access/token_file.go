@@ -59,11 +59,11 @@ func (w *watched[T]) refresh() {
 	w.seen = seen
 	value, err := w.read()
 	if err != nil {
-		w.log.Error("a file of the API's access has changed and cannot be used; what it held before stays valid", "files", w.paths, "error", err)
+		w.log.Error("a file of secrets has changed and cannot be used; what it held before stays valid", "files", w.paths, "error", err)
 		return
 	}
 	w.value = value
-	w.log.Info("a file of the API's access was read again", "files", w.paths)
+	w.log.Info("a file of secrets was read again", "files", w.paths)
 }
 
 // look returns what the files are now; nil for one that is gone.
