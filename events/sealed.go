@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // Sealed is a value that only holders of its key can read. On the wire it takes the place of the value, as the JSON object
@@ -33,8 +34,11 @@ func HasSealed(value []byte) bool { return bytes.Contains(value, []byte(sealedOp
 
 // IsSealed says whether a value in compact JSON is sealed as a whole.
 func IsSealed(value []byte) bool {
-	from, to := FindSealed(value)
-	return from == 0 && to > 0 && to == len(value)
+	if !bytes.HasPrefix(value, []byte(sealedOpening)) {
+		return false
+	}
+	_, to := FindSealed(value)
+	return to == len(value)
 }
 
 // FindSealed returns where the first sealed value begins and ends. Both are -1 if there is none, and only to if the text ends within it.
@@ -93,12 +97,22 @@ func (s *Sealed) Value() json.RawMessage {
 // comparableInput returns the value that stands for an input in the content hash. Sealing gives other bytes each time, so of a sealed input only
 // Same counts.
 func comparableInput(input json.RawMessage) json.RawMessage {
-	if !bytes.HasPrefix(input, []byte(sealedOpening)) {
-		return input
-	}
 	s, ok := ParseSealed(input)
 	if !ok || s.Same == "" {
 		return input
 	}
 	return (&Sealed{Same: s.Same}).Value()
+}
+
+// ErasedError says that the key of a sealed value was erased.
+type ErasedError struct{ At Instant }
+
+// Error says when.
+func (e *ErasedError) Error() string { return "the content was erased on " + e.date() }
+
+func (e *ErasedError) date() string { return e.At.Time().UTC().Format(time.DateOnly) }
+
+// Value returns what takes the place of the value where somebody shows it: {"$erased":"2026-11-28"}.
+func (e *ErasedError) Value() json.RawMessage {
+	return json.RawMessage(`{"$erased":"` + e.date() + `"}`)
 }

@@ -61,7 +61,7 @@ var star = map[string][]string{
 	"internal/ui":      nil, // it knows only the HTTP API
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
-	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
+	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/sealing", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
 	"internal/cli":  {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.
@@ -88,6 +88,7 @@ var joins = []string{"cmd/sagalog", "cmd/dronedelivery", "cmd/orders", "internal
 // importExceptions are files that go beyond their package's row.
 var importExceptions = map[string]string{
 	"agent/dial.go internal/kafka/work": "the broker of that call",
+	"agent/dial.go internal/sealing":    "the keys of that call, which lie in Kafka",
 	"agent/dial.go internal/kafka":      "a Go program becomes an agent with one call; the rest of agent uses transport.Source and transport.Sink",
 }
 

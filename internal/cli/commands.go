@@ -20,12 +20,14 @@ type Deps struct {
 	Version string
 	// Log reads the log without an engine; nil if this program cannot.
 	Log Log
+	// Erase is the command that erases the content of a subject; nil if this program has none.
+	Erase *cobra.Command
 }
 
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), alertCommand(), partitionsCommand(), statsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), alertCommand(), partitionsCommand(), statsCommand(), deadLetterCommand(), namespaceCommand(d), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
 	}
 }
 

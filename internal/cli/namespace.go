@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func namespaceCommand() *cobra.Command {
+func namespaceCommand(d Deps) *cobra.Command {
 	show := output(&cobra.Command{
 		Use: "show", Short: "Show the settings and the level of the namespace", Args: cobra.NoArgs,
 		Long: "Show the settings of the namespace, with their defaults, and when and by whom they were set. All nodes decide by them. Below " +
@@ -56,7 +56,11 @@ afterwards, so the level is not raised while such a node is alive; ` + "`sagalog
 	})
 	upgrade.Flags().Int("to", 0, "the level; 0: the highest that every live node understands")
 	upgrade.Flags().String("by", "", "who raises it, for the record")
-	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs", show, set, upgrade, acceptLossCommand())
+	g := group("namespace", "Show and change the settings that all nodes share, give up lost inputs", show, set, upgrade, acceptLossCommand())
+	if d.Erase != nil {
+		g.AddCommand(d.Erase)
+	}
+	return g
 }
 
 func (s *session) upgradeNamespace() error {

@@ -28,13 +28,6 @@ const (
 	MaxSubject = events.MaxLabelValue
 )
 
-// ErasedError says that the key of a value was erased.
-type ErasedError struct{ At events.Instant }
-
-func (e *ErasedError) Error() string {
-	return fmt.Sprintf("the content was erased on %s", e.At.Time().UTC().Format(time.DateOnly))
-}
-
 // ErrNoKey is wrapped in the error of a value that cannot be opened here now, but perhaps elsewhere or later.
 var ErrNoKey = errors.New("the content is sealed, and this process cannot open it")
 
@@ -117,7 +110,7 @@ func (k *Keys) known(id string) (*openedKey, error) {
 	case d == nil:
 		return nil, errUnknown
 	case d.erased != 0:
-		return nil, &ErasedError{d.erased}
+		return nil, &events.ErasedError{At: d.erased}
 	}
 	return k.open(d)
 }
@@ -256,13 +249,16 @@ func (k *Keys) Seal(ctx context.Context, subject string, value []byte) ([]byte, 
 }
 
 // SealLike seals a value for the subject of a value that is sealed as a whole. It returns the value as it is if it has a sealed value in it
-// already, or if the other one is not sealed.
+// already, or if the other one is not sealed; and if the key of the other one was erased, what is shown in the place of an erased value.
 func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	s, ok := events.ParseSealed(like)
 	if !ok || events.HasSealed(value) {
 		return value, nil
 	}
 	if _, err := k.find(s.Key); err != nil {
+		if e, ok := errors.AsType[*events.ErasedError](err); ok {
+			return e.Value(), nil // what would be erased at once
+		}
 		return nil, err
 	}
 	k.topic.mu.Lock()
