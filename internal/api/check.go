@@ -186,6 +186,9 @@ func (s *submissions) checkConflict(ctx context.Context, d *draft) error {
 		return err
 	}
 	if t.Content != d.content && !d.knownInClear(t) {
+		if p := erasedProblem(s.keys, t); p != nil { // a repeat cannot be recognised any more
+			return p
+		}
 		return conflictProblem()
 	}
 	d.known = true

@@ -77,6 +77,9 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 		}
 		var err error
 		if t != nil {
+			if p := erasedProblem(s.keys, t); p != nil {
+				return p
+			}
 			*slot, err = s.keys.SealLike(t.Input, *slot)
 		} else {
 			*slot, err = s.keys.Seal(ctx, "", *slot)
@@ -84,6 +87,18 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 		if err != nil {
 			return s.log.internal(ctx, "seal a request", fmt.Errorf("%w: %w", ErrNoAnswer, err))
 		}
+	}
+	return nil
+}
+
+// erasedProblem refuses what needs the content of a task that was erased; nil if it was not.
+func erasedProblem(keys Keys, t *events.Task) *Problem {
+	if keys == nil || !events.IsSealed(t.Input) {
+		return nil
+	}
+	_, err := keys.Open(t.Input)
+	if e, erased := errors.AsType[*events.ErasedError](err); erased {
+		return refusedProblem(e.Error()+", and with it the key for what is sent to the task", t.State)
 	}
 	return nil
 }

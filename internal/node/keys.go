@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
@@ -19,7 +21,11 @@ func (n *Node) openKeys(ctx context.Context) error {
 		return nil
 	}
 	t := sealing.NewTopic(n.cfg.Cluster, n.ns.name, n.cfg.Logger)
-	if err := t.Read(ctx); err != nil {
+	err := t.Read(ctx)
+	if _, denied := errors.AsType[*kafka.DeniedError](err); denied {
+		return nil // who may not read it has no business with it, and what is sealed is refused later
+	}
+	if err != nil {
 		return err
 	}
 	if !t.Empty() {
