@@ -82,7 +82,7 @@ func (s *sealedShop) await(id, say string) string {
 	s.t.Helper()
 	var doc string
 	s.p.eventually(say, func() bool {
-		doc = s.sagalog("task", "get", id, "-o", "json")
+		doc = s.at.run(s.t, "task", "get", id, "-o", "json").out.String() // nothing before the task is accepted
 		return strings.Contains(doc, say)
 	})
 	return doc
