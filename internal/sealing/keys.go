@@ -41,7 +41,12 @@ type Keys struct {
 	making sync.Mutex
 	// failedAt is when reading last failed. While it fails, nobody waits for it. Guarded by topic.mu.
 	failedAt time.Time
+	// unknown are IDs that the topic did not have. Whoever seals has seen the key there, so it will not come later. Guarded by topic.mu.
+	unknown map[string]bool
 }
+
+// mostUnknown bounds the unknown IDs that are remembered, so that nobody makes each reader ask the brokers all the time.
+const mostUnknown = 1000
 
 // Open reads the keys of a namespace. The caller runs Run.
 func Open(ctx context.Context, c *kafka.Cluster, namespace string, file *KeyFile, log *slog.Logger) (*Keys, error) {
@@ -89,15 +94,27 @@ func (k *Keys) find(id string) (*openedKey, error) {
 		return o, err
 	}
 	k.topic.mu.Lock()
-	failing := !k.failedAt.IsZero() && k.now().Sub(k.failedAt) < readEvery
+	failing, missing := !k.failedAt.IsZero() && k.now().Sub(k.failedAt) < readEvery, k.unknown[id]
 	k.topic.mu.Unlock()
-	if failing || !k.read(context.Background()) {
-		return nil, fmt.Errorf("%w: the brokers do not answer", ErrNoKey)
+	if !missing {
+		if failing || !k.read(context.Background()) {
+			return nil, fmt.Errorf("%w: the brokers do not answer", ErrNoKey)
+		}
+		if o, err = k.known(id); !errors.Is(err, errUnknown) {
+			return o, err
+		}
+		k.miss(id)
 	}
-	if o, err = k.known(id); errors.Is(err, errUnknown) {
-		return nil, fmt.Errorf("%w: there is no data key %s in this namespace", ErrNoKey, events.Clip(id, 64))
+	return nil, fmt.Errorf("%w: there is no data key %s in this namespace", ErrNoKey, events.Clip(id, 64))
+}
+
+func (k *Keys) miss(id string) {
+	k.topic.mu.Lock()
+	defer k.topic.mu.Unlock()
+	if k.unknown == nil || len(k.unknown) >= mostUnknown {
+		k.unknown = map[string]bool{}
 	}
-	return o, err
+	k.unknown[id] = true
 }
 
 var errUnknown = errors.New("unknown data key")
