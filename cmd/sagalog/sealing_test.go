@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,6 +38,7 @@ type sealedShop struct {
 	t       *testing.T
 	at      place
 	p       *program
+	api     string
 	brokers string
 }
 
@@ -56,10 +59,11 @@ func newSealedShop(t *testing.T) *sealedShop {
 }
 
 func (s *sealedShop) start() {
+	_ = os.Remove(filepath.Join(s.at.dir, "sagalog-data", endpointsFile)) // that of an earlier start
 	s.p = s.at.start(s.t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--workflows", "w", "--agents", "a",
 		"--keep-inputs", "--seal-key-file", "seal.key")
 	e := s.p.endpoints(filepath.Join(s.at.dir, "sagalog-data"))
-	s.brokers = e.Kafka
+	s.api, s.brokers = e.HTTP, e.Kafka
 	s.at.env = []string{"SAGALOG_API=" + e.HTTP}
 }
 
@@ -82,7 +86,12 @@ func (s *sealedShop) await(id, say string) string {
 	s.t.Helper()
 	var doc string
 	s.p.eventually(say, func() bool {
-		doc = s.at.run(s.t, "task", "get", id, "-o", "json").out.String() // nothing before the task is accepted
+		answer, err := http.Get(s.api + "/v1/tasks/" + id)
+		require.NoError(s.t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(s.t, err)
+		doc = string(text)
 		return strings.Contains(doc, say)
 	})
 	return doc
@@ -131,7 +140,7 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 	again := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17")
 	require.Equal(t, 1, again.code())
 	require.Contains(t, again.err.String(), "erased before")
-	erased := s.await("done", `"$erased": "`)
+	erased := s.await("done", `"$erased":"`)
 	require.NotContains(t, erased, secretWord)
 	require.Contains(t, erased, `"processed"`)
 	require.NotContains(t, s.sagalog("task", "history", "done", "-o", "jsonl"), secretWord)
@@ -149,7 +158,7 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 	require.Equal(t, 0, s.p.stop())
 	require.NotContains(t, s.sagalog("state", "hash", "--data", "sagalog-data", "--rebuild"), "differs", "the log folds to the same hash, without any key")
 	s.start()
-	require.Contains(t, s.await("under-way", `"$erased": "`), `"waiting"`)
+	require.Contains(t, s.await("under-way", `"$erased":"`), `"waiting"`)
 	s.sagalog("task", "cancel", "under-way")
 	s.await("under-way", `"undone"`)
 	require.Equal(t, 0, s.p.stop())
