@@ -41,7 +41,7 @@ func IsSealed(value []byte) bool {
 	return to == len(value)
 }
 
-// FindSealed returns where the first sealed value begins and ends. Both are -1 if there is none, and only to if the text ends within it.
+// FindSealed returns where the first sealed value begins and ends. Both are -1 if the text has no sealed value, and only to if the text ends within it.
 func FindSealed(text []byte) (from, to int) {
 	for at := 0; ; {
 		i := bytes.Index(text[at:], []byte(sealedOpening))

@@ -98,7 +98,7 @@ func keyCommand() *cobra.Command {
 		Long: `Make, list and replace the keys by which the content of tasks is encrypted (serve --seal-key-file).
 
 The key file holds the key that wraps all others; it is on each node and agent, and never on a broker. Each subject of tasks, which their
-label "subject" names, has data keys of its own, which lie wrapped in the topic of keys. ` + "`sagalog namespace erase`" + ` deletes those of a subject.`,
+label "subject" names, has its own data keys, which lie wrapped in the topic of keys. ` + "`sagalog namespace erase`" + ` deletes those of a subject.`,
 	}
 	g.AddCommand(keyCreate(), keyList(), keyRotate(), keyRewrap())
 	return g
