@@ -26,6 +26,8 @@ type Config struct {
 	Sink transport.Sink
 	// OutputLimit bounds an output in bytes. Default 256 KiB, the engine's own limit.
 	OutputLimit int
+	// Keys opens sealed inputs. Default: none, and sealed requests are refused.
+	Keys Keys
 	// Grace is how long attempts may keep running after a stop before their contexts are cancelled, and also how long they may
 	// then take to return. Default 2 s: most calls end within it, and a process supervisor usually waits for 10 s.
 	Grace time.Duration

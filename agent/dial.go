@@ -13,6 +13,7 @@ import (
 	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/work"
+	"github.com/sagalog/sagalog/internal/sealing"
 )
 
 // This file is the only one of the package that imports internal/kafka, so that a Go program needs one call to become
@@ -26,6 +27,9 @@ type DialConfig struct {
 	TLS *tls.Config
 	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty for no authentication.
 	Mechanism, User, Password string
+	// SealKeyFile is the file with the key by which the content of tasks is sealed: the one of the nodes (--seal-key-file). Empty if nothing is
+	// sealed. It is ignored if Config has Keys.
+	SealKeyFile string
 	// Config holds the other settings. Dial creates Sources and Sink. The default Instance is the host name with a random
 	// suffix.
 	Config
@@ -54,14 +58,41 @@ func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 		cluster.Close()
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
+	stopKeys, err := c.openKeys(ctx, cluster)
+	if err != nil {
+		cluster.Close()
+		return nil, fmt.Errorf("connect agents: %w", err)
+	}
 	out, err := Attach(ctx, work.Over(cluster), r, c.Config)
 	if err != nil {
+		stopKeys()
 		cluster.Close()
 		return nil, err
 	}
 	leave := out.close
-	out.close = func() { leave(); cluster.Close() }
+	out.close = func() { leave(); stopKeys(); cluster.Close() }
 	return out, nil
+}
+
+// openKeys reads the keys, and follows them until stop is called.
+func (c *DialConfig) openKeys(ctx context.Context, cluster *kafka.Cluster) (stop func(), err error) {
+	if c.SealKeyFile == "" || c.Keys != nil {
+		return func() {}, nil
+	}
+	c.withDefaults()
+	file, err := sealing.OpenKeyFile(c.SealKeyFile, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := sealing.Open(ctx, cluster, c.Namespace, file, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	c.Keys = keys
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error)
+	go func() { done <- keys.Run(following) }()
+	return func() { cancel(); <-done }, nil
 }
 
 // Attach is Dial over a broker that the caller has connected, and closes after Run has returned.

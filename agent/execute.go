@@ -154,10 +154,10 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 	callCtx, end := x.traced(tryCtx, q)
 	out, err := x.invoke(callCtx, a)
 	x.limit.record(a.work.Operation, began, err)
-	if err == nil && len(out) > x.outputLimit {
+	if limit := q.sealedRoom(x.outputLimit); err == nil && len(out) > limit {
 		err = &Failure{
 			Class: events.ClassPermanent, Effect: events.EffectDoneUnknown, Code: "output_limit",
-			Err: fmt.Errorf("output is over the limit: %d bytes, the limit is %d", len(out), x.outputLimit),
+			Err: fmt.Errorf("output is over the limit: %d bytes, the limit is %d", len(out), limit),
 		}
 	}
 	if err == nil {

@@ -101,7 +101,7 @@ func refusal(code string, err error) *Failure {
 // report returns the failure in the engine's wire format.
 func (f *Failure) report() *events.Error {
 	e := &events.Error{Class: f.Class, Code: f.Code, Message: oneLine(f.Error())}
-	if len(f.Detail) <= DetailLimit && json.Valid(f.Detail) {
+	if (len(f.Detail) <= DetailLimit || events.IsSealed(f.Detail)) && json.Valid(f.Detail) {
 		e.Detail = f.Detail
 	}
 	return e

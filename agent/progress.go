@@ -26,13 +26,14 @@ func Progress(ctx context.Context, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode progress: %w", err)
 	}
-	if len(text) > events.MaxProgress {
-		return fmt.Errorf("progress has %d bytes; %d are allowed", len(text), events.MaxProgress)
+	q, _ := ctx.Value(attemptKey{}).(*request)
+	if room := q.sealedRoom(events.MaxProgress); len(text) > room {
+		return fmt.Errorf("progress has %d bytes; %d are allowed", len(text), room)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if q, ok := ctx.Value(attemptKey{}).(*request); ok && q.beats != nil {
+	if q != nil && q.beats != nil {
 		q.beats.show(text)
 	}
 	return nil

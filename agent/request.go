@@ -38,6 +38,8 @@ type request struct {
 	doubt atomic.Bool
 	// accepted says that the attempt goes on elsewhere, and is reported from there.
 	accepted atomic.Bool
+	// like is the input as it came if it was sealed as a whole. Set before the function is called.
+	like []byte
 	// beats is nil unless the attempt has a heartbeat.
 	beats *beats
 	// unwanted says that a stop has come. begun says that attempt is set.

@@ -58,6 +58,7 @@ func (c *consumer) standing(q *request, now time.Time) standing {
 // attempt makes one attempt and reports it.
 func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(+1)
+	locked := q.unseal(c.config.Keys)
 	q.attempt = deadline{parent: work, by: q.by, request: q}
 	if b := newBeats(&q.work, q.by); b != nil {
 		q.beats = b
@@ -66,7 +67,10 @@ func (c *consumer) attempt(work context.Context, q *request) {
 	q.begin()
 	q.shared = !c.exclusive(q)
 	began := time.Now()
-	t := c.exec.execute(&q.attempt, &q.work)
+	t := try{failure: locked}
+	if locked == nil {
+		t = q.seal(c.config.Keys, c.exec.execute(&q.attempt, &q.work))
+	}
 	now := time.Now()
 	q.attempt.end()
 	if q.beats != nil {
@@ -94,6 +98,14 @@ func (c *consumer) attempt(work context.Context, q *request) {
 // sending returns the function that sends progress of a request.
 func (c *consumer) sending(q *request) func(context.Context, json.RawMessage, func(error)) {
 	return func(ctx context.Context, value json.RawMessage, done func(error)) {
+		if q.like != nil {
+			sealed, err := c.config.Keys.SealLike(q.like, value)
+			if err != nil {
+				done(err)
+				return
+			}
+			value = sealed
+		}
 		c.workers.Go(func() { // a worker has the request
 			c.reports.progress(ctx, q, value, func(err error) {
 				if err != nil && ctx.Err() == nil {

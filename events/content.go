@@ -9,7 +9,8 @@ import (
 )
 
 // ContentHash returns the hash that distinguishes a repeated submission from a conflicting one: SHA-256 of the object
-// with sorted members, no spaces, numbers as written, the ID included, and the times normalised.
+// with sorted members, no spaces, numbers as written, the ID included, and the times normalised. Of a sealed input only its member Same
+// counts.
 func (s *Submission) ContentHash() (string, error) {
 	content, err := s.content()
 	if err != nil {
@@ -23,7 +24,7 @@ func (s *Submission) ContentHash() (string, error) {
 // content returns the bytes to hash.
 func (s *Submission) content() ([]byte, error) {
 	n := *s
-	n.Deadline, n.NotBefore = normalised(n.Deadline), normalised(n.NotBefore)
+	n.Deadline, n.NotBefore, n.Input = normalised(n.Deadline), normalised(n.NotBefore), comparableInput(n.Input)
 	w := jsontext.Writer{B: make([]byte, 0, 2*n.size())}
 	for name := range n.Labels {
 		w.Odd = w.Odd || !utf8.ValidString(name) // two of them may become equal

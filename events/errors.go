@@ -25,3 +25,9 @@ var (
 func TooOld(level, own int) error {
 	return fmt.Errorf("%w: this takes level %d, and this build understands level %d: upgrade this node", ErrReaderTooOld, level, own)
 }
+
+// FaultError is an error with the form in which a fact records it.
+type FaultError struct{ Fault Error }
+
+// Error returns the message.
+func (e *FaultError) Error() string { return e.Fault.Message }

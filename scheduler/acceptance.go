@@ -95,6 +95,20 @@ func compileAcceptance(d *Definition) (labels []label, priority *exprlang.Templa
 // does not have, and the keys that it shares with other tasks. It returns every fault of the input and of these expressions, with pointers into the submission. version is that of
 // the definition.
 func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance, []InputFault) {
+	if !events.HasSealed(sub.Input) {
+		return p.accept(sub, version)
+	}
+	input, err := unseal(p.keys, sub.Input)
+	if err != nil {
+		return events.Acceptance{}, []InputFault{{"/input", err.Error()}}
+	}
+	clear := *sub
+	clear.Input = input
+	out, faults := p.accept(&clear, version)
+	return out, masked(faults)
+}
+
+func (p *Program) accept(sub *events.Submission, version int) (events.Acceptance, []InputFault) {
 	out := events.Acceptance{Labels: sub.Labels, Priority: sub.Priority, RemindAfter: p.Definition().RemindAfter, RememberFor: p.Definition().RememberFor}
 	var faults []InputFault
 	for _, f := range p.ValidateInput(sub.Input) {

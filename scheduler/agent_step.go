@@ -46,12 +46,11 @@ func (a *agentStep) undo() (opening, error) {
 	return opening{call: a.undoCall()}, nil
 }
 
-func (a *agentStep) start(t *events.Task, path string, op events.Operation) (start events.Start, err error) {
-	env := Env{task: t}
+func (a *agentStep) start(env *Env, path string, op events.Operation) (start events.Start, err error) {
 	if op == events.Undo {
-		start, err = a.startUndo(&env, path)
+		start, err = a.startUndo(env, path)
 	} else {
-		start, err = a.startDo(&env, path)
+		start, err = a.startDo(env, path)
 	}
 	start.Cost = env.Close()
 	return start, err

@@ -50,16 +50,21 @@ func (s *Scheduler) Check(t *events.Task, path string, output json.RawMessage) (
 	if c == nil || c.check == nil {
 		return nil, 0
 	}
-	env := Env{task: t}
-	fault := c.check.judge(env.openCheck(output))
+	env := Env{task: t, keys: p.keys}
+	fault := c.check.judge(&env, output)
 	return fault, env.Close()
 }
 
-func (c *check) judge(scope *exprlang.Scope) *events.Error {
+func (c *check) judge(env *Env, output json.RawMessage) *events.Error {
+	scope := env.openCheck(output)
+	fault := func(class events.Class, message string) *events.Error {
+		e := env.fault(class, message)
+		return &e
+	}
 	no, err := c.fails.Eval(scope)
 	switch {
 	case err != nil:
-		return &events.Error{Class: events.ClassExpression, Message: "fail_if: " + err.Error()}
+		return fault(events.ClassExpression, "fail_if: "+err.Error())
 	case !no:
 		return nil
 	case c.reason == nil:
@@ -67,11 +72,11 @@ func (c *check) judge(scope *exprlang.Scope) *events.Error {
 	}
 	why, err := c.reason.Eval(scope)
 	if err != nil {
-		return &events.Error{Class: events.ClassCheck, Message: fmt.Sprintf("fail_if is true: %s; fail_reason: %s", c.failIf, err)}
+		return fault(events.ClassCheck, fmt.Sprintf("fail_if is true: %s; fail_reason: %s", c.failIf, err))
 	}
 	var text string
 	if json.Unmarshal(why, &text) != nil {
 		text = string(why) // an expression that gives a number or an object is shown as JSON
 	}
-	return &events.Error{Class: events.ClassCheck, Message: text}
+	return fault(events.ClassCheck, text)
 }

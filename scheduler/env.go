@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
@@ -14,7 +15,59 @@ import (
 // and the task must not change meanwhile.
 type Env struct {
 	task  *events.Task
+	keys  Keys
 	scope *exprlang.Scope
+	// sealed is why a value could not be opened; nil if each could.
+	sealed error
+}
+
+// Keys opens sealed values. It is safe for concurrent use.
+type Keys interface {
+	// Open returns a value with all sealed values in it opened, or why it cannot.
+	Open(value []byte) ([]byte, error)
+}
+
+// errNoKeys is why nothing is opened in a process without a key file.
+var errNoKeys = errors.New("its content is sealed, and this node has no key: start it with --seal-key-file")
+
+// unseal opens a value.
+func unseal(keys Keys, value json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case !events.HasSealed(value):
+		return value, nil
+	case keys == nil:
+		return nil, errNoKeys
+	}
+	return keys.Open(value)
+}
+
+func (e *Env) unseal(raw json.RawMessage) (json.RawMessage, error) {
+	raw, err := unseal(e.keys, raw)
+	if err != nil {
+		e.sealed = err
+	}
+	return raw, err
+}
+
+// fault returns an error as a fact records it. The message may repeat a value. If the task is sealed, it is in the detail, which the owner
+// seals: messages are not.
+func (e *Env) fault(class events.Class, message string) events.Error {
+	switch {
+	case e.sealed != nil:
+		return events.Error{Class: class, Message: e.sealed.Error()}
+	case !events.IsSealed(e.task.Input):
+		return events.Error{Class: class, Message: message}
+	}
+	detail, _ := events.Marshal(map[string]string{"message": message}) // a text
+	return events.Error{Class: class, Message: "an expression over sealed content says why: error.detail has its message", Detail: detail}
+}
+
+// masked hides what the faults of a sealed value say, since they may repeat it, and what becomes of them is not sealed.
+func masked(faults []InputFault) []InputFault {
+	for i := range faults {
+		faults[i].Message = "does not fit; the content is sealed, so it is not repeated here"
+	}
+	return faults
 }
 
 // Close gives back the memory of the environment. It returns what the evaluations cost.
@@ -31,6 +84,9 @@ func (e *Env) Close() (cost int) {
 func (e *Env) open() *exprlang.Scope {
 	if e.scope == nil {
 		s := exprlang.Borrow()
+		if e.keys != nil || events.IsSealed(e.task.Input) {
+			s.Unseal(e.unseal)
+		}
 		s.Set("task", s.Object((*taskVariable)(e.task)))
 		s.Set("input", s.Raw(e.task.Input))
 		s.Set("steps", s.Object((*stepsVariable)(e.task)))

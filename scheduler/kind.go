@@ -16,8 +16,8 @@ type stepKind interface {
 	begin(env *Env) (opening, error)
 	// undo returns what undoes the step, or an error if nothing can.
 	undo() (opening, error)
-	// start returns the input of an attempt of the operation, and its time. path is the path of the step, or of one of its items.
-	start(t *events.Task, path string, op events.Operation) (events.Start, error)
+	// start returns the input of an attempt of the operation, and its time, and closes the environment. path is the path of the step, or of one of its items.
+	start(env *Env, path string, op events.Operation) (events.Start, error)
 	// policy returns what happens after failures of the operation.
 	policy(op events.Operation) events.Policy
 	// calls returns the operations of agents that the step may call.

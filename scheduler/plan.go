@@ -25,7 +25,7 @@ func (s *Scheduler) Prepare(hash string, body []byte) error {
 		if err != nil {
 			return err
 		}
-		if p, err = Compile(d); err != nil {
+		if p, err = CompileWith(d, s.shared.keys); err != nil {
 			return err
 		}
 		s.shared.add(hash, p)
@@ -97,7 +97,7 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 func planSteps(p *Program, t *events.Task) events.Plan {
 	var few [fewSlots]*events.Step
 	states := p.states(t, few[:])
-	w, env := planner{task: t}, Env{task: t}
+	w, env := planner{task: t}, Env{task: t, keys: p.keys}
 	open, failed, running := 0, "", false
 	for i := range p.steps {
 		c := &p.steps[i]
@@ -196,7 +196,7 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env, notBef
 	yes, err := c.runs(env)
 	switch {
 	case err != nil:
-		w.broken(c, err)
+		w.broken(c, env, err)
 	case !yes:
 		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
 	default:
@@ -208,14 +208,14 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env, notBef
 func (w *planner) start(c *compiledStep, env *Env, notBefore events.Instant) {
 	o, err := c.kind.begin(env)
 	if err != nil {
-		w.broken(c, err)
+		w.broken(c, env, err)
 		return
 	}
 	w.open(c.step.ID, o, notBefore)
 }
 
-func (w *planner) broken(c *compiledStep, err error) {
-	w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: expressionError(err)})
+func (w *planner) broken(c *compiledStep, env *Env, err error) {
+	w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: env.fault(events.ClassExpression, err.Error())})
 }
 
 // open adds what starts a step or its undo. An attempt starts when its agent has room for it, and not before the given instant.
@@ -239,7 +239,12 @@ func (w *planner) open(path string, o opening, notBefore events.Instant) {
 func finish(p *Program, env *Env) events.Body {
 	out, err := p.Output(env)
 	if err != nil {
-		return &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + err.Error() + events.OutputHint(env.task)}
+		fault := env.fault(events.ClassExpression, err.Error())
+		why := fault.Message
+		if fault.Detail != nil { // a reason has none
+			why = "the content is sealed, so what the expression says is not repeated here"
+		}
+		return &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + why + events.OutputHint(env.task)}
 	}
 	return &events.TaskProcessed{Output: out}
 }
@@ -330,7 +335,12 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	if c == nil {
 		return events.Start{}, fmt.Errorf("workflow %q has no step %q", t.Workflow, path)
 	}
-	return c.kind.start(t, path, op)
+	env := Env{task: t, keys: p.keys}
+	start, err := c.kind.start(&env, path, op)
+	if err != nil {
+		err = &events.FaultError{Fault: env.fault(events.ClassExpression, err.Error())}
+	}
+	return start, err
 }
 
 // Limit returns the limit of which each attempt to do or undo the step needs a permit, as its records have it; "" if it needs none.

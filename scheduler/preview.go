@@ -51,31 +51,30 @@ func (p *Program) Preview(t *events.Task) []Preview {
 	for _, r := range plan.Ready {
 		x := at[r.Path]
 		x.Starts = true
-		start, err := p.compiled(r.Path).kind.start(t, r.Path, events.Do)
+		start, err := p.compiled(r.Path).kind.start(&Env{task: t, keys: p.keys}, r.Path, events.Do)
 		if x.Input = start.Input; err != nil {
 			x.Starts, x.Error = false, err.Error()
 		}
 	}
 	for i := range p.steps {
-		list[i].judge(&p.steps[i], t)
+		list[i].judge(&p.steps[i], Env{task: t, keys: p.keys})
 	}
 	return list
 }
 
 // judge evaluates the condition of a step if it depends on the task alone, or on steps that are skipped.
-func (x *Preview) judge(c *compiledStep, t *events.Task) {
+func (x *Preview) judge(c *compiledStep, env Env) {
 	if c.condition == nil || x.Error != "" {
 		return
 	}
 	open := func(path []string) bool { // steps alone may name any step
-		return path[0] == "steps" && (len(path) == 1 || !over(t.Step(path[1])))
+		return path[0] == "steps" && (len(path) == 1 || !over(env.task.Step(path[1])))
 	}
 	for _, r := range c.condition.References() {
 		if len(r.Path) > 0 && open(r.Path) {
 			return
 		}
 	}
-	env := Env{task: t}
 	defer env.Close()
 	yes, err := c.runs(&env)
 	if err != nil {

@@ -24,6 +24,8 @@ type Program struct {
 	// labels are in the order of their names. priority is nil if the definition has none.
 	labels   []label
 	priority *exprlang.Template
+	// keys open the values of tasks; nil if this process has none.
+	keys Keys
 	// fairBy is the key for turns, nil without one. concurrency is the key, nil if any number of tasks may run at a time.
 	fairBy, concurrency *exprlang.Template
 }
@@ -73,6 +75,15 @@ func Compile(d *Definition) (*Program, error) {
 		return nil, fmt.Errorf("workflow %q: input: %w", d.Workflow, err)
 	}
 	return p, nil
+}
+
+// CompileWith is Compile for a process that can open sealed values, if keys is not nil.
+func CompileWith(d *Definition, keys Keys) (*Program, error) {
+	p, err := Compile(d)
+	if err == nil {
+		p.keys = keys
+	}
+	return p, err
 }
 
 // number gives a slot to each step and each needed name.

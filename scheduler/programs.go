@@ -69,12 +69,21 @@ func (s *programs) keep(hash string, p prepared) {
 
 // Shared lets the schedulers of a process share compiled definitions. It keeps nothing in memory itself.
 type Shared struct {
+	// keys open the values of tasks; nil if this process has none.
+	keys Keys
 	mu   sync.Mutex
 	kept map[string]weak.Pointer[Program]
 }
 
 // NewShared returns an empty Shared.
 func NewShared() *Shared { return &Shared{kept: map[string]weak.Pointer[Program]{}} }
+
+// NewSharedWith is NewShared for a process that can open sealed values.
+func NewSharedWith(keys Keys) *Shared {
+	s := NewShared()
+	s.keys = keys
+	return s
+}
 
 // New returns a Scheduler that knows no definition.
 func (s *Shared) New() *Scheduler {

@@ -91,7 +91,7 @@ func (s *sleepStep) undo() (opening, error) {
 }
 
 // start implements stepKind.
-func (s *sleepStep) start(*events.Task, string, events.Operation) (events.Start, error) {
+func (s *sleepStep) start(*Env, string, events.Operation) (events.Start, error) {
 	return events.Start{}, fmt.Errorf("step %q sleeps, which has no attempts", s.step.ID)
 }
 

@@ -65,7 +65,7 @@ func (w *waitStep) undo() (opening, error) {
 }
 
 // start implements stepKind.
-func (w *waitStep) start(*events.Task, string, events.Operation) (events.Start, error) {
+func (w *waitStep) start(*Env, string, events.Operation) (events.Start, error) {
 	return events.Start{}, fmt.Errorf("step %q waits for a signal, which has no attempts", w.step.ID)
 }
 
@@ -97,8 +97,15 @@ func (p *Program) CheckSignal(t *events.Task, signal string, payload json.RawMes
 		case s != nil && s.Over():
 			taken = true
 		default:
-			if faults = validateBy(w.schema, payload); len(faults) == 0 {
+			clear, err := unseal(p.keys, payload)
+			if err != nil {
+				return []InputFault{{Pointer: "/payload", Message: err.Error()}}
+			}
+			if faults = validateBy(w.schema, clear); len(faults) == 0 {
 				return nil
+			}
+			if events.HasSealed(payload) {
+				faults = masked(faults)
 			}
 			for i := range faults {
 				faults[i].Pointer = "/payload" + faults[i].Pointer
@@ -167,7 +174,7 @@ func (w *planner) takeSignal(p *Program, env *Env) {
 	c, k := p.compiled(first.Path), firstFor(w.task, first)
 	output := events.SignalOutput(k.Signal, k.Payload)
 	if c != nil && c.check != nil {
-		if fault := c.check.judge(env.openCheck(output)); fault != nil {
+		if fault := c.check.judge(env, output); fault != nil {
 			w.plan.Broken = append(w.plan.Broken, events.Broken{Path: first.Path, Operation: events.Do, Error: *fault, Signal: k.Request, Output: output})
 			return
 		}

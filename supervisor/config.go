@@ -76,6 +76,8 @@ type Config struct {
 	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its
 	// task, which is nil if the fact has no task or the task is gone. It must retain neither, and must not block.
 	Durable func(t *events.Task, f *events.Fact)
+	// Keys seals facts of sealed tasks; nil if this process has no key.
+	Keys Keys
 	// Marked is the mark that the process before this one left: see Mark. Mark, if set, stores a new one before it returns. No
 	// decision depends on it: only the next process reads it.
 	Marked Mark

@@ -144,6 +144,7 @@ func (c *core) record(f *events.Fact, input *events.Record) error {
 	if f.Traceparent == "" && t != nil {
 		f.Traceparent = t.Traceparent
 	}
+	c.seal(t, f)
 	r, err := events.EncodeFact(f, c.cfg.Partition, c.source)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sagalog/sagalog/events"
@@ -27,6 +28,9 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	s, err := p.sched.Start(t, r.Path, r.Operation)
 	p.batch.cost += s.Cost
 	if err != nil {
+		if e, ok := errors.AsType[*events.FaultError](err); ok {
+			return nil, &e.Fault
+		}
 		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}
 	}
 	if n := len(s.Input); n > p.settings().PayloadBytes {

@@ -22,6 +22,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/orders"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/internal/traces"
 	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ import (
 // devConfig holds the flags of dev.
 type devConfig struct {
 	engineFlags
+	sealFlags
 	data, http, kafka, demo, agents string
 	fsync                           bool
 }
@@ -73,6 +75,7 @@ with the same --data and it continues. A power cut may lose the most recent ones
 	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery, orders (a payment service, for the shop that cmd/orders runs) or none")
 	f.StringVar(&c.agents, "agents", "", "directory of your own agents without code (*.yaml): HTTP services and commands, loaded at the start")
 	c.engineFlags.flags(f)
+	c.sealFlags.flags(f)
 	return cmd
 }
 
@@ -125,6 +128,7 @@ type dev struct {
 	demoToken string
 	broker    *embedded.Broker
 	cluster   *kafka.Cluster
+	keys      *sealing.Keys
 	fleet     *dronedelivery.Fleet // the services of the example
 	files     fs.FS                // its workflow, and its agents below agents/
 	node      *node.Node
@@ -227,15 +231,17 @@ func (d *dev) openFleet(context.Context) error {
 	return d.bindings.files(files, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 }
 
-func (d *dev) openNode(ctx context.Context) error {
+func (d *dev) openNode(ctx context.Context) (err error) {
+	if d.keys, err = d.cfg.keys(ctx, d.cluster, events.DefaultNamespace, d.log); err != nil {
+		return err
+	}
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, KeepInputs: d.cfg.keepInputs, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate, Traces: d.nodeTraces(), Checkpoints: d.cfg.checkpoints,
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, KeepInputs: d.cfg.keepInputs, Version: version(), Logger: d.log, Registry: d.metrics, Access: d.gate, Traces: d.nodeTraces(), Checkpoints: d.cfg.checkpoints, Keys: d.keys,
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
 	}
-	var err error
 	if cfg.Webhook, err = d.cfg.webhook(d.log); err != nil {
 		return err
 	}
@@ -269,7 +275,7 @@ func (d *dev) openAgents(ctx context.Context) error {
 	}
 	var err error
 	d.agents, err = agent.Attach(ctx, work.Over(d.cluster), d.bindings.registry, agent.Config{
-		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Registerer: d.metrics, Trace: d.agentTrace(), Log: d.log,
+		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Keys: agentKeys(d.keys), Registerer: d.metrics, Trace: d.agentTrace(), Log: d.log,
 	})
 	return err
 }

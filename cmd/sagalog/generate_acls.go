@@ -36,6 +36,7 @@ to everyone who writes.
   api        a node that serves HTTP
   projector  a node that follows partitions
   webhook    what a node with the role owner needs beside for --webhook
+  sealing    what nodes and agents need beside for --seal-key-file
   agent      a process that runs agents, in any language
   producer   a program that submits tasks to Kafka directly
   reader     sagalog verify, sagalog history, and programs that read the log

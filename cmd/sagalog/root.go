@@ -29,8 +29,8 @@ Start with:  sagalog dev`,
 		Version: cli.VersionLine(version()),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand(), generateCommand(), webhookCommand())
-	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand()}})...)
+	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand(), generateCommand(), webhookCommand(), keyCommand())
+	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand(), eraseCommand()}})...)
 	return root
 }
 

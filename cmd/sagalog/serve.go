@@ -84,6 +84,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9
 type member struct {
 	connection
 	callbacks
+	sealFlags
 	httpTLS
 	namespace, data, http, advertise, node, agents string
 	roleNames                                      []string
@@ -94,6 +95,7 @@ type member struct {
 func (m *member) flags(f *pflag.FlagSet) {
 	m.connection.flags(f)
 	m.callbacks.flags(f)
+	m.sealFlags.flags(f)
 	m.httpTLS.flags(f)
 	f.StringVar(&m.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names; each engine has its own")
 	f.StringVar(&m.data, "data", "./sagalog-data", "directory of this process's state; not shared with any other")

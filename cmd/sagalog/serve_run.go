@@ -26,6 +26,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/pause"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/internal/traces"
 	"golang.org/x/sync/errgroup"
 )
@@ -55,11 +56,13 @@ type serving struct {
 	// secret is the key of callbacks, or "".
 	secret string
 	// gate recognizes callers of the API; nil: access is off. tls is that of the API, and peerTLS that of calls to other nodes.
-	gate     *access.Gate
-	tls      *tls.Config
-	peerTLS  func() *tls.Config
-	unlock   func() error
-	cluster  *kafka.Cluster
+	gate    *access.Gate
+	tls     *tls.Config
+	peerTLS func() *tls.Config
+	unlock  func() error
+	cluster *kafka.Cluster
+	// keys are nil without --seal-key-file.
+	keys     *sealing.Keys
 	node     *node.Node
 	bindings *bindings
 	local    *localCheck
@@ -237,6 +240,9 @@ func (s *serving) connect(ctx context.Context) (err error) {
 	if err := s.preflight(ctx); err != nil {
 		return err
 	}
+	if s.keys, err = s.cfg.keys(ctx, s.cluster, s.cfg.namespace, s.log); err != nil {
+		return err
+	}
 	return s.refuse(s.local.log(ctx, s.cluster))
 }
 
@@ -253,7 +259,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, KeepInputs: s.cfg.keepInputs, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(), Checkpoints: s.cfg.checkpoints,
+		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, KeepInputs: s.cfg.keepInputs, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience, Traces: s.nodeTraces(), Checkpoints: s.cfg.checkpoints, Keys: s.keys,
 	}
 	var err error
 	if cfg.Webhook, err = s.cfg.webhook(s.log); err != nil {
@@ -308,7 +314,7 @@ func (s *serving) openAgents(ctx context.Context) error {
 	}
 	var err error
 	s.agents, err = agent.Attach(ctx, work.Over(s.cluster), s.bindings.registry, agent.Config{
-		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Registerer: s.metrics, Trace: s.agentTrace(), Log: s.log,
+		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Keys: agentKeys(s.keys), Registerer: s.metrics, Trace: s.agentTrace(), Log: s.log,
 	})
 	return err
 }
@@ -364,6 +370,9 @@ func (s *serving) run(ctx context.Context) error {
 	}
 	if s.agents != nil {
 		g.Go(func() error { return s.agents.Run(ctx) })
+	}
+	if s.node == nil && s.keys != nil {
+		g.Go(func() error { return s.keys.Run(ctx) })
 	}
 	if s.metricsAt != nil {
 		g.Go(func() error { return serveMetrics(ctx, s.metricsAt, s.process.metrics, s.cfg.hosts) })

@@ -87,7 +87,7 @@ func (r *receiver) open(log *slog.Logger) (*webhook.Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
 	}
-	return webhook.New(webhook.Config{URL: r.url, Keys: keys, AllowHTTP: r.allowHTTP, Agent: "sagalog/" + version()})
+	return webhook.New(webhook.Config{URL: r.url, Keys: keys.Now, AllowHTTP: r.allowHTTP, Agent: "sagalog/" + version()})
 }
 
 // webhook returns what a node delivers, or nil.

@@ -96,11 +96,14 @@ func same(a, b []fs.FileInfo) bool {
 	})
 }
 
-// OpenSecret reads a secret file with parse, and again when the file has changed. The function that it returns gives what parse returned, at
-// most a second out of date. A changed file that cannot be used changes nothing.
-func OpenSecret[T any](path string, parse func(text []byte) (T, error), log *slog.Logger) (func() T, error) {
+// Secret is a private file with a secret that is read again when it has changed. It is safe for concurrent use.
+type Secret[T any] struct{ *watched[T] }
+
+// OpenSecret reads a private file. parse reads what it holds; its errors must not repeat that. A changed file that cannot be used changes
+// nothing.
+func OpenSecret[T any](path string, parse func(text []byte) (T, error), log *slog.Logger) (*Secret[T], error) {
 	w := watchedSecret(path, parse, log)
-	return w.now, w.open()
+	return &Secret[T]{w}, w.open()
 }
 
 func watchedSecret[T any](path string, parse func(text []byte) (T, error), log *slog.Logger) *watched[T] {
@@ -115,6 +118,12 @@ func watchedSecret[T any](path string, parse func(text []byte) (T, error), log *
 		return value, err
 	}}
 }
+
+// Now returns the secret as of a second ago at most.
+func (s *Secret[T]) Now() T { return s.now() }
+
+// Fresh returns the secret as it is.
+func (s *Secret[T]) Fresh() T { return s.fresh() }
 
 // readPrivate reads a file, and refuses it if everyone on the machine can read or change it. Its group may read it: that is how secrets are
 // mounted into containers.

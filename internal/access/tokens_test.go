@@ -157,12 +157,12 @@ func TestASecretFileIsReadAgain(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("one"), 0o600))
 		var log bytes.Buffer
 		fails := error(nil)
-		now, err := access.OpenSecret(path, func(text []byte) (string, error) { return string(text), fails }, slog.New(slog.NewTextHandler(&log, nil)))
+		secret, err := access.OpenSecret(path, func(text []byte) (string, error) { return string(text), fails }, slog.New(slog.NewTextHandler(&log, nil)))
 		require.NoError(t, err)
 		looks := func(want string) {
 			for range 5 {
 				time.Sleep(time.Second)
-				require.Equal(t, want, now())
+				require.Equal(t, want, secret.Now())
 			}
 		}
 		looks("one")

@@ -11,12 +11,14 @@ import (
 type Role string
 
 // The roles. Owner, API and Projector are nodes; a node with several of these roles needs the lines of each. Webhook is what a node with the
-// role owner needs beside, if it delivers messages to a receiver.
+// role owner needs beside, if it delivers messages to a receiver, and Sealing what nodes and agents need beside in a namespace whose contents are
+// encrypted.
 const (
 	Owner     Role = "owner"
 	API       Role = "api"
 	Projector Role = "projector"
 	Webhook   Role = "webhook"
+	Sealing   Role = "sealing"
 	Agent     Role = "agent"
 	Producer  Role = "producer"
 	Reader    Role = "reader"
@@ -24,7 +26,7 @@ const (
 )
 
 // Roles are all roles.
-var Roles = []Role{Owner, API, Projector, Webhook, Agent, Producer, Reader, Copier}
+var Roles = []Role{Owner, API, Projector, Webhook, Sealing, Agent, Producer, Reader, Copier}
 
 // Resource is a kind of thing that Kafka guards.
 type Resource string
@@ -109,6 +111,8 @@ func of(s Scope, r Role) []Line {
 		return node(t)
 	case Webhook:
 		return webhook(t)
+	case Sealing:
+		return sealing(t)
 	case Agent:
 		return agent(t, s.Agents)
 	case Producer:
@@ -192,6 +196,14 @@ func api(t kafka.Topics) []Line {
 		on(t.DeadReports(), Read, "lists refused reports"),
 		on(t.Alerts(), Read, "lists alerts"),
 		on(t.Work(""), Create, "asks whether the topics of the agents of a new workflow could be created, before it accepts the workflow").every(),
+	}
+}
+
+func sealing(t kafka.Topics) []Line {
+	return []Line{
+		on(t.Keys(), Read, "reads the keys by which contents are encrypted"),
+		on(t.Keys(), Write, "makes the keys of new subjects: nodes with the role api, and whoever erases or replaces keys").optional(),
+		on(t.Keys(), Create, "the first node that encrypts creates the topic; not needed once it exists").optional(),
 	}
 }
 

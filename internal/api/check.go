@@ -140,7 +140,7 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 	if !known {
 		return missing.add(key, s.workflows.unknown(ctx, sub.Workflow, sub.Version, "/"))
 	}
-	_, faults, err := s.definitions.Accept(ctx, w, sub)
+	accepted, faults, err := s.definitions.Accept(ctx, w, sub)
 	if err != nil {
 		return s.log.internal(ctx, "validate an input", err)
 	}
@@ -148,7 +148,7 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 		d.definition = w.Hash
 	}
 	if len(faults) == 0 {
-		return nil
+		return s.seal(ctx, d, accepted.Labels)
 	}
 	title := "The input does not fit the schema of workflow %s, version %d."
 	if !strings.HasPrefix(faults[0].Pointer, "/input") {
@@ -185,7 +185,10 @@ func (s *submissions) checkConflict(ctx context.Context, d *draft) error {
 	if err := s.hash(ctx, d); err != nil {
 		return err
 	}
-	if t.Content != d.content {
+	if t.Content != d.content && !d.knownInClear(t) {
+		if p := erasedProblem(s.keys, t); p != nil { // a repeat cannot be recognised any more
+			return p
+		}
 		return conflictProblem()
 	}
 	d.known = true

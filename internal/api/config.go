@@ -63,6 +63,8 @@ type Config struct {
 	DeadLetters DeadLetters
 	// Callbacks check the tickets of callbacks; nil refuses all of them.
 	Callbacks *callback.Keys
+	// Keys seals inputs and opens answers; nil: what is sealed stays so.
+	Keys Keys
 	// Access recognizes callers; nil: access is off, and everyone who reaches the API may do everything.
 	Access *access.Gate
 	// TLS is that of the API; nil: it speaks plain HTTP.

@@ -29,6 +29,8 @@ const (
 
 // requests takes cancels and retries of tasks.
 type requests struct {
+	// keys seals what comes with requests; nil: it stays in clear.
+	keys        Keys
 	tasks       Tasks
 	inputs      Inputs
 	rejections  Rejections
@@ -187,6 +189,9 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 		if err := s.possible(ctx, q, t); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.seal(ctx, &q, t); err != nil {
+		return nil, err
 	}
 	r, err := events.EncodeRequest(q, events.Subject{
 		ID: q.ID, Source: s.source, Time: events.At(s.now()), Traceparent: traceparent.Or(x.r.Header.Get("traceparent")),

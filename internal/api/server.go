@@ -97,7 +97,7 @@ func (s *Server) parts() []part {
 	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, schedules: c.Schedules, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
-		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, now: c.Now,
+		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, replies: c.ReplyTopic, keys: c.Keys, now: c.Now,
 		lines: s.metrics.lines, traces: c.Traces, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
@@ -110,7 +110,7 @@ func (s *Server) parts() []part {
 		},
 		lists, counts, &alerts{counts, c.Alerts}, s.live(lists), &stats{c.Stats, s.proxy, lists, c.Now}, &acts{c.Acts, c.Stats, s.proxy}, &nodes{c.Nodes, c.Stats, c.Node, s.proxy},
 		&requests{
-			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
+			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, keys: c.Keys, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
 		&reports{

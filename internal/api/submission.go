@@ -30,6 +30,8 @@ type submissions struct {
 	// replies returns why a task cannot be answered in a topic.
 	replies func(topic string) error
 	now     func() time.Time
+	// keys seals inputs; nil: they stay in clear.
+	keys Keys
 	// lines counts the answers to lines of bulk submissions.
 	lines *prometheus.CounterVec
 	// traces makes the spans of submissions; nil: none.
@@ -65,6 +67,8 @@ type draft struct {
 	content    string
 	definition string
 	partition  int32
+	// clear is the submission before its input was sealed; nil if it was not.
+	clear *events.Submission
 	// known says that the projection holds the same submission already.
 	known bool
 }

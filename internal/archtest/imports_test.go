@@ -24,6 +24,8 @@ var star = map[string][]string{
 	"internal/acls":   {"internal/kafka"},             // names of topics and groups
 	"internal/access": {"events", "internal/repeats"}, // who may call the API
 
+	"internal/sealing": {"events", "internal/access", "internal/jsontext", "internal/kafka", "internal/pause"}, // the topic of keys, and the file that wraps them
+
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
 	"internal/monitoring": nil,                                                           // writes files for Prometheus and Grafana
 	"internal/cron":       nil,                                                           // says when something is due, and reads no clock
@@ -59,7 +61,7 @@ var star = map[string][]string{
 	"internal/ui":      nil, // it knows only the HTTP API
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
-	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
+	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/sealing", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
 	// It copies a namespace without a node: it folds what it reads, and writes what a node then reads.
 	"internal/namespacecopy": {"events", "internal/kafka", "internal/pause", "projector", "scheduler", "supervisor"},
 	"internal/cli":           {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
@@ -88,6 +90,7 @@ var joins = []string{"cmd/sagalog", "cmd/dronedelivery", "cmd/orders", "internal
 // importExceptions are files that go beyond their package's row.
 var importExceptions = map[string]string{
 	"agent/dial.go internal/kafka/work": "the broker of that call",
+	"agent/dial.go internal/sealing":    "the keys of that call, which lie in Kafka",
 	"agent/dial.go internal/kafka":      "a Go program becomes an agent with one call; the rest of agent uses transport.Source and transport.Sink",
 }
 

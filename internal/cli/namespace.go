@@ -57,7 +57,7 @@ afterwards, so the level is not raised while such a node is alive; ` + "`sagalog
 	upgrade.Flags().Int("to", 0, "the level; 0: the highest that every live node understands")
 	upgrade.Flags().String("by", "", "who raises it, for the record")
 	all := append([]*cobra.Command{show, set, upgrade, acceptLossCommand()}, d.Namespace...)
-	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs, copy the namespace", all...)
+	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs, copy the namespace, erase the content of a subject", all...)
 }
 
 func (s *session) upgradeNamespace() error {

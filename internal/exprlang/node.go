@@ -25,6 +25,8 @@ type Node struct {
 	kind    byte
 	decoded bool
 	unknown bool
+	// sealed says that raw must be opened first.
+	sealed bool
 	// fields are the members or elements of raw, in order. If two members have the same name, the last
 	// one counts.
 	fields []field
@@ -58,6 +60,9 @@ const (
 func (n *Node) open(s *Scope) error {
 	if n.kind != 0 {
 		return nil
+	}
+	if err := n.unseal(s); err != nil {
+		return err
 	}
 	if err := s.spend(len(n.raw) / splitPerUnit); err != nil {
 		return err
@@ -98,6 +103,15 @@ func splitAny(raw json.RawMessage, kind byte) (fields []field, err error) {
 		fields = append(fields, field{name: []byte(name), raw: e})
 	}
 	return fields, err
+}
+
+// unseal opens a sealed value.
+func (n *Node) unseal(s *Scope) (err error) {
+	if n.sealed {
+		n.raw, err = s.unseal(n.raw)
+		n.sealed = err != nil
+	}
+	return err
 }
 
 // first returns the byte that determines the type of a JSON value. An empty value is null.
@@ -148,7 +162,10 @@ func (n *Node) get(s *Scope) (any, error) {
 	if n.decoded {
 		return n.value, nil
 	}
-	var err error
+	err := n.unseal(s)
+	if err != nil {
+		return nil, err
+	}
 	if n.members != nil {
 		n.value, err = n.collect(s)
 	} else if err = s.spend(len(n.raw) / decodedPerUnit); err == nil {
@@ -177,6 +194,9 @@ func (n *Node) collect(s *Scope) (any, error) {
 
 // bytes returns the value as it was written.
 func (n *Node) bytes(s *Scope) (json.RawMessage, error) {
+	if err := n.unseal(s); err != nil {
+		return nil, err
+	}
 	if n.members == nil {
 		if len(n.raw) == 0 {
 			return null, nil

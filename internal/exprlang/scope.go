@@ -16,6 +16,8 @@ type Scope struct {
 	env map[string]any
 	// left is what remains of the budget, which all evaluations with the scope share.
 	left int
+	// unseal opens sealed values; nil if there are none.
+	unseal func(json.RawMessage) (json.RawMessage, error)
 	// patterns are the regular expressions compiled during evaluation.
 	patterns map[string]*Pattern
 
@@ -70,7 +72,7 @@ func (s *Scope) Return() {
 	clear(s.vars)
 	clear(s.nodes)
 	clear(s.fields)
-	s.left = evaluationBudget
+	s.left, s.unseal = evaluationBudget, nil
 	s.vars, s.nodes, s.fields, s.texts, s.patterns = s.vars[:0], s.nodes[:0], s.fields[:0], s.texts[:0], nil
 	if cap(s.fields) > maxFieldsKept {
 		s.fields = nil
@@ -101,9 +103,13 @@ func (s *Scope) Set(name string, n *Node) {
 // Raw is the function Raw, with a node of the scope.
 func (s *Scope) Raw(raw json.RawMessage) *Node {
 	n := s.node()
-	n.raw = raw
+	n.raw, n.sealed = raw, s.unseal != nil
 	return n
 }
+
+// Unseal gives the scope the function that opens the values of nodes that are created from now on, when an expression looks at them. It
+// returns a value that is not sealed as it is.
+func (s *Scope) Unseal(open func(json.RawMessage) (json.RawMessage, error)) { s.unseal = open }
 
 // Object is the function Object, with a node of the scope.
 func (s *Scope) Object(m Members) *Node {

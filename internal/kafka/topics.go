@@ -68,6 +68,14 @@ func (t Topics) Presence() string { return t.Namespace + ".presence" }
 // Alerts holds messages for operators.
 func (t Topics) Alerts() string { return t.Namespace + ".alerts" }
 
+// Keys holds the data keys with which values are sealed, wrapped. Only a namespace that seals has it.
+func (t Topics) Keys() string { return t.Namespace + ".keys" }
+
+// KeysSpec returns the topic of keys.
+func (t Topics) KeysSpec() TopicSpec {
+	return TopicSpec{Name: t.Keys(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Compacted: true, CompactWithin: time.Hour}
+}
+
 // DeadSubmissions holds rejected submissions.
 func (t Topics) DeadSubmissions() string { return DeadPrefix + t.Namespace + ".submissions" }
 
@@ -85,6 +93,9 @@ type TopicSpec struct {
 	Trimmed bool
 	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool
+	// CompactWithin bounds how long a compacted topic holds what a later record replaces, once more is written to it; zero: as long as the
+	// brokers like.
+	CompactWithin time.Duration
 	// BrokerTime makes the leader stamp each record when it is appended. Nodes compare their clocks with it.
 	BrokerTime bool
 }
@@ -125,6 +136,10 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 	}
 	if s.Compacted {
 		text["cleanup.policy"] = "compact"
+	}
+	if s.CompactWithin > 0 {
+		within := strconv.FormatInt(s.CompactWithin.Milliseconds(), 10)
+		text["segment.ms"], text["max.compaction.lag.ms"], text["min.cleanable.dirty.ratio"] = within, within, "0.01"
 	}
 	if s.BrokerTime {
 		text["message.timestamp.type"] = "LogAppendTime"

@@ -16,6 +16,8 @@ import (
 
 // definitions knows the workflows and applies new versions.
 type definitions struct {
+	// keys open sealed inputs; nil if this node has none.
+	keys     scheduler.Keys
 	ns       *namespace
 	producer *kafka.Producer
 
@@ -105,7 +107,7 @@ func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := scheduler.Compile(def)
+	p, err := scheduler.CompileWith(def, d.keys)
 	if err != nil {
 		return nil, err
 	}

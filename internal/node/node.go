@@ -17,6 +17,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/internal/ui"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
@@ -70,6 +71,8 @@ type Config struct {
 	// TLS is that of the API, and PeerTLS returns that of the next connection to another node; nil: plain HTTP.
 	TLS     *tls.Config
 	PeerTLS func() *tls.Config
+	// Keys seal and open what users put into tasks; nil: this node neither seals nor opens. The node runs them.
+	Keys *sealing.Keys
 	// Callbacks check what services report of calls that they accepted; nil refuses all.
 	Callbacks *callback.Keys
 	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
@@ -203,6 +206,9 @@ func (n *Node) connect(ctx context.Context) error {
 	if n.cfg.PartitionsSet && n.cfg.Partitions != n.ns.partitions {
 		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another --namespace (for dev: another --data)", n.ns.name, n.ns.partitions, n.cfg.Partitions)
 	}
+	if err := n.openKeys(ctx); err != nil {
+		return err
+	}
 	return n.settings.begin(ctx, n.cfg.Settings, givenSettings(&n.cfg))
 }
 
@@ -251,7 +257,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
-	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
+	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels(), keys: n.programKeys()}
 	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
 	n.alerts = &alerts{tasks: n.tasks, defs: n.defs, liveness: n.liveness, owners: n.owners, producer: n.producer, router: clusterView{n.readiness}}
 	if n.jobRuns, err = newJobRuns(n); err != nil {
@@ -286,6 +292,9 @@ func (n *Node) openAPI() (err error) {
 	if n.cfg.Traces != nil {
 		cfg.Traces = n.cfg.Traces
 	}
+	if n.cfg.Keys != nil {
+		cfg.Keys = n.cfg.Keys
+	}
 	cfg.Hosts = slices.Clone(n.cfg.Hosts)
 	// Other nodes call this one's API by the host of Advertise.
 	for _, addr := range []string{n.cfg.Advertise, n.cfg.HTTP} {
@@ -311,6 +320,9 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return n.replica.Run(ctx) })
 	}
 	g.Go(func() error { return n.settings.follow(ctx, n.owners) })
+	if n.cfg.Keys != nil {
+		g.Go(func() error { return n.cfg.Keys.Run(ctx) })
+	}
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {

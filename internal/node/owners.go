@@ -73,7 +73,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.metrics, n.owners.takeovers = metrics, takeovers
-	shared, recorded := scheduler.NewShared(), n.ns.catalog.Settings()
+	shared, recorded := scheduler.NewSharedWith(n.programKeys()), n.ns.catalog.Settings()
 	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {
 		store := newPartitionStore(n.store, p)
@@ -85,7 +85,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
-			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Deleted: n.ns.catalog.Deleted, Durable: func(t *events.Task, f *events.Fact) {
+			Entropy: entropy, Keys: n.ownerKeys(), FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Deleted: n.ns.catalog.Deleted, Durable: func(t *events.Task, f *events.Fact) {
 				metrics.count(t, f)
 				if trace != nil {
 					trace(t, f)

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/sealing"
+	"github.com/stretchr/testify/require"
+)
+
+func newKeys(t *testing.T) (*sealing.Keys, *sealing.Topic) {
+	c := kafkatest.Start(t)
+	kafkatest.Create(t, c, kafka.Topics{Namespace: "ns"}.KeysSpec())
+	path := filepath.Join(t.TempDir(), "seal.key")
+	require.NoError(t, os.WriteFile(path, []byte(sealing.NewKey()), 0o600))
+	file, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	k, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return k, k.Topic()
+}
+
+func TestWhatComesOfASealedRequestIsSealed(t *testing.T) {
+	keys, topic := newKeys(t)
+	sealed, err := keys.Seal(t.Context(), "c-17", []byte(`{"secret":"in"}`))
+	require.NoError(t, err)
+	q := &request{work: events.Work{Input: sealed, Output: json.RawMessage(`"clear"`)}}
+	require.Nil(t, q.unseal(keys))
+	require.Equal(t, `{"secret":"in"}`, string(q.work.Input))
+	require.Equal(t, `"clear"`, string(q.work.Output))
+	open := func(value []byte) string {
+		require.True(t, events.IsSealed(value), string(value))
+		out, err := keys.Open(value)
+		require.NoError(t, err)
+		return string(out)
+	}
+	done := q.seal(keys, try{output: json.RawMessage(`"out"`), doubt: true})
+	require.Equal(t, `"out"`, open(done.output))
+	require.True(t, done.doubt)
+	longest := strings.Repeat("x", q.sealedRoom(events.MaxProgress)-2)
+	longestSealed, err := keys.SealLike(q.like, []byte(`"`+longest+`"`))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(longestSealed), events.MaxProgress)
+
+	failed := q.seal(keys, try{failure: &Failure{Class: events.ClassPermanent, Effect: events.EffectNone, Code: "http_422", Detail: json.RawMessage(`{"a":1}`), Err: errors.New("no such patient: Ada")}})
+	report := failed.failure.report()
+	require.Equal(t, events.ClassPermanent, report.Class)
+	require.Equal(t, "http_422", report.Code)
+	require.NotContains(t, report.Message, "Ada")
+	require.JSONEq(t, `{"message":"no such patient: Ada","detail":{"a":1}}`, open(report.Detail))
+
+	_, err = topic.Erase(t.Context(), "c-17", events.At(time.Now()))
+	require.NoError(t, err)
+	gone := &request{work: events.Work{Input: sealed}}
+	f := gone.unseal(keys)
+	require.Equal(t, events.ClassPermanent, f.Class)
+	require.Equal(t, events.EffectNone, f.Effect)
+	require.ErrorContains(t, f, "the content was erased on ")
+	require.Contains(t, string(q.seal(keys, try{output: json.RawMessage(`"out"`)}).output), `{"$erased":"`, "erased while the attempt ran")
+}
+
+func TestAnAgentWithoutAKeyRefusesSealedRequestsAndServesOthers(t *testing.T) {
+	keys, _ := newKeys(t)
+	sealed, err := keys.Seal(t.Context(), "", []byte(`1`))
+	require.NoError(t, err)
+	f := (&request{work: events.Work{Input: sealed}}).unseal(nil)
+	require.Equal(t, events.ClassUnavailable, f.Class)
+	require.ErrorContains(t, f, "--seal-key-file")
+	clear := &request{work: events.Work{Input: json.RawMessage(`1`)}}
+	require.Nil(t, clear.unseal(nil))
+	require.Equal(t, `2`, string(clear.seal(nil, try{output: json.RawMessage(`2`)}).output))
+}

@@ -1,0 +1,204 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// secretWord is in all contents, and must be in no file.
+const secretWord = "QUICKSILVER"
+
+const sealedWorkflow = `
+workflow: patient
+defaults: {complete_within: 1m, retry: {attempts: 1, then: park}}
+labels: {subject: "${ input.patient }"}
+input: {type: object, required: [patient, dose, note], properties: {dose: {type: number}}}
+steps:
+  check: {agent: echo, if: input.dose > 1, with: {text: "${ input.note + ' checked' }"}, fail_if: "output.text == 'never'"}
+  ask: {needs: [check], wait: {signal: answer, schema: {type: object, required: [secret]}}}
+  whole: {needs: [ask], agent: echo}
+  last: {needs: [whole], agent: "echo", with: {text: "${ steps.check.output.text }", secret: "${ steps.ask.output.payload.secret }"}}
+output: "${ steps.last.output }"
+`
+
+// sealedShop is a running engine that seals.
+type sealedShop struct {
+	t       *testing.T
+	at      place
+	p       *program
+	api     string
+	brokers string
+}
+
+func newSealedShop(t *testing.T) *sealedShop {
+	s := &sealedShop{t: t, at: place{dir: t.TempDir()}}
+	for name, text := range map[string]string{
+		"w/patient.yaml": sealedWorkflow,
+		"w/broken.yaml":  "workflow: broken\ndefaults: {complete_within: 1m, retry: {attempts: 1, then: park}}\nsteps:\n  no: {agent: refuse}\n",
+		"a/echo.yaml":    "agent: echo\nexec: {command: [cat], env: [PATH]}\n",
+		"a/refuse.yaml":  "agent: refuse\nexec: {command: [sh, -c, 'cat >&2; exit 3'], env: [PATH]}\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(s.at.dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(s.at.dir, name), []byte(text), 0o600))
+	}
+	s.sagalog("key", "create", "seal.key")
+	s.start()
+	return s
+}
+
+func (s *sealedShop) start() {
+	_ = os.Remove(filepath.Join(s.at.dir, "sagalog-data", endpointsFile)) // that of an earlier start
+	s.p = s.at.start(s.t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--workflows", "w", "--agents", "a",
+		"--keep-inputs", "--seal-key-file", "seal.key")
+	e := s.p.endpoints(filepath.Join(s.at.dir, "sagalog-data"))
+	s.api, s.brokers = e.HTTP, e.Kafka
+	s.at.env = []string{"SAGALOG_API=" + e.HTTP}
+}
+
+// sagalog runs a command that must succeed.
+func (s *sealedShop) sagalog(args ...string) string {
+	s.t.Helper()
+	p := s.at.run(s.t, args...)
+	require.Equal(s.t, 0, p.code(), p.err.String())
+	return p.out.String()
+}
+
+func (s *sealedShop) submit(id, patient, note string, more ...string) string {
+	input, err := json.Marshal(map[string]any{"patient": patient, "dose": 12.5, "note": note})
+	require.NoError(s.t, err)
+	return s.sagalog(append([]string{"task", "submit", "-w", "patient", "--id", id, "--input", string(input)}, more...)...)
+}
+
+// await waits until a document of a task says something.
+func (s *sealedShop) await(id, say string) string {
+	s.t.Helper()
+	var doc string
+	s.p.eventually(say, func() bool {
+		answer, err := http.Get(s.api + "/v1/tasks/" + id)
+		require.NoError(s.t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(s.t, err)
+		doc = string(text)
+		return strings.Contains(doc, say)
+	})
+	return doc
+}
+
+// leaks returns the files that hold the word, and what was logged counts as one.
+func (s *sealedShop) leaks() (files []string) {
+	require.NoError(s.t, filepath.WalkDir(filepath.Join(s.at.dir, "sagalog-data"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(secretWord)) {
+			files = append(files, path)
+		}
+		return err
+	}))
+	if log := s.p.out.String() + s.p.err.String(); strings.Contains(log, secretWord) {
+		files = append(files, "the log: "+log)
+	}
+	return files
+}
+
+func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
+	t.Parallel()
+	s := newSealedShop(t)
+	s.submit("done", "c-17", secretWord+" one")
+	s.submit("done", "c-17", secretWord+" one") // a repeat
+	s.submit("under-way", "c-17", secretWord+" two")
+	s.submit("kept", "c-18", secretWord+" three")
+	s.sagalog("task", "submit", "-w", "broken", "--id", "broken", "--label", "subject=c-17", "--input", `"`+secretWord+` four"`)
+	for _, id := range []string{"done", "under-way", "kept"} {
+		s.await(id, `"waiting"`)
+	}
+	s.sagalog("task", "signal", "done", "answer", "--payload", `{"secret":"`+secretWord+` five"}`)
+	done := s.await("done", `"processed"`)
+	for _, text := range []string{"one checked", "five"} {
+		require.Contains(t, done, secretWord+" "+text, "expressions see contents, and a node with the key shows them")
+	}
+	require.Contains(t, s.sagalog("task", "history", "done", "-o", "jsonl"), secretWord+" one checked")
+	require.Contains(t, s.await("broken", `"error"`), secretWord+" four", "the message of an agent is in the detail")
+	require.Empty(t, s.leaks(), "neither a topic, nor a store, nor the log has it before the erasure")
+
+	require.Contains(t, s.sagalog("key", "list", "--brokers", s.brokers), `"c-17"`)
+	require.Contains(t, s.sagalog("namespace", "erase", "--brokers", s.brokers, "--subject", "c-17"), "erased: 1 data keys")
+	again := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17")
+	require.Equal(t, 1, again.code())
+	require.Contains(t, again.err.String(), "erased before")
+	erased := s.await("done", `"$erased":"`)
+	require.NotContains(t, erased, secretWord)
+	require.Contains(t, erased, `"processed"`)
+	require.NotContains(t, s.sagalog("task", "history", "done", "-o", "jsonl"), secretWord)
+	require.NotContains(t, s.sagalog("task", "get", "broken", "-o", "json"), secretWord)
+	late := s.at.run(t, "task", "signal", "under-way", "answer", "--payload", `{"secret":"`+secretWord+` six"}`)
+	require.Equal(t, 4, late.code(), late.err.String())
+	require.Contains(t, late.err.String(), "the content was erased on ")
+	repeat := s.at.run(t, "task", "submit", "-w", "patient", "--id", "done", "--input", `{"patient":"c-17","dose":12.5,"note":"`+secretWord+` one"}`)
+	require.Equal(t, 4, repeat.code())
+	require.Contains(t, repeat.err.String(), "the content was erased on ")
+	s.sagalog("task", "signal", "kept", "answer", "--payload", `{"secret":"`+secretWord+` seven"}`)
+	require.Contains(t, s.await("kept", `"processed"`), secretWord+" seven", "other subjects are as before")
+	require.Empty(t, s.leaks())
+
+	require.Equal(t, 0, s.p.stop())
+	require.NotContains(t, s.sagalog("state", "hash", "--data", "sagalog-data", "--rebuild"), "differs", "the log folds to the same hash, without any key")
+	s.start()
+	require.Contains(t, s.await("under-way", `"$erased":"`), `"waiting"`)
+	s.sagalog("task", "cancel", "under-way")
+	s.await("under-way", `"undone"`)
+	require.Equal(t, 0, s.p.stop())
+}
+
+func TestANodeWithoutTheKeyOfItsNamespaceDoesNotStart(t *testing.T) {
+	t.Parallel()
+	s := newSealedShop(t)
+	s.submit("one", "c-17", secretWord)
+	s.await("one", `"waiting"`)
+	require.Equal(t, 0, s.p.stop())
+	p := s.at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2")
+	require.Equal(t, 1, p.code())
+	require.Contains(t, p.err.String(), "--seal-key-file")
+	require.NoError(t, os.Chmod(filepath.Join(s.at.dir, "seal.key"), 0o644))
+	p = s.at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--seal-key-file", "seal.key")
+	require.Equal(t, 1, p.code())
+	require.Contains(t, p.err.String(), "chmod 600")
+}
+
+func TestTheKeyFileIsReplacedWhileTheEngineRuns(t *testing.T) {
+	t.Parallel()
+	s := newSealedShop(t)
+	s.submit("one", "c-17", secretWord)
+	s.await("one", `"waiting"`)
+	s.sagalog("key", "create", "seal.key")
+	file := filepath.Join(s.at.dir, "seal.key")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	lines := strings.Fields(string(text))
+	require.Len(t, lines, 2)
+	require.Contains(t, s.sagalog("key", "rewrap", "--brokers", s.brokers, "--seal-key-file", "seal.key"), "1 data keys wrapped again")
+	require.NoError(t, os.WriteFile(file, []byte(lines[0]+"\n"), 0o600))
+	id := strings.TrimSpace(s.sagalog("key", "rotate", "--brokers", s.brokers, "--seal-key-file", "seal.key", "--subject", "c-17"))
+	require.Regexp(t, regexp.MustCompile("^[0-9a-f]{16}$"), id)
+	require.Contains(t, s.sagalog("key", "list", "--brokers", s.brokers, "-o", "json"), id)
+	require.Equal(t, 0, s.p.stop())
+	s.start()
+	s.sagalog("task", "signal", "one", "answer", "--payload", `{"secret":"`+secretWord+` two"}`)
+	require.Contains(t, s.await("one", `"processed"`), secretWord+" two")
+	require.Empty(t, s.leaks())
+	require.Equal(t, 0, s.p.stop())
+}

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/sealing"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// openKeys makes the topic of keys. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of
+// theirs.
+func (n *Node) openKeys(ctx context.Context) error {
+	if n.cfg.Keys != nil {
+		return n.cfg.Keys.Create(ctx)
+	}
+	if !n.cfg.Roles.Owner {
+		return nil
+	}
+	t := sealing.NewTopic(n.cfg.Cluster, n.ns.name, n.cfg.Logger)
+	err := t.Read(ctx)
+	if _, denied := errors.AsType[*kafka.DeniedError](err); denied {
+		return nil // who may not read it has no business with it, and what is sealed is refused later
+	}
+	if err != nil {
+		return err
+	}
+	if !t.Empty() {
+		return fmt.Errorf("namespace %s seals what its tasks hold, and this node has no key, so it could not decide about them: start it with the key file of the other nodes (--seal-key-file)", n.ns.name)
+	}
+	return nil
+}
+
+// programKeys are the keys by which expressions see sealed values; nil without any.
+func (n *Node) programKeys() scheduler.Keys {
+	if n.cfg.Keys == nil {
+		return nil
+	}
+	return n.cfg.Keys
+}
+
+// ownerKeys are the keys by which owners seal; nil without any.
+func (n *Node) ownerKeys() supervisor.Keys {
+	if n.cfg.Keys == nil {
+		return nil
+	}
+	return n.cfg.Keys
+}

@@ -1,0 +1,128 @@
+package sealing
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+const (
+	keyPrefix    = "key/"
+	erasedPrefix = "erased/"
+)
+
+// keyRecord is a data key in the topic.
+type keyRecord struct {
+	Subject string         `json:"subject"`
+	Made    events.Instant `json:"made"`
+	// With is the fingerprint of the key that wraps it, and Wrapped its bytes.
+	With    string `json:"with"`
+	Wrapped []byte `json:"wrapped"`
+}
+
+// erasedRecord says that a data key was erased.
+type erasedRecord struct {
+	Subject string         `json:"subject"`
+	Erased  events.Instant `json:"erased"`
+}
+
+// dataKey is a data key as the topic holds it.
+type dataKey struct {
+	id string
+	keyRecord
+	// erased is when it was erased, zero if it was not.
+	erased events.Instant
+	// opened is nil until the key is first used.
+	opened *openedKey
+}
+
+// ring is the fold of the topic of keys.
+type ring struct {
+	all map[string]*dataKey
+	// live are the keys of each subject that were not erased, the oldest first.
+	live map[string][]*dataKey
+	// left are the keys whose bytes are still in the topic although they were erased: somebody wrapped them again meanwhile.
+	left map[string]bool
+}
+
+func newRing() *ring {
+	return &ring{all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
+}
+
+// apply folds a record of the topic.
+func (r *ring) apply(rec *events.Record) error {
+	name := string(rec.Key)
+	if id, ok := strings.CutPrefix(name, erasedPrefix); ok {
+		var e erasedRecord
+		if err := json.Unmarshal(rec.Value, &e); err != nil || id == "" {
+			return fmt.Errorf("the record %q at offset %d of the keys is not one of an erasure", events.Clip(name, 80), rec.Offset)
+		}
+		r.erase(id, e)
+		return nil
+	}
+	id, ok := strings.CutPrefix(name, keyPrefix)
+	if !ok || id == "" {
+		return fmt.Errorf("the record %q at offset %d of the keys is of no known kind", events.Clip(name, 80), rec.Offset)
+	}
+	if rec.Value == nil { // the end of an erasure
+		delete(r.left, id)
+		return nil
+	}
+	var k keyRecord
+	if err := json.Unmarshal(rec.Value, &k); err != nil {
+		return fmt.Errorf("the record %q at offset %d of the keys is not one of a data key", events.Clip(name, 80), rec.Offset)
+	}
+	switch known := r.all[id]; {
+	case known == nil:
+		r.add(&dataKey{id: id, keyRecord: k})
+	case known.erased != 0:
+		r.left[id] = true
+	default: // wrapped again
+		known.With, known.Wrapped = k.With, k.Wrapped
+	}
+	return nil
+}
+
+func (r *ring) add(k *dataKey) {
+	r.all[k.id] = k
+	list := append(r.live[k.Subject], k)
+	slices.SortFunc(list, func(a, b *dataKey) int { return cmp.Or(cmp.Compare(a.Made, b.Made), cmp.Compare(a.id, b.id)) })
+	r.live[k.Subject] = list
+}
+
+func (r *ring) erase(id string, e erasedRecord) {
+	k := r.all[id]
+	switch {
+	case k == nil:
+		r.all[id] = &dataKey{id: id, keyRecord: keyRecord{Subject: e.Subject}, erased: e.Erased}
+		return
+	case k.erased != 0:
+		return
+	}
+	k.erased, k.opened, k.Wrapped = e.Erased, nil, nil
+	r.left[id] = true
+	if list := slices.DeleteFunc(r.live[k.Subject], func(o *dataKey) bool { return o == k }); len(list) > 0 {
+		r.live[k.Subject] = list
+	} else {
+		delete(r.live, k.Subject)
+	}
+}
+
+// first returns the oldest live key of a subject, and last the latest; nil without one.
+func (r *ring) first(subject string) *dataKey {
+	if list := r.live[subject]; len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
+
+func (r *ring) last(subject string) *dataKey {
+	if list := r.live[subject]; len(list) > 0 {
+		return list[len(list)-1]
+	}
+	return nil
+}
