@@ -19,6 +19,7 @@
 //	-run 'TestOrders|TestAStuckOrder|TestTheRecipe'        the shop with a database, killed at each step; docs/orders.md
 //	-run '^TestUpgrade$'                                   an older build is upgraded under load; with SAGALOG_E2E=full or -e2e.deliveries only
 //	-run 'TestAFrozenEngine|TestKilledServices'            with SAGALOG_E2E=full or -e2e.deliveries only
+//	-run TestKeepingOnTheEmbeddedBroker                    the log is kept for seconds, likewise; -e2e.keeping 1h for an hour
 //
 // Without SAGALOG_E2E=full or -e2e.deliveries, faults other than kill -9 (fault_*_test.go) are skipped too: a full disk,
 // fsync that fails, no file handles, flipped bytes, frozen processes, older copies, two processes on one directory, topics

@@ -39,10 +39,11 @@ func changing(w *World) time.Duration {
 	return w.opt.Chaos
 }
 
-// yearTick replaces the ticks of short runs.
+// yearTick is how often an owner looks at its timers in a long run.
 const yearTick = 60_000
 
-// sample says whether to make a check that looks at the whole state, once in every times. In long runs, each cut brings such a check anyway.
+// sample draws whether to make a check of the whole state, with a chance of one in every. A long run makes fewer, because each of its cuts brings
+// one anyway.
 func sample(w *World, every int) bool {
 	if w.opt.year() {
 		every *= 50
@@ -55,7 +56,7 @@ func (o *Options) year() bool { return o.KeepLog > 0 }
 
 // Day is how much there is at the end of a day of a long run.
 type Day struct {
-	// Facts were accepted since the run began, and Cuts made, each followed by a Rebuild.
+	// Facts were accepted since the run began, and Cuts made, each followed by a rebuild.
 	Facts, Cuts, Crashes int
 	// Tasks are in the stores; LogBytes is the size of the records that readers still find, and StoreBytes that of the rows.
 	Tasks, LogRecords    int
