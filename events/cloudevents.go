@@ -58,6 +58,8 @@ const (
 	HeaderLast = "sagalog-last-offset"
 	// HeaderLevel is the level that the keys of a definition need; absent for FirstLevel.
 	HeaderLevel = "sagalog-level"
+	// HeaderBy is who applied a definition; absent if that is not known.
+	HeaderBy = "sagalog-by"
 	// HeaderDefinition is the hash of the definition that the API validated a submission against.
 	HeaderDefinition = "sagalog-definition"
 

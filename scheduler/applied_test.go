@@ -19,7 +19,7 @@ import (
 func produced(workflow, body string) *events.Record {
 	sum := sha256.Sum256([]byte(body))
 	src := scheduler.Source{Workflow: workflow, Body: []byte(body), Hash: hex.EncodeToString(sum[:])}
-	r, err := scheduler.EncodeDefinition(&src, events.Subject{ID: "1", Source: "/x"})
+	r, err := scheduler.EncodeDefinition(&src, events.Subject{ID: "1", Source: "/x"}, "")
 	if err != nil {
 		panic(err)
 	}

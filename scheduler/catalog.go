@@ -13,6 +13,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
+// maxByBytes bounds who applied a definition, which the catalog holds in memory.
+const maxByBytes = 256
+
 // Version is one version of a workflow: content that was applied.
 type Version struct {
 	Workflow string `json:"workflow"`
@@ -25,6 +28,8 @@ type Version struct {
 	Level int `json:"level,omitzero"`
 	// AppliedAt is when the content was last applied.
 	AppliedAt events.Instant `json:"applied_at"`
+	// AppliedBy is who applied it then; empty if that is not known.
+	AppliedBy string `json:"applied_by,omitempty"`
 	// Deleted says that it was deleted, so that nothing but its number and hash is known.
 	Deleted bool `json:"-"`
 
@@ -198,7 +203,7 @@ func (c *Catalog) applyDefinition(rec *events.Record, e events.Envelope, data []
 	}
 	old := c.now.Load()
 	s := *old
-	v := Version{Workflow: workflow, Hash: hash, Body: data, Bytes: len(data), Level: level, AppliedAt: at}
+	v := Version{Workflow: workflow, Hash: hash, Body: data, Bytes: len(data), Level: level, AppliedAt: at, AppliedBy: events.Clip(rec.Header(events.HeaderBy), maxByBytes)}
 	if !old.workflows[workflow].has(hash) {
 		if s.versions, s.bytes = s.versions+1, s.bytes+len(data); s.versions > MaxVersions || s.bytes > MaxBytes || len(data) > maxCompleteBytes {
 			return fmt.Errorf("workflow %q: no room for a version of %d bytes: a version takes at most %d bytes, and a namespace at most %d versions with %d bytes",
@@ -275,7 +280,7 @@ func (w *workflowVersions) with(v Version) *workflowVersions {
 		v.Version = i + 1
 		next.versions[i] = v
 	default:
-		next.versions[i].AppliedAt = v.AppliedAt
+		next.versions[i].AppliedAt, next.versions[i].AppliedBy = v.AppliedAt, v.AppliedBy
 	}
 	next.current = i
 	return next

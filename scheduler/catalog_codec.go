@@ -9,14 +9,18 @@ import (
 
 const typeNamespace = events.TypePrefix + string(events.NameNamespaceCreated)
 
-// EncodeDefinition returns the record of a definition for <ns>.definitions; its key is <workflow>/<content hash>.
-func EncodeDefinition(src *Source, s events.Subject) (events.Record, error) {
+// EncodeDefinition returns the record of a definition for <ns>.definitions; its key is <workflow>/<content hash>. by is who
+// applies it, if that is known.
+func EncodeDefinition(src *Source, s events.Subject, by string) (events.Record, error) {
 	if src == nil || src.Hash != hashOf(src.Body) {
 		return events.Record{}, errors.New("the source of a definition did not come from Parse")
 	}
 	h := headers(s, events.TypeDefinition, src.Workflow)
 	if src.Level > events.FirstLevel {
 		h = append(h, events.Header{Key: events.HeaderLevel, Value: strconv.AppendInt(nil, int64(src.Level), 10)})
+	}
+	if by != "" {
+		h = append(h, events.Header{Key: events.HeaderBy, Value: []byte(events.Clip(by, maxByBytes))})
 	}
 	return events.Record{Key: []byte(src.Workflow + "/" + src.Hash), Value: src.Body, Headers: h}, nil
 }

@@ -15,7 +15,7 @@ func definitionRecord(t testing.TB, text string, at events.Instant) *events.Reco
 	t.Helper()
 	src, faults := scheduler.Parse("f", []byte(text), nil)
 	require.Empty(t, faults)
-	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: "1", Source: "/test", Time: at})
+	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: "1", Source: "/test", Time: at}, "")
 	require.NoError(t, err)
 	require.Equal(t, src.Workflow+"/"+src.Hash, string(r.Key))
 	require.Equal(t, events.TypeDefinition, r.Header(events.HeaderType))
@@ -39,11 +39,12 @@ func TestAVersionIsTheOrdinalOfItsFirstAppearance(t *testing.T) {
 
 	// older content that is applied again becomes the current version again, with its old number
 	again := *first
-	again.Headers = definitionRecord(t, head+"  a: {agent: a}", 4000).Headers
+	again.Headers = append(definitionRecord(t, head+"  a: {agent: a}", 4000).Headers, events.Header{Key: events.HeaderBy, Value: []byte("ada")})
 	require.NoError(t, c.Apply(&again))
 	v, _ = c.Current("w")
 	require.Equal(t, 1, v.Version)
 	require.Equal(t, events.Instant(4000), v.AppliedAt)
+	require.Equal(t, "ada", v.AppliedBy, "who applied it last; nobody knows who did before")
 	require.Len(t, c.Versions("w"), 2)
 
 	v, ok = c.Version("w", 2)
@@ -98,7 +99,7 @@ func TestARecordThatCannotBeADefinitionIsRefused(t *testing.T) {
 		require.ErrorContains(t, scheduler.NewCatalog(nil).Apply(&r), "offset 0", name)
 	}
 	require.NoError(t, scheduler.NewCatalog(nil).Apply(&events.Record{Control: true}))
-	_, err := scheduler.EncodeDefinition(&scheduler.Source{Workflow: "w", Body: []byte("{}"), Hash: "x"}, events.Subject{})
+	_, err := scheduler.EncodeDefinition(&scheduler.Source{Workflow: "w", Body: []byte("{}"), Hash: "x"}, events.Subject{}, "")
 	require.Error(t, err)
 }
 

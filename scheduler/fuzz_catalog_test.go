@@ -13,7 +13,7 @@ import (
 // change. A record that it accepts is found by its version, with the same body.
 func FuzzCatalog(f *testing.F) {
 	src := parseExample(f)
-	def, err := scheduler.EncodeDefinition(src, events.Subject{ID: "d", Source: "/x", Time: 1_800_000_000_000})
+	def, err := scheduler.EncodeDefinition(src, events.Subject{ID: "d", Source: "/x", Time: 1_800_000_000_000}, "")
 	require.NoError(f, err)
 	ns, err := scheduler.EncodeNamespace(scheduler.Namespace{ID: "018f", Partitions: 8}, events.Subject{ID: "n", Source: "/x"})
 	require.NoError(f, err)

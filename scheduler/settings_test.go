@@ -82,7 +82,7 @@ func TestARecordNamesTheLevelOfItsDefinition(t *testing.T) {
 	require.Empty(t, faults)
 	require.Equal(t, events.FirstLevel, src.Level)
 	src.Level = 2
-	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: "1", Source: "/test", Time: 1000})
+	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: "1", Source: "/test", Time: 1000}, "")
 	require.NoError(t, err)
 	c := scheduler.NewCatalog(nil)
 	require.NoError(t, c.Apply(&r))

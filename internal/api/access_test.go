@@ -186,6 +186,8 @@ func TestTheNameOfTheTokenStandsInTheFacts(t *testing.T) {
 	require.Contains(t, w.do("GET", "/v1/agents", "", operator...).body, `"by":"the-operator"`)
 	job := w.do("POST", "/v1/jobs", `{"verb":"cancel","filter":{"all":true},"by":"mallory"}`, operator...)
 	require.Equal(t, "the-operator", job.json(t)["by"], job.body)
+	require.Equal(t, 200, w.do("PUT", "/v1/workflows/fine?by=mallory", `{"workflow":"fine","steps":{"a":{"agent":"a"}}}`, admin...).status)
+	require.Contains(t, w.do("GET", "/v1/workflows/fine", "", admin...).body, `"applied_by":"the-admin"`)
 	settings := w.do("PUT", "/v1/settings", `{"settings":{"remember_for":"48h"},"by":"mallory"}`, admin...)
 	require.Contains(t, settings.body, `"by":"the-admin"`)
 	require.NotContains(t, settings.body, "mallory")

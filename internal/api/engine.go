@@ -228,6 +228,8 @@ type Workflow struct {
 	// Current says that submissions without a version get this one.
 	Current   bool
 	AppliedAt events.Instant
+	// AppliedBy is who applied it then; empty if that is not known.
+	AppliedBy string
 	// Versions are all versions of the workflow, ascending.
 	Versions []int
 	// Body is the definition as JSON, with $refs inlined.
@@ -252,6 +254,8 @@ type Draft struct {
 	// Name is the name in the URL; the definition must have the same name.
 	Name   string
 	Source []byte
+	// By is who applies it; empty if that is not known.
+	By string
 }
 
 // Applied is the result of checking or applying a draft.

@@ -43,7 +43,8 @@ type WorkflowQuery struct {
 // WorkflowPut applies a definition.
 type WorkflowPut struct {
 	WorkflowPath
-	DryRun bool `query:"dry_run" doc:"Validate only: nothing is written"`
+	DryRun bool   `query:"dry_run" doc:"Validate only: nothing is written"`
+	By     string `query:"by" doc:"Who applies it, for the record. With access it is the name of the token"`
 }
 
 // WorkflowDocument is a version of a workflow.
@@ -54,7 +55,8 @@ type WorkflowDocument struct {
 	Hash        string          `json:"hash"`
 	Title       string          `json:"title,omitempty"`
 	Description string          `json:"description,omitempty"`
-	AppliedAt   events.Instant  `json:"applied_at,omitzero" format:"date-time"`
+	AppliedAt   events.Instant  `json:"applied_at,omitzero" format:"date-time" doc:"When this content was last applied"`
+	AppliedBy   string          `json:"applied_by,omitempty" doc:"Who applied it then; absent if that is not known, as for a file that a node read at its start"`
 	Versions    []int           `json:"versions" nullable:"false"`
 	Steps       []StepSummary   `json:"steps,omitempty"`
 	Definition  json.RawMessage `json:"definition,omitempty" doc:"With $refs inlined"`
@@ -134,7 +136,7 @@ func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, er
 
 func summary(w *Workflow) WorkflowDocument {
 	d := WorkflowDocument{Name: w.Name, Version: w.Version, Current: w.Current, Hash: w.Hash, Title: w.Title, Description: w.Description,
-		AppliedAt: w.AppliedAt, Versions: w.Versions}
+		AppliedAt: w.AppliedAt, AppliedBy: w.AppliedBy, Versions: w.Versions}
 	if d.Versions == nil {
 		d.Versions = []int{w.Version}
 	}
@@ -187,7 +189,7 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 		s.refresh(ctx)
 		apply = s.workflows.Check
 	}
-	a, faults, err := apply(ctx, Draft{Name: in.Name, Source: source})
+	a, faults, err := apply(ctx, Draft{Name: in.Name, Source: source, By: exchangeOf(ctx).by(in.By)})
 	if err != nil {
 		p := s.log.internal(ctx, "apply a definition", err)
 		if errors.Is(err, ErrNoAnswer) {

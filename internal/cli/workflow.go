@@ -152,6 +152,7 @@ func applyCommand(d Deps) *cobra.Command {
 		RunE:    client(func(s *session, args []string) error { return s.apply(d, args) }),
 	})
 	c.Flags().Bool("dry-run", false, "only validate, here and in the engine")
+	c.Flags().String("by", "", "who applies it, for the record")
 	return c
 }
 
@@ -179,6 +180,9 @@ func (s *session) apply(d Deps, files []string) error {
 	q := url.Values{}
 	if s.isSet("dry-run") {
 		q.Set("dry_run", "true")
+	}
+	if by := s.flag("by"); by != "" {
+		q.Set("by", by)
 	}
 	var docs []json.RawMessage
 	for _, def := range defs {
@@ -303,9 +307,12 @@ func showWorkflow(out io.Writer, doc json.RawMessage) error {
 	if err := decode(doc, &w); err != nil {
 		return err
 	}
-	versions := strings.Trim(fmt.Sprint(w.Versions), "[]")
+	versions, applied := strings.Trim(fmt.Sprint(w.Versions), "[]"), instant(w.AppliedAt)
+	if w.AppliedBy != "" {
+		applied += " by " + w.AppliedBy
+	}
 	err := table(out, nil, []row{{"WORKFLOW", w.Name}, {"VERSION", strconv.Itoa(w.Version)}, {"VERSIONS", versions},
-		{"APPLIED", instant(w.AppliedAt)}, {"HASH", w.Hash}, {"TITLE", w.Title}, {"DESCRIPTION", w.Description}})
+		{"APPLIED", applied}, {"HASH", w.Hash}, {"TITLE", w.Title}, {"DESCRIPTION", w.Description}})
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (d *definitions) find(name string, version int) (scheduler.Version, bool) {
 }
 
 func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
-	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt}
+	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt, AppliedBy: v.AppliedBy}
 	if p, err := d.program(v); err == nil {
 		w.Title, w.Description = p.Definition().Title, p.Definition().Description
 	}
@@ -274,7 +274,7 @@ func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, 
 	src, a, faults, err := d.checkNow(ctx, draft, nil)
 	if err == nil && len(faults) == 0 && a.Changed {
 		if faults, err = d.room(ctx, src); err == nil && len(faults) == 0 {
-			a, err = d.write(ctx, src, a)
+			a, err = d.write(ctx, src, a, draft.By)
 		}
 	}
 	return a, placed(draft.Source, faults), noAnswer(err)
@@ -302,7 +302,7 @@ func (d *definitions) applyNew(ctx context.Context, file string, source []byte, 
 		if faults, err = d.room(ctx, src); err != nil || len(faults) > 0 {
 			return a, placed(source, faults), err
 		}
-		if a, err = d.write(ctx, src, a); err == nil {
+		if a, err = d.write(ctx, src, a, ""); err == nil {
 			log.Info("a workflow is applied", "version", a.Version)
 		}
 	case a.Changed:
@@ -337,9 +337,9 @@ func (d *definitions) checkNow(ctx context.Context, draft api.Draft, open func(s
 	return src, a, faults, nil
 }
 
-// write appends a checked definition and reads it back.
-func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Applied) (api.Applied, error) {
-	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.ns.topics.Namespace + "/workflows", Time: events.At(time.Now())})
+// write appends a checked definition, which by applies, and reads it back.
+func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Applied, by string) (api.Applied, error) {
+	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.ns.topics.Namespace + "/workflows", Time: events.At(time.Now())}, by)
 	if err != nil {
 		return a, err
 	}

@@ -39,7 +39,7 @@ func TestANewDefinitionIsFoundAtOnce(t *testing.T) {
 			name := fmt.Sprintf("w-%d", i/2)
 			src, faults := scheduler.Parse("w.yaml", []byte(single(name, i)), nil)
 			require.Empty(t, faults)
-			r, err := scheduler.EncodeDefinition(src, events.Subject{ID: fmt.Sprint(i), Source: "/test", Time: events.At(time.Now())})
+			r, err := scheduler.EncodeDefinition(src, events.Subject{ID: fmt.Sprint(i), Source: "/test", Time: events.At(time.Now())}, "")
 			require.NoError(t, err)
 			w.produce(w.topics.Definitions(), 0, r)
 			id := fmt.Sprintf("t-%d", i)
@@ -240,7 +240,7 @@ func TestDefinitionsThatBreakTheRulesAreIgnored(t *testing.T) {
 		w.hire(nil)
 		body := `{"input":{"enum":[1` + strings.Repeat(",1", 3000) + `]},"steps":{"only":{"agent":"stock"}},"workflow":"heavy"}`
 		sum := sha256.Sum256([]byte(body))
-		heavy, err := scheduler.EncodeDefinition(&scheduler.Source{Workflow: "heavy", Body: []byte(body), Hash: hex.EncodeToString(sum[:])}, events.Subject{ID: "1", Source: "/x"})
+		heavy, err := scheduler.EncodeDefinition(&scheduler.Source{Workflow: "heavy", Body: []byte(body), Hash: hex.EncodeToString(sum[:])}, events.Subject{ID: "1", Source: "/x"}, "")
 		require.NoError(t, err)
 		w.produce(w.topics.Definitions(), 0, events.Record{Key: []byte("k"), Value: []byte("no definition")}, heavy)
 		kafkatest.Bomb(t, w.broker, w.topics.Definitions(), 18<<20)

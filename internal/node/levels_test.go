@@ -170,7 +170,7 @@ func TestAnOlderNodeGivesItsPartitionsUp(t *testing.T) {
 		src, faults := scheduler.Parse("w.yaml", []byte(single("newer", 1)), nil)
 		require.Empty(t, faults)
 		src.Level = newerBuild
-		d, err := scheduler.EncodeDefinition(src, events.Subject{ID: "2", Source: "/test", Time: events.At(time.Now())})
+		d, err := scheduler.EncodeDefinition(src, events.Subject{ID: "2", Source: "/test", Time: events.At(time.Now())}, "")
 		require.NoError(t, err)
 		w.produce(w.topics.Definitions(), 0, r, d)
 		for _, id := range ids("n", 12) {

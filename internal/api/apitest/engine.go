@@ -410,7 +410,7 @@ func (e *Engine) Apply(_ context.Context, d api.Draft) (api.Applied, []api.Fault
 	}
 	if a.Version > len(list) {
 		numbers = append(numbers, a.Version)
-		list = append(list, &api.Workflow{Name: d.Name, Version: a.Version, Hash: a.Hash, AppliedAt: e.tick(), Body: d.Source})
+		list = append(list, &api.Workflow{Name: d.Name, Version: a.Version, Hash: a.Hash, AppliedAt: e.tick(), AppliedBy: d.By, Body: d.Source})
 	}
 	list[a.Version-1].Current = true
 	for _, w := range list {

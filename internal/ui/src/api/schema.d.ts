@@ -2880,8 +2880,13 @@ export interface components {
             role: "viewer" | "submitter" | "operator" | "admin";
         };
         WorkflowDocument: {
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When this content was last applied
+             */
             applied_at?: string;
+            /** @description Who applied it then; absent if that is not known, as for a file that a node read at its start */
+            applied_by?: string;
             current: boolean;
             /** @description With $refs inlined */
             definition?: unknown;
@@ -5850,6 +5855,8 @@ export interface operations {
             query?: {
                 /** @description Validate only: nothing is written */
                 dry_run?: boolean;
+                /** @description Who applies it, for the record. With access it is the name of the token */
+                by?: string;
             };
             header?: never;
             path: {

@@ -44,6 +44,7 @@ export function Versions({ of: w }: { of: Workflow }): JSX.Element {
                 </th>
                 <td>
                   <When at={d?.applied_at} />
+                  {d?.applied_by ? ` by ${d.applied_by}` : ""}
                 </td>
                 <td>{d?.steps?.length ?? ""}</td>
                 <td>
