@@ -35,6 +35,7 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 	for p := range l.made {
 		of[topic] = append(of[topic], p)
 	}
+	var begins []doctor.Finding
 	starts, err := cluster.StartOffsets(ctx, of)
 	if err != nil {
 		return nil
@@ -42,6 +43,9 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 	ends, err := cluster.EndOffsets(ctx, of)
 	if err != nil {
 		return nil
+	}
+	if !l.starting {
+		begins = beginnings(ctx, cluster, begun{topic, starts[topic], ends[topic]})
 	}
 	t := tail{topic: topic, passed: map[events.Input]map[int32]events.Passed{}}
 	for p := range l.made {
@@ -56,7 +60,7 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 		}
 		t.looked++
 	}
-	found := t.findings(l.now(), l.made)
+	found := append(begins, t.findings(l.now(), l.made)...)
 	if !l.starting { // a node starts anyway, because its other partitions can work
 		found = append(found, t.lost(ctx, cluster, l.namespace)...)
 	}

@@ -110,3 +110,26 @@ func TestDoctorPrintsHowToGiveUpWhatIsLost(t *testing.T) {
 	x.write(&events.Fact{Body: &events.InputLossAccepted{Input: events.Submissions, From: 4, To: 4, Offset: 5}})
 	require.Empty(t, x.failed())
 }
+
+// Doctor tells a log that was cut from one whose first facts were deleted by something else.
+func TestDoctorFindsALogWithoutItsBegin(t *testing.T) {
+	t.Parallel()
+	x := newLostInputs(t)
+	x.write(
+		&events.Fact{Body: &events.PartitionClaimed{ID: "a"}},
+		&events.Fact{Body: &events.CarryBegun{State: []byte(`{}`)}},
+		&events.Fact{Body: &events.InputsPassed{}},
+	)
+	require.Empty(t, x.failed())
+	kafkatest.DeleteRecords(t, x.broker, x.topics.Events(), 1, 1)
+	require.Empty(t, x.failed(), "it begins with a carry")
+	kafkatest.DeleteRecords(t, x.broker, x.topics.Events(), 1, 2)
+	found := x.failed()
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].What, "the facts of x.events/1 below offset 2 are gone, and no cut explains that: the log begins with InputsPassed")
+	require.Contains(t, found[0].Remedy, "Restore the topic from a copy")
+	kafkatest.DeleteRecords(t, x.broker, x.topics.Events(), 1, 3)
+	found = x.failed()
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].What, "the log is empty, although it had records before")
+}

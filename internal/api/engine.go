@@ -335,7 +335,7 @@ type PausedAgent struct {
 // Partition is the state of a partition of events.
 type Partition struct {
 	Partition int32
-	// Known says that the partition is here. If it is not, only Partition and EndOffset are set.
+	// Known says that the partition is here. If it is not, only Partition and the offsets of the topics are set.
 	Known bool
 	Owner string
 	Epoch events.Epoch
@@ -343,7 +343,9 @@ type Partition struct {
 	// AppliedOffset is the next offset to fold, EndOffset the end of the log, negative if the brokers did not answer.
 	AppliedOffset int64
 	EndOffset     int64
-	StateHash     events.Hash
+	// Begins are the offsets of the first records that the log and the inputs still hold; nil if the brokers did not answer.
+	Begins    *PartitionBegins
+	StateHash events.Hash
 	// Live counts tasks that have not ended, Due the timers that are due and not fired.
 	Live int64
 	Due  int64
@@ -351,6 +353,13 @@ type Partition struct {
 	Outbox []OutboxClass
 	// TakenOver says how its owner came by it, nil if not from another node, or if the owner does not know.
 	TakenOver *TakeOver
+}
+
+// PartitionBegins says where the topics of a partition begin.
+type PartitionBegins struct {
+	Events      int64 `json:"events" doc:"The log: above 0 if it was cut (keep_log)"`
+	Submissions int64 `json:"submissions"`
+	Reports     int64 `json:"reports"`
 }
 
 // TakeOver says from whom a node took a partition over, and why.

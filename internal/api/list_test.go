@@ -376,11 +376,11 @@ func TestPartitionsOfASilentOwnerAreShown(t *testing.T) {
 	b.stop()
 	list := show(a)
 	for _, p := range []int{1, 3} {
-		require.Equal(t, map[string]any{"partition": float64(p), "end_offset": 1.0}, list[p])
+		require.Equal(t, map[string]any{"partition": float64(p), "end_offset": 1.0, "begins": beginsOf(p)}, list[p])
 	}
 	require.Equal(t, "a", list[2]["owner"])
 	n.orphan(1)
-	require.Equal(t, map[string]any{"partition": 1.0, "end_offset": 1.0}, show(a)[1])
+	require.Equal(t, map[string]any{"partition": 1.0, "end_offset": 1.0, "begins": beginsOf(1)}, show(a)[1])
 }
 
 // From another node's answer, only the requested and readable parts are merged.
@@ -488,4 +488,9 @@ func TestAListShortensWhatTasksWaitFor(t *testing.T) {
 	r := w.do("GET", "/v1/tasks?limit=1000&fields=id,waiting_for", "")
 	require.Equal(t, 200, r.status, r.body)
 	require.Less(t, len(r.body), 40*4<<10)
+}
+
+// beginsOf is where the topics of a partition begin.
+func beginsOf(p int) map[string]any {
+	return map[string]any{"events": 0.0, "submissions": float64(p), "reports": 0.0}
 }

@@ -54,21 +54,22 @@ type AgentsAnswer struct {
 
 // PartitionDocument is the state of a partition. If no node answers for it, only partition and end_offset are present.
 type PartitionDocument struct {
-	Partition     int32          `json:"partition"`
-	Owner         string         `json:"owner,omitempty" doc:"Absent, like all below but end_offset, while the partition is taken over or its owner does not answer"`
-	Epoch         string         `json:"epoch,omitempty"`
-	Since         events.Instant `json:"since,omitzero" format:"date-time"`
-	TakenOver     *TakeOver      `json:"taken_over,omitempty" doc:"The take-over by which the owner got it, since the owner started"`
-	AppliedOffset *int64         `json:"applied_offset,omitempty" doc:"The next offset to fold"`
-	EndOffset     *int64         `json:"end_offset,omitempty" doc:"Absent if the brokers did not answer"`
-	StateHash     string         `json:"state_hash,omitempty"`
-	Live          *int64         `json:"live,omitempty" doc:"Tasks that have not ended"`
-	Due           *int64         `json:"due,omitempty" doc:"Timers that are due and not fired"`
-	Outbox        []OutboxClass  `json:"outbox,omitempty" doc:"What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing"`
+	Partition     int32            `json:"partition"`
+	Owner         string           `json:"owner,omitempty" doc:"Absent, like all below but end_offset and begins, while the partition is taken over or its owner does not answer"`
+	Epoch         string           `json:"epoch,omitempty"`
+	Since         events.Instant   `json:"since,omitzero" format:"date-time"`
+	TakenOver     *TakeOver        `json:"taken_over,omitempty" doc:"The take-over by which the owner got it, since the owner started"`
+	AppliedOffset *int64           `json:"applied_offset,omitempty" doc:"The next offset to fold"`
+	EndOffset     *int64           `json:"end_offset,omitempty" doc:"Absent if the brokers did not answer"`
+	Begins        *PartitionBegins `json:"begins,omitempty" doc:"The offsets of the first records that the log and the inputs still hold: those before were deleted because nobody needs them any more. Absent if the brokers did not answer"`
+	StateHash     string           `json:"state_hash,omitempty"`
+	Live          *int64           `json:"live,omitempty" doc:"Tasks that have not ended"`
+	Due           *int64           `json:"due,omitempty" doc:"Timers that are due and not fired"`
+	Outbox        []OutboxClass    `json:"outbox,omitempty" doc:"What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing"`
 }
 
 func partitionDocument(p *Partition) PartitionDocument {
-	d := PartitionDocument{Partition: p.Partition}
+	d := PartitionDocument{Partition: p.Partition, Begins: p.Begins}
 	if p.EndOffset >= 0 {
 		d.EndOffset = &p.EndOffset
 	}

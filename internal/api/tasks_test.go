@@ -325,7 +325,7 @@ func TestTheEngineIsDescribed(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(w.do("GET", "/v1/partitions", "").body), &partitions))
 	require.Len(t, partitions, apitest.Partitions)
 	require.Equal(t, map[string]any{"partition": 0.0, "owner": "node-a", "epoch": "1-e", "since": "2026-11-21T14:00:00.000Z", "applied_offset": 0.0,
-		"end_offset": 0.0, "state_hash": strings.Repeat("0", 32), "live": 0.0, "due": 0.0}, partitions[0])
+		"end_offset": 0.0, "begins": beginsOf(0), "state_hash": strings.Repeat("0", 32), "live": 0.0, "due": 0.0}, partitions[0])
 	require.JSONEq(t, `{"version":"1.2.3","namespace":"test","node":"node-a","partitions":4,"demo":true}`, w.do("GET", "/v1/info", "").body)
 	require.Equal(t, 200, w.do("GET", "/healthz", "").status)
 	require.Equal(t, 200, w.do("GET", "/readyz", "").status)

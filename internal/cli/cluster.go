@@ -109,9 +109,9 @@ func partitionsCommand() *cobra.Command {
 	return group("partitions", "Look at partitions", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List partitions with their owners and lag", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			return s.whole("/v1/partitions", "", listing{none: "the namespace has no partitions", head: row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "LIVE", "DUE", "STATE HASH"}, cells: rowOf(func(p api.PartitionDocument) row {
+			return s.whole("/v1/partitions", "", listing{none: "the namespace has no partitions", head: row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "BEGINS", "LIVE", "DUE", "STATE HASH"}, cells: rowOf(func(p api.PartitionDocument) row {
 				n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
-				return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
+				return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), beginsText(p.Begins), n(p.Live), n(p.Due), p.StateHash}
 			})})
 		}),
 	}), takeOversCommand())
@@ -137,6 +137,23 @@ func takeOversCommand() *cobra.Command {
 			})})
 		}),
 	})
+}
+
+// beginsText names the topics that do not begin with their first record any more.
+func beginsText(b *api.PartitionBegins) string {
+	if b == nil {
+		return "-"
+	}
+	var texts []string
+	for _, x := range []struct {
+		topic string
+		at    int64
+	}{{"events", b.Events}, {"submissions", b.Submissions}, {"reports", b.Reports}} {
+		if x.at > 0 {
+			texts = append(texts, x.topic+"@"+strconv.FormatInt(x.at, 10))
+		}
+	}
+	return cmp.Or(strings.Join(texts, " "), "0")
 }
 
 // takenOver says from whom a partition came, why, and for how long nobody owned it.

@@ -29,7 +29,7 @@ const endsWithin = 2 * time.Second
 
 // Partitions implements api.Cluster.
 func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
-	ends := c.ends(ctx)
+	ends, begins := c.ends(ctx), c.begins(ctx)
 	now := events.At(time.Now())
 	var list []api.Partition
 	for p := range c.ns.partitions {
@@ -37,6 +37,7 @@ func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 		if end, ok := ends[p]; ok {
 			part.EndOffset = end
 		}
+		part.Begins = begins[p]
 		if c.here(p) {
 			if err := c.describe(&part, now); err != nil {
 				return nil, err
@@ -57,6 +58,24 @@ func (c clusterView) ends(ctx context.Context) map[int32]int64 {
 		c.ns.log.Warn("brokers did not return the end of the log; their partitions are shown without it", "error", err)
 	}
 	return ends[topic]
+}
+
+// begins returns where the topics of each partition begin; nothing if the brokers do not answer.
+func (c clusterView) begins(ctx context.Context) map[int32]*api.PartitionBegins {
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	t := c.ns.topics
+	of := c.ns.all(t.Events())
+	of[t.Submissions()], of[t.Reports()] = of[t.Events()], of[t.Events()]
+	at, err := c.ns.cluster.StartOffsets(ctx, of)
+	if err != nil {
+		return nil // it is logged that their ends are not known either
+	}
+	begins := make(map[int32]*api.PartitionBegins, c.ns.partitions)
+	for p := range c.ns.partitions {
+		begins[p] = &api.PartitionBegins{Events: at[t.Events()][p], Submissions: at[t.Submissions()][p], Reports: at[t.Reports()][p]}
+	}
+	return begins
 }
 
 func (c clusterView) describe(part *api.Partition, now events.Instant) error {

@@ -44,6 +44,12 @@ func TestTheLogIsCut(t *testing.T) {
 		run("a")
 		first := begin()
 		require.Positive(t, first)
+		shown, err := n.ClusterView().Partitions(t.Context())
+		require.NoError(t, err)
+		inputs, _ := w.begins(w.topics.Submissions())
+		require.Positive(t, inputs)
+		require.LessOrEqual(t, first, shown[0].Begins.Events)
+		require.LessOrEqual(t, inputs, shown[0].Begins.Submissions)
 		require.NoError(t, n.stop())
 		m := w.node(older, keep) // without a state
 		run("b")

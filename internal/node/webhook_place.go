@@ -123,11 +123,12 @@ func (w *webhooks) check(s *webhookStream) {
 	if s.topic == w.ns.topics.Alerts() {
 		return
 	}
-	info, err := w.store.PartitionInfo(s.partition)
-	if err != nil || !s.astray(info.Next, info.Epoch) {
+	part := w.store.Partition(s.partition)
+	_, epoch, _, err := part.Claim() // before Next: a claim that is folded in between must not count
+	if err != nil || !s.astray(part.Next(), epoch) {
 		return
 	}
-	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", s.next, "epoch", s.log.epoch, "log_epoch", info.Epoch)
+	log := w.log.With("topic", s.topic, "partition", s.partition, "offset", s.next, "epoch", s.log.epoch, "log_epoch", epoch)
 	if err := w.toEnd(s); err != nil {
 		return // the next look tries again
 	}

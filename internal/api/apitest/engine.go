@@ -434,7 +434,7 @@ func (e *Engine) Partitions(context.Context) ([]api.Partition, error) {
 	for i := range list {
 		list[i] = api.Partition{
 			Partition: int32(i), Known: true, Owner: "node-a", Epoch: events.Epoch{N: 1, ID: "e"}, Since: 1795269600000,
-			AppliedOffset: e.ends[i], EndOffset: e.ends[i],
+			AppliedOffset: e.ends[i], EndOffset: e.ends[i], Begins: &api.PartitionBegins{Submissions: int64(i)},
 		}
 	}
 	for _, t := range e.tasks {

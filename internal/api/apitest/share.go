@@ -79,7 +79,7 @@ func (s *Share) Partitions(ctx context.Context) ([]api.Partition, error) {
 	for i := range list {
 		list[i].Owner = s.name
 		if !s.Route(list[i].Partition).Here {
-			list[i] = api.Partition{Partition: list[i].Partition, EndOffset: list[i].EndOffset}
+			list[i] = api.Partition{Partition: list[i].Partition, EndOffset: list[i].EndOffset, Begins: list[i].Begins}
 		}
 	}
 	return list, err
