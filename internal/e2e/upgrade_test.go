@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -178,22 +179,30 @@ func (c *cluster) proved(build string) {
 	c.t.Logf("sagalog verify:\n%s", strings.TrimSpace(out))
 }
 
-// oldBuild builds the oldest version beside which today's must work, from the repository's history.
+// oldBuild builds the oldest version beside which today's must work, from the repository's history. The build is kept beside Go's caches.
 func oldBuild(t *testing.T) string {
 	t.Helper()
-	from, path := workDir(t), program("sagalog-old")
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	dir := filepath.Join(cache, "sagalog", oldest+"-"+runtime.Version())
+	path := filepath.Join(dir, "sagalog")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
 	if shallow := git(t, "rev-parse", "--is-shallow-repository"); exec.Command("git", "-C", root, "cat-file", "-e", oldest+"^{commit}").Run() != nil {
 		require.Equal(t, "true", shallow, "the commit %s is not in the history", oldest)
 		t.Skipf("SKIPPED: this clone is shallow and lacks the commit %s that is upgraded (git fetch --unshallow)", oldest)
 	}
-	archive := filepath.Join(from, "source.tar")
-	git(t, "archive", "--format=tar", "-o", archive, oldest)
-	out, err := exec.Command("tar", "-x", "-C", from, "-f", archive).CombinedOutput()
+	from := workDir(t)
+	git(t, "archive", "--format=tar", "-o", filepath.Join(from, "source.tar"), oldest)
+	out, err := exec.Command("tar", "-x", "-C", from, "-f", filepath.Join(from, "source.tar")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/sagalog")
+	built := fmt.Sprintf("%s-%s-%d", path, t.Name(), os.Getpid()) // another run may be at the same point
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, "./cmd/sagalog")
 	build.Dir = from
 	out, err = build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.Rename(built, path))
 	return path
 }
 
