@@ -69,8 +69,18 @@ func (c *copying) copyInput(ctx context.Context, in events.Input, p *part) error
 	topic := c.From.topics().Input(in)
 	from := p.state.Partition.Inputs[in].Next
 	to, err := c.From.Cluster.EndOffset(ctx, topic, p.number)
-	if err != nil || from >= to {
+	if err != nil {
 		return err
+	}
+	ends, err := c.From.Cluster.HighWatermarks(ctx, kafka.Partitions{topic: {p.number}})
+	if err != nil {
+		return err
+	}
+	if end := ends[topic][p.number]; end > to {
+		return fmt.Errorf("a transaction was opened at offset %d after the namespace was closed: stop its producer", to)
+	}
+	if from >= to {
+		return nil
 	}
 	r, err := kafka.NewReader(c.From.Cluster, kafka.ReaderConfig{ReadCommitted: true})
 	if err != nil {

@@ -96,3 +96,23 @@ func TestPositionsOfTheWebhookAreRenewed(t *testing.T) {
 	require.Equal(t, int64(7), w.toCommit(now.Add(webhookRenew))[at.topic][at.partition].Next)
 	require.Empty(t, w.toCommit(now.Add(webhookRenew+1)))
 }
+
+// The log of a copied namespace begins with a carry, whose epoch is that of the copy.
+func TestTheWebhookReadsTheLogOfACopy(t *testing.T) {
+	t.Parallel()
+	old := events.NewState(0, nil)
+	old.Partition.Time = 1e6
+	p, err := events.CopiedPartition([]*events.PartitionState{&old.Partition}, 0, "copy")
+	require.NoError(t, err)
+	begun, err := events.BeginCopied(&p, 0)
+	require.NoError(t, err)
+	log := &authority{}
+	for offset, f := range []*events.Fact{begun, {Time: 1, Body: &events.PartitionClaimed{ID: "n", Prev: "copy", Owner: "n", Reader: 1}}} {
+		r, err := events.EncodeFact(f, 0, "/sagalog/n")
+		require.NoError(t, err)
+		r.Offset = int64(offset)
+		_, err = log.fact(&r, func(events.Name) bool { return true })
+		require.NoError(t, err)
+	}
+	require.Equal(t, events.Epoch{N: 2, ID: "n"}, log.epoch)
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -197,6 +198,9 @@ func (a *authority) fact(r *events.Record, decode func(events.Name) bool) (*even
 	if kind == events.NameNamespaceCreated {
 		return nil, nil
 	}
+	if kind == events.NameCarryBegun && r.Offset == 0 && a.epoch.N == 0 { // of a namespace that was copied
+		return nil, a.copied(r)
+	}
 	at, err := events.PositionOf(r)
 	if err != nil {
 		return nil, err
@@ -222,6 +226,23 @@ func (a *authority) fact(r *events.Record, decode func(events.Name) bool) (*even
 		return nil, nil
 	}
 	return f, nil
+}
+
+// copied takes the first record of a log that begins with a copy.
+func (a *authority) copied(r *events.Record) error {
+	f, err := events.DecodeFact(r)
+	if err != nil {
+		return err
+	}
+	var p events.PartitionState
+	if b, ok := f.Body.(*events.CarryBegun); ok && b.Copied {
+		if err := json.Unmarshal(b.State, &p); err != nil {
+			return err
+		}
+		*a = authorityOf(&p)
+		a.next++
+	}
+	return nil
 }
 
 func (a *authority) claimed(c *events.PartitionClaimed) {
