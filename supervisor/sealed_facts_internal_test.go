@@ -15,7 +15,7 @@ import (
 var unsealed = []string{
 	"DefinitionAdopted.Body", "LimitAdopted.Body", "ScheduleAdopted.Body", "ScheduleFired.Submission", // definitions, and what follows from them
 	"CarryBegun.State", "EntityCarried.Encoding", // the state that other facts led to
-	"Submitted.Input", // sealed by who submits it
+	"Submitted.Input",                                                                    // sealed by who submits it
 	"RequestHeld.Payload", "RequestHeld.Output", "RequestHeld.With", "RequestHeld.Input", // for a task that is not known: sealed by who sends it
 }
 
