@@ -7,14 +7,16 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // unsealed are the JSON values in facts that hold no content of a user, or that were sealed before they became a fact.
 var unsealed = []string{
-	"DefinitionAdopted.Body", "LimitAdopted.Body", "ScheduleAdopted.Body", // definitions
-	"Submitted.Input",     // sealed by who submits it
-	"RequestHeld.Payload", // a request for a task that is not known: sealed by who sends it
+	"DefinitionAdopted.Body", "LimitAdopted.Body", "ScheduleAdopted.Body", "ScheduleFired.Submission", // definitions, and what follows from them
+	"CarryBegun.State", "EntityCarried.Encoding", // the state that other facts led to
+	"Submitted.Input",                                                                    // sealed by who submits it
+	"RequestHeld.Payload", "RequestHeld.Output", "RequestHeld.With", "RequestHeld.Input", // for a task that is not known: sealed by who sends it
 }
 
 // A new fact with content of users must be sealed too.
@@ -37,7 +39,7 @@ func TestAllContentOfFactsIsSealed(t *testing.T) {
 			}
 			found++
 			at := v.FieldByIndex(path).Addr().Interface().(*json.RawMessage)
-			require.True(t, slices.Contains(slots, at), "%s.%s is not sealed, and is not one of the exceptions", name, f.Name)
+			assert.True(t, slices.Contains(slots, at), "%s.%s is not sealed, and is not one of the exceptions", name, f.Name)
 		}
 	}
 	require.Greater(t, found, 10)
