@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/verify"
@@ -17,6 +19,19 @@ var allCuts = flag.Bool("verify.cuts", false, "try every carry and every corrupt
 type span struct {
 	part       int
 	begin, end int64
+}
+
+var (
+	onceCarried sync.Once
+	withCarries *recorded
+)
+
+// carriedRecording is a run with a carry each second.
+func carriedRecording(t *testing.T) *recorded {
+	t.Helper()
+	onceCarried.Do(func() { withCarries = play(t, events.Duration(4*time.Second)) })
+	require.NotNil(t, withCarries, "the recording failed")
+	return withCarries
 }
 
 // carried returns the complete carries of the recording.
@@ -37,7 +52,7 @@ func (w *recorded) carried() (list []span) {
 
 // TestTheLogOfTheEngineIsProvedFromEachCarryOn cuts the log of the engine, with its stores, ledgers, work requests and acknowledged submissions.
 func TestTheLogOfTheEngineIsProvedFromEachCarryOn(t *testing.T) {
-	base := recording(t)
+	base := carriedRecording(t)
 	carries := base.carried()
 	require.NotEmpty(t, carries)
 	for i, c := range carries {
@@ -55,7 +70,7 @@ func TestTheLogOfTheEngineIsProvedFromEachCarryOn(t *testing.T) {
 
 // TestSeededCorruptionsOfACutLogAreRefuted makes the same corruptions in a log that is cut at a carry before them.
 func TestSeededCorruptionsOfACutLogAreRefuted(t *testing.T) {
-	base := recording(t)
+	base := carriedRecording(t)
 	all := slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, waitCorruptions, permitCorruptions, limitCorruptions, rerunCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions)
 	hits, missed := 0, []string{}
 	for i, c := range all {

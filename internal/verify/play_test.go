@@ -58,7 +58,7 @@ var (
 // recording is one run of the engine, shared by all tests of this package.
 func recording(t *testing.T) *recorded {
 	t.Helper()
-	once.Do(func() { played = play(t) })
+	once.Do(func() { played = play(t, 0) })
 	require.NotNil(t, played, "the recording failed")
 	return played
 }

@@ -87,6 +87,9 @@ type rig struct {
 	node     *node.Node
 	stop     func()
 
+	// keepLog makes the node carry its state each quarter of it.
+	keepLog events.Duration
+
 	mu    sync.Mutex
 	calls []verify.Call
 	// altered holds the sums of each partition's rows as they would be if one member of each task were different.
@@ -95,9 +98,9 @@ type rig struct {
 
 const rigPartitions = 2
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, keepLog events.Duration) *rig {
 	t.Helper()
-	r := &rig{t: t, topics: kafka.Topics{Namespace: "sagalog"}, dir: t.TempDir()}
+	r := &rig{t: t, keepLog: keepLog, topics: kafka.Topics{Namespace: "sagalog"}, dir: t.TempDir()}
 	r.broker = kafkatest.StartBroker(t, embedded.Config{Network: new(embedded.VirtualNetwork)})
 	r.cluster = kafkatest.Connect(t, r.broker)
 	var err error
@@ -126,7 +129,7 @@ func (r *rig) start(name string) {
 	s := events.DefaultSettings()
 	s.Grace, s.HeldFor, s.HashEvery = events.Duration(300*time.Millisecond), events.Duration(time.Second), 40
 	s.RemindAfter = events.Duration(200 * time.Millisecond)
-	s.KeepLog = events.Duration(4 * time.Second) // a carry each second; KeepInputs keeps the log from being cut
+	s.KeepLog = r.keepLog // KeepInputs keeps the log from being cut
 	cluster, err := kafka.Connect(r.broker.ClusterConfig())
 	require.NoError(r.t, err)
 	r.node, err = node.Open(context.Background(), node.Config{Cluster: cluster, Name: name, Dir: r.dir, Partitions: rigPartitions, Alone: true, KeepInputs: true, Settings: s})
@@ -387,8 +390,8 @@ func (r *rig) again() {
 }
 
 // play makes the engine do everything that it can do, with two take-overs, and returns the recording.
-func play(t *testing.T) *recorded {
-	r := newRig(t)
+func play(t *testing.T, keepLog events.Duration) *recorded {
+	r := newRig(t, keepLog)
 	var acks []verify.Acknowledged
 	submit := func(kind string, from, to int) {
 		for i := from; i <= to; i++ {
