@@ -62,6 +62,7 @@ func upgrade(c *cluster, was, now string) {
 	n1.leave()
 	n1.runs(now)
 	n2.kill() // its partitions go to an old node and to a new one
+	c.even(patience)
 	n2.runs(now)
 	n1.kill()
 	n1.runs(now)
