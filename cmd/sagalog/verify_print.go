@@ -49,6 +49,9 @@ func printReport(w io.Writer, r *verify.Report) error {
 	n := r.Counts
 	fmt.Fprintf(&b, "%s: %d records of %d partitions, %d facts in %d epochs (%d broken by a gap), void %s\n",
 		r.Verdict, n.Records, len(r.Partitions), n.Facts, n.Epochs, n.BrokenEpochs, tally(n.Void))
+	if n.Carried > 0 {
+		fmt.Fprintf(&b, "  tasks older than a log that was cut %d\n", n.Carried)
+	}
 	fmt.Fprintf(&b, "  tasks %d: ended %s, live %d, parked %d, forgotten %d; attempts %d, of them to undo %d\n",
 		n.Tasks, tally(n.Ended), n.Live, n.Parked, n.Swept, n.Attempts, n.Undos)
 	fmt.Fprintf(&b, "  inputs %s; acknowledged %d\n", tally(n.Inputs), n.Acknowledged)

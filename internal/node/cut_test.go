@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 )
 
 // docs/protocol.md, "The log is cut where a carry begins". Facts are deleted once they are older than keep_log. A node without a state begins at the
@@ -57,5 +60,19 @@ func TestTheLogIsCut(t *testing.T) {
 		require.NoError(t, n.stop())
 		w.proveHashes(dir)
 		w.everyCallIsInTheLog(crew)
+		w.proveCut()
 	})
+}
+
+// proveCut checks everything that the log and its inputs and effects still hold.
+func (w *world) proveCut() {
+	w.t.Helper()
+	r, err := verify.Run(context.Background(), verify.Config{Log: kafkalog.Log{Cluster: w.cluster}, Topics: kafkalog.Topics(w.topics.Namespace), AtRest: true, Now: events.At(time.Now())})
+	require.NoError(w.t, err)
+	require.Empty(w.t, r.Findings)
+	require.Equal(w.t, verify.Proved, r.Verdict, "%+v", r.Checks)
+	require.Positive(w.t, r.Counts.Carried)
+	require.Positive(w.t, r.Counts.Tasks)
+	require.Positive(w.t, r.Partitions[0].From)
+	require.NotEmpty(w.t, r.Checks[0].Trimmed)
 }

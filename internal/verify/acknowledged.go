@@ -126,6 +126,14 @@ func (a *acks) judged(c *check, number int32, offset int64, f *events.Fact) {
 	}
 }
 
+// carried notes a task that was accepted before the log begins.
+func (a *acks) carried(id string) {
+	delete(a.ids, id)
+	if _, asked := a.placed[id]; asked {
+		a.placed[id] = true
+	}
+}
+
 // rest reports the submissions that were not found.
 func (a *acks) rest(c *check) {
 	c.count.Acknowledged = a.total

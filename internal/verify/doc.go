@@ -14,6 +14,10 @@
 // kept in memory. It keeps live tasks, and those that are rerun; 32 bytes for each task ID that is not forgotten yet; 8 bytes for each fact; the forwarded inputs; the dead letters of one
 // partition; and, if there are ledgers, a line for each identifier.
 //
+// A log that was cut begins with a carry. All checks hold from there on: what is not a task is known from the first facts, and the story of an
+// older task begins with its rows. Until these come, its facts are kept in memory and then compared with them. In the rest of any log each carried
+// task is compared with its story. The report says where each log begins.
+//
 // It refuses to guess: if it cannot read something (a topic that is missing, facts that are gone), it names it, and the verdict is
 // not "proved". Inputs, work requests and dead letters that are gone because nobody needed them are named too, but what is proved is said
 // of the rest: a request, a dead letter or a forward that is not there counts as trimmed, not as missing. It writes nothing.

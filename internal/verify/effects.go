@@ -26,12 +26,23 @@ const (
 	workSeen     = 1
 	workExpected = 2
 	workExcused  = 4
-	workDigest   = ^uint32(workSeen | workExpected | workExcused)
+	workAny      = 8 // its content is not known
+	workDigest   = ^uint32(workSeen | workExpected | workExcused | workAny)
 )
 
 func (p *partition) excuse(at events.Position) {
-	if t, ok := p.owners.find(at); ok && t.work[at.Sequence]&workExpected != 0 {
-		t.work[at.Sequence] |= workExcused
+	if t, ok := p.owners.find(at); ok && *t.effect(at)&workExpected != 0 {
+		*t.effect(at) |= workExcused
+	}
+}
+
+// effect returns the digest of the work request of an accepted fact.
+func (t *tenure) effect(at events.Position) *uint32 { return &t.work[at.Sequence-t.first] }
+
+// expectAny notes that a start fact has a work request of which the content is not known.
+func expectAny(p *partition, f *events.Fact) {
+	if t, ok := p.owners.find(f.Position()); ok {
+		*t.effect(f.Position()) |= workExpected | workAny
 	}
 }
 
@@ -41,18 +52,20 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		w.Step, w.Agent, w.Function, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, b.Function, events.Do, b.Attempt, b.CompleteBy, b.Input
-		w.Heartbeat, w.CapBy, w.Progress = b.Heartbeat, b.CapBy, b.Progress
+		w.Heartbeat, w.CapBy, w.Progress, w.Run = b.Heartbeat, b.CapBy, b.Progress, b.Run
 	case *events.CompensationStarted:
 		w.Step, w.Agent, w.Function, w.Operation, w.Attempt, w.CompleteBy, w.Input, w.Output = b.Step, b.Agent, b.Function, events.Undo, b.Attempt, b.CompleteBy, b.Input, b.Output
+		w.Run = b.Run
 	default:
 		return
 	}
-	w.Run = s.step(w.Step).run
+	w.Run = events.RunOf(w.Run)
 	if w.IdempotencyKey = w.Key(p.id, w.Operation); w.Operation == events.Undo {
 		w.Undoes = w.Key(p.id, events.Do)
 	}
 	if t, ok := p.owners.find(f.Position()); ok {
-		t.work[f.Sequence] = digestWork(&w, f.Time)
+		entry := t.effect(f.Position())
+		*entry = digestWork(&w, f.Time) | *entry&workExcused
 	}
 }
 
@@ -128,7 +141,11 @@ func (c *check) workRequest(r *events.Record, old bool) {
 	}
 	c.count.Work.Records++
 	t, ok := o.find(pos)
-	if !ok || t.work[pos.Sequence] == 0 {
+	if !ok && c.beforeCut(home, pos) {
+		c.book.gone(CheckEffects, "the facts of %s/%d before the log was cut are gone: the work requests that they have as effects are not compared with them", c.topics.Events, home)
+		return
+	}
+	if !ok || *t.effect(pos) == 0 {
 		if old {
 			wrong(string(r.Key), "phantom_work", "the work request names the fact %s, which is not an accepted start of an attempt (INV8)", name)
 		} else {
@@ -142,9 +159,9 @@ func (c *check) workRequest(r *events.Record, old bool) {
 		return
 	}
 	// A newer owner may encode it differently, but its content is the same.
-	entry := &t.work[pos.Sequence]
+	entry := t.effect(pos)
 	decided, _ := events.ParseInstant(r.Header(events.HeaderTime)) // one that cannot be read differs
-	if digestWork(&w, decided)&workDigest != *entry&workDigest {
+	if *entry&workAny == 0 && digestWork(&w, decided)&workDigest != *entry&workDigest {
 		wrong(w.Task, "work_differs", "the work request (%s of step %s, attempt %d) differs from the one that its fact %s at offset %d asks for", w.Operation, w.Step, w.Attempt, name, t.offset(pos.Sequence))
 	}
 	if *entry&workSeen != 0 {
@@ -169,7 +186,7 @@ func (c *check) stop(r *events.Record, old bool) {
 	if o == nil {
 		return // a partition that is not read
 	}
-	if _, ok := o.find(pos); !ok && old {
+	if _, ok := o.find(pos); !ok && old && !c.beforeCut(home, pos) {
 		wrong("phantom_stop", "the stop names %s, which is not an accepted fact (INV8)", name)
 	}
 }
@@ -193,7 +210,7 @@ func (c *check) missingWork(ctx context.Context, number int32, o *ownership, tri
 	shown := 0
 	for _, t := range o.tenures {
 		for seq, w := range t.work {
-			pos := events.Position{Epoch: t.epoch, Sequence: uint64(seq)}
+			pos := events.Position{Epoch: t.epoch, Sequence: t.first + uint64(seq)}
 			switch {
 			case w&workExpected == 0 || w&workSeen != 0:
 			case w&workExcused != 0:
@@ -201,10 +218,10 @@ func (c *check) missingWork(ctx context.Context, number int32, o *ownership, tri
 			case !settled.coversWork(pos):
 				c.count.Work.NotYet++
 				if c.cfg.AtRest {
-					c.book.add(Finding{Check: CheckEffects, Kind: "unacknowledged", Place: Place{c.topics.Events, number, t.offset(uint64(seq))}, What: "the work topic has no request for this fact, and nothing says that it was sent"})
+					c.book.add(Finding{Check: CheckEffects, Kind: "unacknowledged", Place: Place{c.topics.Events, number, t.offset(pos.Sequence)}, What: "the work topic has no request for this fact, and nothing says that it was sent"})
 				}
 			case !trimmed:
-				f := Finding{Check: CheckEffects, Kind: "work_missing", Place: Place{c.topics.Events, number, t.offset(uint64(seq))},
+				f := Finding{Check: CheckEffects, Kind: "work_missing", Place: Place{c.topics.Events, number, t.offset(pos.Sequence)},
 					What: fmt.Sprintf("the work topic has no request for this fact, but the log says that all effects up to %s are acknowledged (INV8)", settled.watermark)}
 				if shown++; shown <= c.book.show {
 					if err := c.name(ctx, &f); err != nil {

@@ -95,6 +95,10 @@ func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Plac
 	case events.EffectForward:
 		in, number, offset, ok := b.Input.Input()
 		s := p.forwards.sent[forwardKey{in, strconv.Itoa(int(number)) + "/" + strconv.FormatInt(offset, 10)}]
+		if s == nil && p.beforeCut(p.number, b.Of) {
+			p.expectDead(f, expectedDead{cause: b.Input, reason: events.RejectMisplaced, at: at})
+			return
+		}
 		if !ok || s == nil {
 			p.wrong(CheckInputs, "forward", at, "the broker refused the forward of %s, which was never sent", b.Input)
 			return
@@ -148,7 +152,7 @@ func (w forwards) compareCopy(ctx context.Context, c *check, key forwardKey, n c
 	s := w.sent[key]
 	f := Finding{Check: CheckEffects, Kind: "forward_differs", Place: n.place}
 	switch {
-	case s == nil && (n.again || !n.old || c.partial()):
+	case s == nil && (n.again || !n.old || c.partial() || c.cutBefore(key)):
 		return nil
 	case s == nil:
 		return w.strange(ctx, c, key, n)
@@ -190,4 +194,13 @@ func (w forwards) strange(ctx context.Context, c *check, key forwardKey, n copie
 	f.Kind, f.What = "marked", fmt.Sprintf("its producer marked the record as sent home from %s, but no owner sent it", key.from)
 	c.book.warn(f)
 	return nil
+}
+
+// cutBefore says whether an input was judged before the log of its partition begins.
+func (c *check) cutBefore(key forwardKey) bool {
+	number, at, _ := strings.Cut(key.from, "/")
+	p, err1 := strconv.ParseInt(number, 10, 32)
+	offset, err2 := strconv.ParseInt(at, 10, 64)
+	x := c.cuts[int32(p)]
+	return err1 == nil && err2 == nil && x != nil && offset < x.judged[key.in]
 }

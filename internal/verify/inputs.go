@@ -27,6 +27,8 @@ type join struct {
 	last *events.Record
 	// since is the offset of the fact that last moved judged: inputs without a fact were judged after it.
 	since int64
+	// hash is that of the last judged input when the log begins, if it was cut.
+	hash string
 }
 
 type joining struct {
@@ -107,7 +109,8 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 		if follows, found := strings.CutPrefix(string(f.Cause), "f/"); found {
 			pos, err := events.ParsePosition(follows)
 			t, known := p.owners.find(pos)
-			if err != nil || !known || t.offset(pos.Sequence) > at.Offset {
+			before := err == nil && p.owners.beforeCut(pos)
+			if !before && (err != nil || !known || t.offset(pos.Sequence) > at.Offset) {
 				p.wrong(CheckOwnership, "cause", at, "the fact names %s as its cause, which is not an earlier fact", f.Cause)
 			}
 		}
@@ -258,10 +261,15 @@ func (p *partition) silentSubmission(r *events.Record, at Place) {
 	if !ok {
 		was, ok = p.swept[digestOf(id)]
 	}
+	if u := p.carry.toCome(id); !ok && u != nil {
+		p.count.Inputs["duplicates"]++
+		u.submissions = append(u.submissions, silentCopy{silence{inputPlace(j, r), at}, contentOf(content)})
+		return
+	}
 	switch {
 	case !ok:
 		wrong(id, "lost", "the submission was never accepted, rejected or sent on")
-	case was != contentOf(content):
+	case was != 0 && was != contentOf(content):
 		wrong(id, "lost", "the submission conflicts with the accepted task")
 	default:
 		p.count.Inputs["duplicates"]++
@@ -274,6 +282,7 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		p.book.add(Finding{Check: CheckInputs, Kind: "report_lost", Place: inputPlace(j, r), Task: task, What: fmt.Sprintf(format, args...) + ", and " + at.String() + " passes it without a fact"})
 	}
 	p.count.Inputs["passed_reports"]++
+	passed := silence{inputPlace(j, r), at}
 	env, data, err := events.Open(r)
 	if err != nil {
 		wrong("", "the record cannot be read (%v)", err)
@@ -287,7 +296,7 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		wrong("", "the record cannot be read (%v)", err)
 		return
 	}
-	if silentOther(p, j, env.Type, data, wrong) {
+	if silentOther(p, j, passed, env.Type, data, wrong) {
 		return
 	}
 	id, err := events.TaskID(r.Key, env.Subject, q.Task)
@@ -299,15 +308,20 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		wrong(id, "the record belongs in partition %d", home)
 		return
 	}
+	if q.ID == "" {
+		q.ID = env.ID
+	}
+	verb := events.VerbOf(env.Type)
 	s := p.live[id]
+	if u := p.carry.toCome(id); s == nil && u != nil {
+		u.silent = append(u.silent, &silentReport{silence: passed, verb: verb, id: q.ID, report: q.Report})
+		return
+	}
 	if s == nil {
 		return
 	}
-	switch verb := events.VerbOf(env.Type); {
+	switch {
 	case verb != "":
-		if q.ID == "" {
-			q.ID = env.ID
-		}
 		if !s.requests[q.ID] && s.accepted < j.since {
 			wrong(id, "the request %q (%s) was not judged", q.ID, verb)
 		}
@@ -323,12 +337,12 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 }
 
 // silentOther judges a record that is about no task of this partition, and says whether it is one.
-func silentOther(p *partition, j *join, kind string, data []byte, wrong func(task, format string, args ...any)) bool {
+func silentOther(p *partition, j *join, passed silence, kind string, data []byte, wrong func(task, format string, args ...any)) bool {
 	switch {
 	case isLimitRequest(kind):
 		silentLimitRequest(p, kind, data, wrong)
 	case isPermit(kind):
-		silentPermit(p, j, kind, data, wrong)
+		silentPermit(p, j, passed, kind, data, wrong)
 	case isOfSchedule(kind):
 		silentOfSchedule(p, kind, data, wrong)
 	default:

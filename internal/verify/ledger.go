@@ -57,6 +57,8 @@ type calls struct {
 	// answered says that some call was answered with success, and unknown that nobody knows what some call did.
 	answered, unknown bool
 	used              bool
+	// latest is the time of the latest call; zero if no call has one.
+	latest events.Instant
 }
 
 // effect is the place of a call that took effect.
@@ -174,6 +176,7 @@ func (l *Ledgers) add(c Call, line int, answered bool) {
 	}
 	s.answered = s.answered || answered
 	s.unknown = s.unknown || c.Outcome == callUnknown
+	s.latest = max(s.latest, c.Time)
 	if c.Outcome != callDone {
 		return
 	}
@@ -287,6 +290,10 @@ func (c *check) ledgers() {
 		c.book.add(f)
 	}
 	for id, s := range l.calls {
+		if !s.used && c.forgotten != 0 && s.latest <= c.forgotten {
+			c.book.gone(CheckLedgers, "calls before %s may be of tasks that were forgotten before the log was cut, and are not compared with their attempts", c.forgotten)
+			continue
+		}
 		if !s.used && !c.partial() {
 			c.book.add(Finding{Check: CheckLedgers, Kind: "no_attempt",
 				What: fmt.Sprintf("line %d of the ledger %s has the identifier %s (%s), which no attempt in the log has", s.first, l.names[s.ledger], id, s.op)})

@@ -66,6 +66,10 @@ type partition struct {
 	time, jumpedAt events.Instant
 	// correcting is To of a TimeCorrected that is not settled.
 	correcting events.Instant
+	// carry is the carry under way; nil if none is. begins says that the next fact is the first one of a log that was cut, and lost that it cannot
+	// be judged.
+	carry        *carry
+	begins, lost bool
 }
 
 // partition reads one partition of events, and the topics that belong to it.
@@ -77,13 +81,11 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		defs: map[string]*definition{}, limits: map[string]*limit{}, timetables: timetables{}, next: b.Start,
 	}
 	p.fold = newFolding(p)
-	begins, err := beginsWithCarry(ctx, p, b)
-	if err != nil {
+	var err error
+	if p.begins, err = beginsWithCarry(ctx, p, b); err != nil {
 		return err
 	}
-	if begins {
-		return readCutLog(ctx, p, b)
-	}
+	p.owners.cut, p.owners.rule.cut = p.begins, p.begins
 	c.owners[number] = p.owners
 	if err := findReruns(ctx, p, b); err != nil {
 		return err
@@ -96,7 +98,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 		defer j.close()
 		p.inputs[in] = j
 	}
-	err = c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, To: b.End}, func(r events.Record) error {
+	err = c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, From: b.Start, To: b.End}, func(r events.Record) error {
 		if r.Offset%1000 == 0 {
 			c.progress(c.topics.Events, number, r.Offset, b.End)
 		}
@@ -152,6 +154,9 @@ func (p *partition) folded(r *events.Record) (*events.Fact, error) {
 	if p.cfg.Fact != nil {
 		p.cfg.Fact(f, r, accepted)
 	}
+	if _, claim := f.Body.(*events.PartitionClaimed); !accepted && !claim && p.owners.older(f) {
+		p.book.warn(Finding{Check: CheckOwnership, Kind: "writer", Place: at, Task: f.Task, What: "the record is of epoch " + f.Epoch.String() + ", before the log begins: every reader skips it, and whether it was claimed is not known"})
+	}
 	if !accepted {
 		return nil, nil
 	}
@@ -165,6 +170,15 @@ func (p *partition) record(r *events.Record) error {
 		return err
 	}
 	at := p.place(r.Offset)
+	if p.begins {
+		p.begins = false
+		if !beginsCut(p, f, at) {
+			return nil
+		}
+	}
+	if p.lost {
+		return nil
+	}
 	p.timed(f.Time)
 	if _, claim := f.Body.(*events.PartitionClaimed); claim {
 		return nil
@@ -180,6 +194,7 @@ func (p *partition) record(r *events.Record) error {
 		p.book.add(Finding{Check: CheckAttempts, Kind: "home", Place: at, Task: f.Task, What: fmt.Sprintf("the task's home is partition %d, but its fact is here (INV1)", events.Home(f.Task, p.check.number))})
 	}
 	p.correctsOnly(f, at)
+	p.carry.uninterrupted(p, f, at)
 	p.settled.take(f)
 	input, err := p.cause(f, at)
 	if err != nil {
@@ -193,7 +208,9 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
 	case *events.SettingsAdopted:
 		p.adopt(b, at)
-	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp, *events.CarryBegun, *events.EntityCarried, *events.CarryEnded, *events.NamespaceClosed:
+	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp, *events.NamespaceClosed:
+	case *events.CarryBegun, *events.EntityCarried, *events.CarryEnded:
+		return carries(p, f, at)
 	case *events.StateHash:
 		p.count.StateHashes++
 	case *events.TimeCorrected:
@@ -237,11 +254,9 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		limitAdopted(p, f, b, at)
 	case *events.LimitPaused, *events.LimitResumed:
 		limitHeld(p, f, at, input)
-	case *events.PermitGranted:
-		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
-		p.tell(f, at)
-	case *events.PermitBlocked:
-		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+	case *events.PermitGranted, *events.PermitBlocked:
+		limit, link := grantIn(b)
+		permitInput(p, f, at, input, events.TypePermitGrant, limit, link)
 		p.tell(f, at)
 	case *events.ScheduleAdopted, *events.ScheduleFired, *events.SchedulePassed, *events.ScheduleTaskEnded, *events.ScheduleCancelRequested, *events.SchedulePaused, *events.ScheduleResumed:
 		timetabled(p, f, at)
@@ -307,6 +322,10 @@ func (p *partition) tell(f *events.Fact, at Place) {
 		s = p.ended[f.Task]
 		p.live[f.Task] = s
 		delete(p.ended, f.Task)
+	}
+	if u := p.carry.toCome(f.Task); s == nil && u != nil {
+		u.tell(p, f, at)
+		return
 	}
 	if s == nil {
 		what := fmt.Sprintf("%s is for a task that was never accepted", f.Body.Name())
@@ -397,6 +416,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 
 func (p *partition) sweep(b *events.TasksSwept, at Place) {
 	for _, id := range b.Tasks {
+		if forgottenUncarried(p, id, at) {
+			continue
+		}
 		k, ok := p.known[digestOf(id)]
 		what := ""
 		switch {
@@ -438,6 +460,9 @@ func extentOf(p *partition, b Bounds) Extent {
 
 func (p *partition) finish(b Bounds) error {
 	p.explainEnd()
+	if c := p.carry; c != nil && c.first {
+		p.wrong(CheckFold, "cut", p.place(b.End), "the log ends within the carry with which it begins: the state is not complete")
+	}
 	owner := extentOf(p, b)
 	for in, j := range p.inputs {
 		j.missing(p)

@@ -276,6 +276,17 @@ func isPermit(kind string) bool {
 	return kind == events.TypePermitAsk || kind == events.TypePermitGrant || kind == events.TypePermitRelease
 }
 
+// grantIn returns the limit and the link of a fact that follows from a grant.
+func grantIn(b events.Body) (limit string, link events.Link) {
+	switch b := b.(type) {
+	case *events.PermitGranted:
+		return b.Limit, b.Link
+	case *events.PermitBlocked:
+		return b.Limit, b.Link
+	}
+	return "", link
+}
+
 // permitInput checks that a fact follows from a record of that type about the link.
 func permitInput(p *partition, f *events.Fact, at Place, input *events.Record, kind, limit string, link events.Link) {
 	if input == nil {
@@ -295,7 +306,7 @@ func permitInput(p *partition, f *events.Fact, at Place, input *events.Record, k
 }
 
 // silentPermit checks that a record about a permit needed no fact.
-func silentPermit(p *partition, j *join, kind string, data []byte, wrong func(task, format string, args ...any)) {
+func silentPermit(p *partition, j *join, passed silence, kind string, data []byte, wrong func(task, format string, args ...any)) {
 	var m events.PermitMessage
 	if err := json.Unmarshal(data, &m); err != nil {
 		wrong("", "the record cannot be read (%v)", err)
@@ -305,6 +316,10 @@ func silentPermit(p *partition, j *join, kind string, data []byte, wrong func(ta
 		wrong("", "the record belongs in partition %d", home)
 	}
 	s := p.live[m.Link.Task]
+	if u := p.carry.toCome(m.Link.Task); s == nil && u != nil && kind == events.TypePermitGrant {
+		u.silent = append(u.silent, &silentReport{silence: passed, link: m.Link})
+		return
+	}
 	if kind == events.TypePermitGrant && m.Link.Path != "" {
 		if x := s.stepPermit(m.Link); x != nil && s.incarnation == m.Link.Incarnation && s.at < j.since && x.n == m.Link.N && !x.granted {
 			wrong(m.Link.Task, "step %q waits for the permit %d of %s", m.Link.Path, m.Link.N, m.Limit)

@@ -26,7 +26,7 @@ const rerunType = events.TypePrefix + string(events.NameTaskRerun)
 
 // findReruns finds the tasks of the partition that are rerun.
 func findReruns(ctx context.Context, p *partition, b Bounds) error {
-	return p.cfg.Log.Read(ctx, Span{Topic: p.topics.Events, Partition: p.number, To: b.End}, func(r events.Record) error {
+	return p.cfg.Log.Read(ctx, Span{Topic: p.topics.Events, Partition: p.number, From: b.Start, To: b.End}, func(r events.Record) error {
 		if r.Header(events.HeaderType) == rerunType {
 			p.reruns[string(r.Key)] = true
 		}

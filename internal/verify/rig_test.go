@@ -126,9 +126,10 @@ func (r *rig) start(name string) {
 	s := events.DefaultSettings()
 	s.Grace, s.HeldFor, s.HashEvery = events.Duration(300*time.Millisecond), events.Duration(time.Second), 40
 	s.RemindAfter = events.Duration(200 * time.Millisecond)
+	s.KeepLog = events.Duration(4 * time.Second) // a carry each second; KeepInputs keeps the log from being cut
 	cluster, err := kafka.Connect(r.broker.ClusterConfig())
 	require.NoError(r.t, err)
-	r.node, err = node.Open(context.Background(), node.Config{Cluster: cluster, Name: name, Dir: r.dir, Partitions: rigPartitions, Alone: true, Settings: s})
+	r.node, err = node.Open(context.Background(), node.Config{Cluster: cluster, Name: name, Dir: r.dir, Partitions: rigPartitions, Alone: true, KeepInputs: true, Settings: s})
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

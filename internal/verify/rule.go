@@ -107,7 +107,7 @@ type tenure struct {
 	first uint64
 	// prints are the checksums of its accepted facts, from the first one on: a void record of the same position must be a copy.
 	prints []uint32
-	// work holds the digests of the work requests that its facts have as effects, as prints does; see effects.go.
+	// work holds the digests of the work requests that its facts have as effects, in the same order; see effects.go.
 	work []uint32
 	// runs map sequences to offsets.
 	runs []run
@@ -187,6 +187,11 @@ func (o *ownership) beforeCut(p events.Position) bool {
 	return o.cut && p.Before(events.Position{Epoch: o.tenures[0].epoch, Sequence: o.tenures[0].first})
 }
 
+// older says whether the record is of an epoch before the beginning of a log that was cut, of which nothing is known.
+func (o *ownership) older(f *events.Fact) bool {
+	return o.cut && len(o.tenures) > 0 && f.Epoch.N < o.tenures[0].epoch.N
+}
+
 // judge says whether a record is a fact, and returns a sentence for each thing that is wrong with it.
 func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wrong []string) {
 	was := o.rule.broken
@@ -213,7 +218,7 @@ func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wron
 		o.byEpoch[f.Epoch.String()] = o.tenures[0]
 	}
 	t := o.byEpoch[f.Epoch.String()]
-	if t == nil && o.cut && len(o.tenures) > 0 && f.Epoch.N < o.tenures[0].epoch.N {
+	if t == nil && o.older(f) {
 		o.void[VoidEpoch]++
 		return false, wrong
 	}

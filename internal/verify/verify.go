@@ -139,6 +139,7 @@ type Counts struct {
 	StateHashes  int            `json:"state_hashes"`
 	Stores       int            `json:"stores"`
 	Tasks        int            `json:"tasks"`
+	Carried      int            `json:"carried"`
 	Ended        map[string]int `json:"ended"`
 	Live         int            `json:"live"`
 	Parked       int            `json:"parked"`
@@ -189,8 +190,10 @@ type check struct {
 	extents     []Extent
 	// unread is set for a partition if not all of its facts could be read.
 	unread bool
-	// cut are the partitions whose log was cut.
-	cut []int32
+	// cuts says where the logs begin that were cut.
+	cuts map[int32]*cut
+	// forgotten is until when there may be calls of tasks of which nothing is known any more.
+	forgotten events.Instant
 }
 
 // Run runs the checks. It returns an error if something cannot be read or the namespace does not exist; faults of the
@@ -203,7 +206,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	c := &check{
 		cfg: cfg, topics: cfg.Topics, book: newBook(cfg.Show), agents: map[string]bool{},
 		bounds: map[string][]Bounds{}, early: map[string][]Bounds{}, acks: newAcks(cfg.Acknowledged),
-		forwards: newForwards(), owners: map[int32]*ownership{}, settled: map[int32]settled{},
+		forwards: newForwards(), owners: map[int32]*ownership{}, settled: map[int32]settled{}, cuts: map[int32]*cut{},
 	}
 	c.count.Void, c.count.Ended, c.count.Movers, c.count.Inputs = map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	if err := c.begin(ctx); err != nil {
@@ -222,7 +225,6 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 			return nil, fmt.Errorf("partition %d: %w", p, err)
 		}
 	}
-	c.reportCuts()
 	if err := c.work(ctx); err != nil {
 		return nil, err
 	}
