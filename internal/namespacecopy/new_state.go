@@ -76,6 +76,9 @@ func (c *copying) begin(ctx context.Context) ([]*target, error) {
 		if err != nil {
 			return nil, err
 		}
+		if state.Time == 0 { // nobody has ever claimed a partition
+			state.Time = events.At(c.made)
+		}
 		state.Tasks = counts[n]
 		c.result.Tasks += counts[n]
 		targets[n] = &target{copying: c, state: events.NewState(n, nil), source: sourceOf(c.To.Namespace)}

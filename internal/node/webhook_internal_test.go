@@ -101,6 +101,7 @@ func TestPositionsOfTheWebhookAreRenewed(t *testing.T) {
 func TestTheWebhookReadsTheLogOfACopy(t *testing.T) {
 	t.Parallel()
 	old := events.NewState(0, nil)
+	old.Partition.Time = 1e6
 	p, err := events.CopiedPartition([]*events.PartitionState{&old.Partition}, 0, "copy")
 	require.NoError(t, err)
 	begun, err := events.BeginCopied(&p, 0)

@@ -220,12 +220,11 @@ func (a *authority) copied(r *events.Record) error {
 	if err != nil {
 		return err
 	}
-	b := f.Body.(*events.CarryBegun)
 	var p events.PartitionState
-	if err := json.Unmarshal(b.State, &p); err != nil {
-		return err
-	}
-	if b.Copied {
+	if b, ok := f.Body.(*events.CarryBegun); ok && b.Copied {
+		if err := json.Unmarshal(b.State, &p); err != nil {
+			return err
+		}
 		*a = authorityOf(&p)
 		a.next++
 	}
