@@ -87,7 +87,9 @@ func CopiedPartition(from []*PartitionState, number int32, epoch string) (Partit
 		p.Reader = max(p.Reader, x.Reader)
 		p.SchedulesOffset, p.LimitsOffset = max(p.SchedulesOffset, x.SchedulesOffset), max(p.LimitsOffset, x.LimitsOffset)
 	}
-	p.Watermark = Position{Epoch{p.Epoch.N, epoch}, math.MaxInt64} // whatever was owed before has been sent
+	if p.Epoch.N > 0 { // whatever was owed before has been sent
+		p.Watermark = Position{Epoch{p.Epoch.N, epoch}, math.MaxInt64}
+	}
 	p.Epoch = Epoch{p.Epoch.N + 1, epoch}
 	p.Since, p.CarriedAt = p.Time, p.Time
 	return p, nil

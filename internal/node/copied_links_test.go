@@ -71,7 +71,7 @@ steps:
 		require.Equal(t, undo[0].IdempotencyKey, again[0].IdempotencyKey)
 		require.Equal(t, undo[0].Attempt, again[0].Attempt)
 		require.Len(t, append(first.of("turns-1", "only", events.Do), second.of("turns-1", "only", events.Do)...), 1+len(first.of("turns-1", "only", events.Do)))
-		to.scheduled(m, "often", func(x *events.Schedule) bool { return x.IsOver(task) && x.Fired >= 2 })
+		to.scheduled(m, "often", func(x *events.Schedule) bool { return x.IsOver(task) && x.Fired >= 2 && len(x.Running) == 0 })
 		require.NoError(t, m.stop())
 		to.watch.verify()
 		to.proveCopied()

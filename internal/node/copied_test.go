@@ -142,6 +142,7 @@ func TestACopiedNamespaceGoesOn(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, conflicts)
+		<-time.After(3 * time.Second) // the dead letter is sent
 		require.NoError(t, m.stop())
 		to.watch.verify()
 		to.proveCopied()
