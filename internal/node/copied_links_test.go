@@ -74,6 +74,7 @@ steps:
 		to.scheduled(m, "often", func(x *events.Schedule) bool { return x.IsOver(task) && x.Fired >= 2 && len(x.Running) == 0 })
 		require.NoError(t, m.stop())
 		to.watch.verify()
+		to.proveCopied()
 	})
 }
 

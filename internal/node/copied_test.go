@@ -13,6 +13,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/namespacecopy"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
@@ -140,13 +142,25 @@ func TestACopiedNamespaceGoesOn(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, conflicts)
+		<-time.After(3 * time.Second) // the dead letter is sent
 		require.NoError(t, m.stop())
 		to.watch.verify()
+		to.proveCopied()
 		to.proveHashes(fresh)
 		require.NoError(t, w.reopen())
 		n = w.node(dir)
 		require.NoError(t, n.stop())
 	})
+}
+
+// proveCopied checks everything that the log of a copy and its inputs and effects hold.
+func (w *world) proveCopied() {
+	w.t.Helper()
+	r, err := verify.Run(context.Background(), verify.Config{Log: kafkalog.Log{Cluster: w.cluster}, Topics: kafkalog.Topics(w.topics.Namespace), AtRest: true, Now: events.At(time.Now())})
+	require.NoError(w.t, err)
+	require.Empty(w.t, r.Findings)
+	require.Equal(w.t, verify.Proved, r.Verdict, "%+v", r.Checks)
+	require.Positive(w.t, r.Counts.Carried)
 }
 
 func (w *world) reopen() error {
@@ -195,6 +209,7 @@ func TestANamespaceIsRestoredFromACheckpoint(t *testing.T) {
 		onceByKey(t, before, live, first, second)
 		require.NoError(t, m.stop())
 		to.watch.verify()
+		to.proveCopied()
 		to.proveHashes(fresh)
 	})
 }
