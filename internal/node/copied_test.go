@@ -127,8 +127,7 @@ func TestACopiedNamespaceGoesOn(t *testing.T) {
 		fresh := t.TempDir()
 		m := to.node(fresh)
 		second := to.hire(nil)
-		to.watch.ended(live...)
-		to.watch.ended(ids("late", 6)...)
+		to.watch.ended(append(ids("late", 6), live...)...)
 		to.submit(before...) // duplicates
 		to.produce(to.topics.Submissions(), -1, submission(before[0], "other content"))
 		to.submit("later-0", "new")
