@@ -828,7 +828,7 @@ export interface paths {
         };
         /**
          * Follow what changes
-         * @description Server-sent events. The first event is open. Then come: task, a changed task as a row of a list, at most once a second (changes of tasks that were forgotten are left out); counts, the counts of all tasks by state, as in GET /v1/counts; partitions, those whose owner changed; agents and alerts, when the agents or the subjects of alerts changed; more, when too many tasks changed to name each (200 a second for a stream, 500 for a node): read the list again; reset, when changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. To resume the stream at any node, send the id of the last event as Last-Event-ID or cursor. It consists of the offsets of the partitions of events, separated by dots. Some changes may then be sent twice. The stream survives take-overs, and ends without an event when its node stops. A node with too many open streams answers 503 with Retry-After.
+         * @description Server-sent events. The first event is open. Then come: task, a changed task as a row of a list, at most once a second (changes of tasks that were forgotten are left out); counts, the counts of all tasks by state, as in GET /v1/counts; partitions, those whose owner changed; agents and alerts, when the agents, the subjects of alerts or their acknowledgements changed; more, when too many tasks changed to name each (200 a second for a stream, 500 for a node): read the list again; reset, when changes may be missing since the last event, because the client was slow or away for long: read everything again. A comment every 15 s keeps the stream alive. To resume the stream at any node, send the id of the last event as Last-Event-ID or cursor. It consists of the offsets of the partitions of events, separated by dots. Some changes may then be sent twice. The stream survives take-overs, and ends without an event when its node stops. A node with too many open streams answers 503 with Retry-After.
          */
         get: operations["stream"];
         put?: never;
@@ -2052,12 +2052,25 @@ export interface components {
             /** Format: int64 */
             records: number;
         };
+        PartitionBegins: {
+            /**
+             * Format: int64
+             * @description The log: above 0 if it was cut (keep_log)
+             */
+            events: number;
+            /** Format: int64 */
+            reports: number;
+            /** Format: int64 */
+            submissions: number;
+        };
         PartitionDocument: {
             /**
              * Format: int64
              * @description The next offset to fold
              */
             applied_offset?: number;
+            /** @description The offsets of the first records that the log and the inputs still hold: those before were deleted because nobody needs them any more. Absent if the brokers did not answer */
+            begins?: components["schemas"]["PartitionBegins"];
             /**
              * Format: int64
              * @description Timers that are due and not fired
@@ -2076,7 +2089,7 @@ export interface components {
             live?: number;
             /** @description What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing */
             outbox?: components["schemas"]["OutboxClass"][] | null;
-            /** @description Absent, like all below but end_offset, while the partition is taken over or its owner does not answer */
+            /** @description Absent, like all below but end_offset and begins, while the partition is taken over or its owner does not answer */
             owner?: string;
             /** Format: int32 */
             partition: number;
