@@ -280,7 +280,11 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	}
 	k.topic.mu.Lock()
 	defer k.topic.mu.Unlock()
-	return k.seal(k.topic.ring.all[s.Key].Subject, "", value)
+	d := k.topic.ring.all[s.Key]
+	if d.erased != 0 { // since it was found
+		return (&events.ErasedError{At: d.erased}).Value(), nil
+	}
+	return k.seal(d.Subject, "", value)
 }
 
 // seal seals with the latest key of a subject. The topic's mu is held.
