@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -174,7 +175,7 @@ func (c *copying) refuseAlive(ctx context.Context) error {
 	}
 	for node, seen := range after {
 		if seen != before[node] {
-			return fmt.Errorf("node %s of namespace %s is alive: stop all its nodes, and the producers that write to its topics, and copy then", node, c.From)
+			return fmt.Errorf("%s of namespace %s is alive: stop all its nodes, and the producers that write to its topics, and copy then", strings.Replace(node, "/", " ", 1), c.From)
 		}
 	}
 	return nil
