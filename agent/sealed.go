@@ -11,7 +11,7 @@ import (
 type Keys interface {
 	// Open returns a value with all sealed values in it opened. It returns an *events.ErasedError if the key of one was erased.
 	Open(value []byte) ([]byte, error)
-	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it has a sealed value in it
+	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it is sealed as a whole
 	// already.
 	SealLike(like, value []byte) ([]byte, error)
 }

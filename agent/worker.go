@@ -101,7 +101,7 @@ func (c *consumer) sending(q *request) func(context.Context, json.RawMessage, fu
 		if q.like != nil {
 			sealed, err := c.config.Keys.SealLike(q.like, value)
 			if err != nil {
-				done(err)
+				c.workers.Go(func() { done(err) })
 				return
 			}
 			value = sealed

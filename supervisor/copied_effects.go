@@ -3,6 +3,7 @@ package supervisor
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -178,9 +179,11 @@ func (c *Copying) OfFact(f *events.Fact, partition int32) ([]Owed, error) {
 	var list []Owed
 	p := &c.state.Partition
 	for _, y := range effects {
-		after, delayed := p.Delayed[y.destination()]
-		if !delayed {
-			after = p.Watermark
+		after := p.Watermark
+		for to, taken := range p.Delayed { // of a topic, the names are those of its old partitions
+			if (to == y.topic || strings.HasPrefix(to, y.topic+"/")) && taken.Before(after) {
+				after = taken
+			}
 		}
 		if y.kind == events.EffectWork || !after.Before(f.Position()) {
 			continue

@@ -8,7 +8,7 @@ import (
 
 // Keys seals what the owner writes. It is safe for concurrent use, and returns at once.
 type Keys interface {
-	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it has a sealed value in it
+	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it is sealed as a whole
 	// already.
 	SealLike(like, value []byte) ([]byte, error)
 }

@@ -72,7 +72,7 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 		slots = append(slots, &q.Error.Detail)
 	}
 	for _, slot := range slots {
-		if len(*slot) == 0 || events.HasSealed(*slot) {
+		if len(*slot) == 0 || events.IsSealed(*slot) {
 			continue
 		}
 		var err error
@@ -82,6 +82,9 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 			}
 			*slot, err = s.keys.SealLike(t.Input, *slot)
 		} else {
+			if opened, err := s.keys.Open(*slot); err == nil {
+				*slot = opened // sealed values in it would not be opened with the whole
+			}
 			*slot, err = s.keys.Seal(ctx, "", *slot)
 		}
 		if err != nil {

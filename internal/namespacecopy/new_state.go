@@ -133,6 +133,9 @@ func (t *target) carryTask(ctx context.Context, p *part, id string) error {
 	if err != nil {
 		return fmt.Errorf("partition %d of %s: %w", p.number, t.from.name, err)
 	}
+	if task, err := p.state.Task(id); err == nil && task != nil && events.IsSealed(task.Input) {
+		return fmt.Errorf("the content of task %s is encrypted, and a copy has no keys to open it with: such a namespace cannot be copied yet", id)
+	}
 	return t.carry(ctx, id, records)
 }
 

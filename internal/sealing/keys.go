@@ -185,7 +185,9 @@ func mac(key []byte, parts ...string) []byte {
 
 // Open returns a value with all sealed values in it opened; the value itself if none is. A value that was sealed as a whole and is empty
 // was absent.
-func (k *Keys) Open(value []byte) ([]byte, error) {
+func (k *Keys) Open(value []byte) ([]byte, error) { return k.openWith(k.find, value) }
+
+func (k *Keys) openWith(find func(id string) (*openedKey, error), value []byte) ([]byte, error) {
 	var out []byte
 	for rest := value; ; {
 		from, to := events.FindSealed(rest)
@@ -195,7 +197,7 @@ func (k *Keys) Open(value []byte) ([]byte, error) {
 			}
 			return append(out, rest...), nil
 		}
-		opened, err := k.openOne(rest[from:to])
+		opened, err := k.openOne(find, rest[from:to])
 		if err != nil {
 			return nil, err
 		}
@@ -209,12 +211,12 @@ func (k *Keys) Open(value []byte) ([]byte, error) {
 	}
 }
 
-func (k *Keys) openOne(value []byte) ([]byte, error) {
+func (k *Keys) openOne(find func(id string) (*openedKey, error), value []byte) ([]byte, error) {
 	s, ok := events.ParseSealed(value)
 	if !ok {
 		return nil, fmt.Errorf("%w: it is not in the form of a sealed value", ErrNoKey)
 	}
-	o, err := k.find(s.Key)
+	o, err := find(s.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -265,18 +267,22 @@ func (k *Keys) Seal(ctx context.Context, subject string, value []byte) ([]byte, 
 	return k.seal(subject, "", value)
 }
 
-// SealLike seals a value for the subject of a value that is sealed as a whole. It returns the value as it is if it has a sealed value in it
-// already, or if the other one is not sealed; and if the key of the other one was erased, what is shown in the place of an erased value.
+// SealLike seals a value for the subject of a value that is sealed as a whole. It returns the value as it is if it is sealed as a whole already, or
+// if the other one is not sealed; and if the key of the other one was erased, what is shown in the place of an erased value.
 func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	s, ok := events.ParseSealed(like)
-	if !ok || events.HasSealed(value) {
+	if _, sealed := events.ParseSealed(value); !ok || sealed {
 		return value, nil
 	}
-	if _, err := k.find(s.Key); err != nil {
-		if e, ok := errors.AsType[*events.ErasedError](err); ok {
-			return e.Value(), nil // what would be erased at once
-		}
+	o, err := k.find(s.Key)
+	if e, erased := errors.AsType[*events.ErasedError](err); erased {
+		return e.Value(), nil // what would be erased at once
+	}
+	if err != nil {
 		return nil, err
+	}
+	if opened, err := k.openWith(k.known, value); err == nil {
+		value = opened // sealed values in it would not be opened with the whole
 	}
 	k.topic.mu.Lock()
 	defer k.topic.mu.Unlock()
@@ -284,7 +290,11 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	if d.erased != 0 { // since it was found
 		return (&events.ErasedError{At: d.erased}).Value(), nil
 	}
-	return k.seal(d.Subject, "", value)
+	sealed, err := k.seal(d.Subject, "", value)
+	if err != nil { // the key file of this process may not have what wraps the latest key yet
+		return k.sealWith(s.Key, o, "", value)
+	}
+	return sealed, nil
 }
 
 // seal seals with the latest key of a subject. The topic's mu is held.
@@ -297,11 +307,15 @@ func (k *Keys) seal(subject, same string, value []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := o.aead.Encrypt(value, k.topic.bound(d.id))
+	return k.sealWith(d.id, o, same, value)
+}
+
+func (k *Keys) sealWith(id string, o *openedKey, same string, value []byte) ([]byte, error) {
+	text, err := o.aead.Encrypt(value, k.topic.bound(id))
 	if err != nil {
 		return nil, err
 	}
-	return (&events.Sealed{Key: d.id, Same: same, Text: text}).Value(), nil
+	return (&events.Sealed{Key: id, Same: same, Text: text}).Value(), nil
 }
 
 // ready makes the first data key of a subject if it has none.

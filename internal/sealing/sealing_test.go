@@ -256,3 +256,41 @@ func TestAKeyFileThatOthersCanReadIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "sagalog key create")
 	require.NotContains(t, err.Error(), "not a key of 64 digits")
 }
+
+// A value may have sealed values in it, or something that looks like one. The rest of it is sealed all the same, and what is sealed in it is
+// opened with the whole.
+func TestAValueWithSealedPartsIsSealedAsAWhole(t *testing.T) {
+	t.Parallel()
+	k := newPlace(t).open(t)
+	input := seal(t, k, "c-17", secretInput)
+	for value, want := range map[string]string{
+		`{"ssn":"123","note":{"$sealed":"a.b.c"}}`: `{"ssn":"123","note":{"$sealed":"a.b.c"}}`,
+		`{"ssn":"123","in":` + string(input) + `}`: `{"ssn":"123","in":` + secretInput + `}`,
+	} {
+		sealed, err := k.SealLike(input, []byte(value))
+		require.NoError(t, err)
+		require.True(t, events.IsSealed(sealed))
+		require.NotContains(t, string(sealed), "123")
+		require.Equal(t, want, opened(t, k, sealed))
+	}
+	again, err := k.SealLike(input, input)
+	require.NoError(t, err)
+	require.Equal(t, string(input), string(again))
+}
+
+// While a new line of the key file is not everywhere yet, a process without it seals with the key that it can unwrap.
+func TestAProcessWithAnOlderKeyFileSeals(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	input := seal(t, p.open(t), "c-17", secretInput)
+	older := &place{cluster: p.cluster, file: filepath.Join(t.TempDir(), "seal.key")}
+	older.writeFile(t, p.lines(t)...)
+	p.writeFile(t, append([]string{sealing.NewKey()}, p.lines(t)...)...)
+	newer := p.open(t)
+	_, err := newer.Rotate(t.Context(), "c-17")
+	require.NoError(t, err)
+	output, err := older.open(t).SealLike(input, []byte(`"an output"`))
+	require.NoError(t, err)
+	require.True(t, events.IsSealed(output))
+	require.Equal(t, `"an output"`, opened(t, newer, output))
+}
