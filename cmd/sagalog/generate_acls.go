@@ -35,11 +35,11 @@ to everyone who writes.
   owner      a node that takes its share of the partitions
   api        a node that serves HTTP
   projector  a node that follows partitions
-  webhook    what a node with the role owner needs beside for --webhook
-  sealing    what nodes and agents need beside for --seal-key-file
+  webhook    what a node with the role owner needs in addition for --webhook
+  sealing    what nodes and agents need in addition for --seal-key-file
   agent      a process that runs agents, in any language
   producer   a program that submits tasks to Kafka directly
-  reader     sagalog verify, sagalog history, and programs that read the log
+  reader     sagalog verify, sagalog task history --from-log, and programs that read the log
   copier     sagalog namespace copy and reopen, of the old namespace and of the new one`,
 		Example: `  sagalog generate acls --role owner,api,projector --principal User:sagalog --brokers k1:9092 --command-config admin.properties | sh
   sagalog generate acls --role agent --agent pack --principal User:pack

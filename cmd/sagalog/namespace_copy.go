@@ -45,8 +45,7 @@ are done again, with the same idempotency keys.
 All of this goes along: tasks, also those that have ended and are remembered, so that their IDs stay refused; workflows, schedules,
 limits, settings; held requests; and from a log all inputs that nobody had judged. Attempts under way are asked for again, with the same
 idempotency keys: the namespace keeps its ID. Jobs that have not ended begin again. Dead letters, alerts and the history of tasks stay
-in the old namespace. Start nodes with an empty data directory, and agents, once the copy is complete; give nodes the same secret of
-callbacks.
+in the old namespace. Once the copy is complete, start nodes with an empty data directory and the same callback secret, then agents.
 
 The new namespace exists once its last record is written. If the copy is interrupted, nothing runs in it: delete its topics and copy again.`,
 		Example: `  sagalog namespace copy --brokers old:9092 --to-brokers new:9092 --partitions 24

@@ -23,7 +23,7 @@ type sealFlags struct{ sealKeyFile string }
 
 func (s *sealFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.sealKeyFile, "seal-key-file", "", "file with the key that wraps the keys by which inputs, outputs and the like are encrypted, the same on all nodes and agents, "+
-		"as printed by `sagalog key create`. A node with the role api then seals every new task. A changed file is read again within a second (default off)")
+		"as made by `sagalog key create`. A node with the role api then seals every new task. A changed file is read again within a second (default off)")
 }
 
 // keys opens the keys of a namespace; nil without a key file.
@@ -216,8 +216,8 @@ func keyRewrap() *cobra.Command {
 	var p keysPlace
 	cmd := &cobra.Command{
 		Use: "rewrap", Short: "Wrap all data keys with the first key of the key file", Args: cobra.NoArgs,
-		Long: `Wrap all data keys with the first key of the key file that another one wraps. Afterwards remove the other lines of the file everywhere: what
-a broker's disk, or a copy of it, still holds of data keys that were erased or wrapped before can then be opened by nobody.`,
+		Long: `Wrap each data key that another key wraps with the first key of the key file. Afterwards remove the other lines of the file everywhere: nobody
+can then open what a broker's disk, or a copy of it, still holds of data keys that were erased or wrapped before.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.open(cmd.Context(), func(k *sealing.Keys) error {
 				n, err := k.Rewrap(cmd.Context())
@@ -239,10 +239,10 @@ func eraseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "erase", Short: "Erase what the tasks of a subject hold, by deleting its keys", Args: cobra.NoArgs,
 		Long: `Erase what the tasks of a subject hold, by deleting its data keys. The tasks, their states, times and names stay, and all hashes stay the
-same; inputs, outputs, progress and the details of errors can never be read again. Nodes and agents take notice within a second. Tasks of
+same; inputs, outputs, progress and the details of errors can never be read again. Nodes and agents notice within a second. Tasks of
 the subject that still run are parked, or fail, where they need what was erased. Nothing can undo it.
 
-It needs no key file. Brokers drop the wrapped keys when they compact the topic; ` + "`sagalog key rewrap`" + ` says how to be certain at once.`,
+It needs no key file. Brokers drop the wrapped keys when they compact the topic; ` + "`sagalog key rewrap --help`" + ` says how to be certain at once.`,
 		Example: `  sagalog namespace erase --brokers k1:9092 --subject c-17`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if subject == "" {

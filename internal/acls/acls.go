@@ -241,7 +241,7 @@ func agent(t kafka.Topics, agents []string) []Line {
 	return lines
 }
 
-// reader is what `sagalog verify`, `sagalog history` and programs that only read the log need.
+// reader is what `sagalog verify`, `sagalog task history --from-log` and programs that only read the log need.
 func reader(t kafka.Topics) []Line {
 	return []Line{
 		on(t.Definitions(), Read, "knows the namespace and the workflows"),

@@ -149,7 +149,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogCarryOverdue", Expr: `max(sagalog_carry_age_seconds) > 0.5 * max(sagalog_keep_log_seconds) and max(sagalog_keep_log_seconds) > 0`, For: time.Hour,
 		Summary:     "the state of a partition has not been carried for {{ $value | humanizeDuration }}",
-		Description: "Its log is not cut and grows. The log of the node that owns the partition may say why: a store that cannot be read, or a clock that is suspect.",
+		Description: "The log of the partition grows, because it is not cut. The log output of the node that owns the partition may say why: a store that cannot be read, or a clock that is suspect.",
 		Command:     "sagalog doctor",
 	},
 	{

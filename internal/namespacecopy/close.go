@@ -175,7 +175,7 @@ func (c *copying) refuseAlive(ctx context.Context) error {
 	}
 	for node, seen := range after {
 		if seen != before[node] {
-			return fmt.Errorf("%s of namespace %s is alive: stop all its nodes, and the producers that write to its topics, and copy then", strings.Replace(node, "/", " ", 1), c.From)
+			return fmt.Errorf("%s of namespace %s is alive: stop all its nodes, and the producers that write to its topics, then copy", strings.Replace(node, "/", " ", 1), c.From)
 		}
 	}
 	return nil

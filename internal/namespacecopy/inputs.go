@@ -39,7 +39,7 @@ func (c *copying) checkInputs(ctx context.Context, s *source) error {
 			next, start := p.state.Partition.Inputs[in].Next, starts[topic][p.number]
 			switch {
 			case start > next:
-				return fmt.Errorf("topic %s partition %d lost the records %d to %d, which nobody has judged: start a node and give them up (`sagalog namespace accept-loss`), and copy then",
+				return fmt.Errorf("topic %s partition %d lost the records %d to %d, which nobody has judged: start a node and give them up (`sagalog namespace accept-loss`), then copy",
 					topic, p.number, next, start-1)
 			case stable[topic][p.number] < ends[topic][p.number]:
 				return fmt.Errorf("a transaction is open in topic %s partition %d from offset %d on: wait until its producer has ended it, or its timeout has passed", topic, p.number, stable[topic][p.number])
@@ -100,7 +100,7 @@ func (c *copying) copyInput(ctx context.Context, in events.Input, p *part) error
 			}
 			var large *kafka.TooLargeError
 			if errors.As(f.Err, &large) {
-				return fmt.Errorf("the batch at offset %d is too large to be read: start a node of the old namespace for a minute, which puts it aside, and copy then: %w", large.Offset, f.Err)
+				return fmt.Errorf("the batch at offset %d is too large to be read: start a node of the old namespace for a minute, which puts it aside, then copy: %w", large.Offset, f.Err)
 			}
 			if f.Err != nil {
 				return f.Err

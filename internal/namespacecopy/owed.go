@@ -38,7 +38,7 @@ func (c *copying) newWork() (*work, error) {
 func (c *copying) effectsOf(p *part) (*supervisor.Copying, error) {
 	id, err := uuid.Parse(c.from.ns.ID)
 	if err != nil {
-		return nil, fmt.Errorf("the ID of namespace %s is no UUID: %w", c.from.name, err)
+		return nil, fmt.Errorf("the ID of namespace %s is not a UUID: %w", c.from.name, err)
 	}
 	return supervisor.NewCopying(supervisor.Config{
 		Partitions: c.Partitions, Node: events.CopyOwner, Namespace: c.To.Namespace, NamespaceID: id,

@@ -58,7 +58,7 @@ func readKeys(data []byte) (list wrappers, err error) {
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		key, err := hex.DecodeString(strings.TrimSpace(line))
 		if err != nil || len(key) != keyBytes {
-			return nil, fmt.Errorf("line %d is not a key of %d hexadecimal digits, such as `sagalog key create` prints", i+1, 2*keyBytes)
+			return nil, fmt.Errorf("line %d is not a key of %d hexadecimal digits, such as `sagalog key create` writes", i+1, 2*keyBytes)
 		}
 		if i == mostKeys {
 			return nil, fmt.Errorf("it has more than %d lines: remove those that wrap no data key any more (`sagalog key list`)", mostKeys)
