@@ -89,7 +89,7 @@ func (c *Cluster) askOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, 
 	var errs []error
 	for _, shard := range c.client.RequestSharded(ctx, req) {
 		if shard.Err != nil {
-			errs = append(errs, fmt.Errorf("list offsets: %w", fromClient(shard.Err)))
+			errs = append(errs, fmt.Errorf("list offsets: %w", denied(c, fromClient(shard.Err), opDescribe, req.Topics[0].Topic, "")))
 			continue
 		}
 		errs = append(errs, out.add(c, shard.Resp.(*kmsg.ListOffsetsResponse)))

@@ -132,7 +132,7 @@ func TestACopiedNamespaceGoesOn(t *testing.T) {
 		to.produce(to.topics.Submissions(), -1, submission(before[0], "other content"))
 		to.submit("later-0", "new")
 		to.watch.ended("new")
-		require.Equal(t, events.TaskStateUndone, to.watch.task("later-0").State, "the cancel came first")
+		to.watch.await("the cancel came first", func() bool { return to.watch.task("later-0").State == events.TaskStateUndone })
 		onceByKey(t, before, live, first, second)
 		conflicts := 0
 		for _, s := range to.watch.log() {
