@@ -146,22 +146,17 @@ type Verdict struct {
 	Calls   int64 `json:"calls_checked"`
 	// Lost counts acknowledged submissions that are not in the log, and completions without a call.
 	Lost int64 `json:"lost"`
-	// Doubled counts submissions accepted twice, tasks that ended twice, and is one more if too many calls are repeats.
+	// Doubled counts submissions accepted twice, tasks that ended twice, and calls without an attempt.
 	Doubled int64 `json:"doubled"`
 	// Unfinished counts tasks that had not ended or were not accepted when --drain was over.
 	Unfinished int64 `json:"unfinished"`
-	// Repeated counts calls beyond the first of an attempt. again is the first of them.
+	// Repeated counts calls beyond the first of an attempt, if they are allowed.
 	Repeated int64 `json:"repeated_calls,omitzero"`
-	again    string
 	// Findings describe the first few of these faults.
 	Findings []string `json:"findings,omitempty"`
 	// uncounted says that nobody counted the calls.
 	uncounted bool
 }
-
-// repeatedShare is the part of all calls that may be repeats although no partition had another owner: an agent that gets no CPU for longer than a
-// session of its group loses its requests to another instance, or to itself, which calls again with the same idempotency key.
-const repeatedShare = 100
 
 // maxFindings is how many findings are printed. One is enough to refute, and a few show a pattern.
 const maxFindings = 5
@@ -226,9 +221,6 @@ func (a *audit) judge(e evidence) Verdict {
 			v.add(&v.Doubled, "the log holds tasks that nobody submitted, such as number %d", i*blockSize)
 		}
 	}
-	if many := v.Calls / repeatedShare; v.Repeated > many && !e.again && a.takeovers == 0 {
-		v.add(&v.Doubled, "%d calls are repeats, and without a take-over at most %d may be; the first: %s", v.Repeated, many, v.again)
-	}
 	return v
 }
 
@@ -237,10 +229,11 @@ func (a *audit) judgeCalls(task int, e evidence, v *Verdict) {
 	for step, name := range steps {
 		n := callsOf(called, step)
 		v.Calls += int64(n)
-		if most := callsOf(started, step); n > most {
-			if v.Repeated += int64(n - most); v.again == "" {
-				v.again = fmt.Sprintf("step %s of task %s was called %d times for %d attempts", name, a.names.append(nil, task), n, most)
-			}
+		switch most := callsOf(started, step); {
+		case n > most && !e.again && a.takeovers == 0:
+			v.add(&v.Doubled, "step %s of task %s was called %d times for %d attempts", name, a.names.append(nil, task), n, most)
+		case n > most:
+			v.Repeated += int64(n - most)
 		}
 		if least := callsOf(completed, step); n < least {
 			v.add(&v.Lost, "step %s of task %s completed %d times but was called %d times", name, a.names.append(nil, task), least, n)

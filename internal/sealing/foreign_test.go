@@ -12,8 +12,9 @@ import (
 
 // The example in Python knows only events/FORMAT.md: it opens what we seal, and seals what we open.
 func TestTheExampleInPythonOpensAndSeals(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import cryptography").Run(); err != nil {
-		t.Skip("it needs python3 with the package cryptography:", err)
+	python := pythonThatSeals()
+	if python == "" {
+		t.Skip("no python3 here has the package cryptography; .ci/run e2e installs it (Debian's python3-cryptography) and runs this test")
 	}
 	p := newPlace(t)
 	k := p.open(t)
@@ -27,7 +28,7 @@ func TestTheExampleInPythonOpensAndSeals(t *testing.T) {
 		in.Write(append(line, '\n'))
 	}
 	in.Write(first)
-	cmd := exec.Command("python3", "../../docs/examples/sealing/sealed.py", "ns", p.file)
+	cmd := exec.Command(python, "../../docs/examples/sealing/sealed.py", "ns", p.file)
 	cmd.Stdin = &in
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -35,4 +36,14 @@ func TestTheExampleInPythonOpensAndSeals(t *testing.T) {
 	require.Equal(t, secretInput, lines[0])
 	require.Equal(t, secretInput, opened(t, k, []byte(lines[1])))
 	require.NotEqual(t, string(first), lines[1])
+}
+
+// pythonThatSeals returns an interpreter that has the package cryptography, the system's before others; "" if none has.
+func pythonThatSeals() string {
+	for _, python := range []string{"/usr/bin/python3", "python3"} {
+		if exec.Command(python, "-c", "import cryptography").Run() == nil {
+			return python
+		}
+	}
+	return ""
 }
