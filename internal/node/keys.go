@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/sealing"
@@ -20,8 +21,18 @@ func (n *Node) openKeys(ctx context.Context) error {
 	if !n.cfg.Roles.Owner {
 		return nil
 	}
+	// Looked for in the list of all topics, which has only those that we may see: the client remembers a refusal of a topic that it asked for by
+	// name, and then fails to list brokers too.
+	topic := n.ns.topics.Keys()
+	there, err := n.cfg.Cluster.ListTopics(ctx, topic)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(there, topic) {
+		return nil
+	}
 	t := sealing.NewTopic(n.cfg.Cluster, n.ns.name, n.cfg.Logger)
-	err := t.Read(ctx)
+	err = t.Read(ctx)
 	if _, denied := errors.AsType[*kafka.DeniedError](err); denied {
 		return nil // who may not read it has no business with it, and what is sealed is refused later
 	}
