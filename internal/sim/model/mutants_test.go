@@ -58,7 +58,7 @@ var mutants = append(append(trimMutants, carryMutants...), []mutant{
 	{"sweep-waits-after-jump", "nothing is forgotten right after the time of the log has jumped",
 		swap("wait ||", "wait && false ||"), "^a sweep, a jump$", "the time of the log jump"},
 	{"sweep-waits-for-effects", "a task is not swept while an effect of it is unacknowledged",
-		swap("|| busy[id] ||", "||"), "^a sweep with effects$", "was swept while an effect of it is not acknowledged"},
+		swap("busy[id]", "(false && busy[id])"), "^a sweep with effects$", "was swept while an effect of it is not acknowledged"},
 	{"held-cancel-is-recorded", "a held cancel is recorded as a fact",
 		put("if true { return nil }"), "^a held cancel$", "the request was not judged"},
 	{"held-expiry-waits-for-submissions", "a held cancel expires only after the submissions before it are judged",

@@ -40,6 +40,7 @@ test("an undone delivery is moved by keys to the moment when a step had failed, 
   await expect(page).toHaveURL((url) => url.searchParams.get("at") === position);
   await page.reload();
   await expect(dag.getByRole("button", { name: "drone: running" })).toBeVisible();
+  await expect(bar).toContainText("after fact"); // the facts are read: before that there is nothing to move to
   await page.keyboard.press("]");
   await expect(drone).toBeVisible();
 
