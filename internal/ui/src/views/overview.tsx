@@ -92,7 +92,7 @@ export function Overview(): JSX.Element {
       </li>,
     );
   }
-  const fresh = (letters.data?.dead_letters ?? []).filter((d) => now.value - Date.parse(d.time) < day && !sent.value.has(d.id));
+  const fresh = (letters.data?.dead_letters ?? []).filter((d) => d.time !== undefined && now.value - Date.parse(d.time) < day && !sent.value.has(d.id));
   if (fresh.length > 0) needs.push(<DeadOnes key="dead letters" of={fresh} more={fresh.length === mostLetters} />);
   const unowned = (partitions.data ?? []).filter((p) => !p.owner);
   if (unowned.length > 0) {
