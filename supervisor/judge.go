@@ -184,18 +184,14 @@ func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	if at == "" {
 		return false, nil
 	}
-	if !i.mayBeForgotten(at) {
+	// The age is judged by the clock and not by the time of this log, which may be ahead of the other
+	// partition's time.
+	t, err := events.ParseInstant(at)
+	forgotten := i.state.Partition.ForgottenBefore
+	if err == nil && i.core.read.Sub(t) <= i.settings().RememberFor.Std() && (t >= forgotten || forgotten > i.core.read) {
 		return false, nil
 	}
 	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")
-}
-
-// mayBeForgotten says whether a task that was accepted at a time may be forgotten. The age is judged by the clock and not by the time of this log,
-// which may be ahead of the time of the partition that the time comes from.
-func (i *inbox) mayBeForgotten(at string) bool {
-	t, err := events.ParseInstant(at)
-	forgotten := i.state.Partition.ForgottenBefore
-	return err != nil || i.core.read.Sub(t) > i.settings().RememberFor.Std() || t < forgotten && forgotten <= i.core.read
 }
 
 // elsewhere sends an input of another partition home, once. It returns true if the input belongs to another partition.

@@ -81,8 +81,6 @@ func (i *inbox) judgeSubmission(item *input) error {
 	switch {
 	case err != nil:
 		return err
-	case known == nil && sub.Schedule != "" && i.mayBeForgotten(item.env.Time):
-		return i.reject(item, id, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and be forgotten")
 	case known == nil:
 		return i.accept(item, sub, content)
 	case known.Content == content:

@@ -60,7 +60,6 @@ const (
 	sawForwarded
 	sawStillMisplaced
 	sawForwardTooOld
-	sawStartTooOld
 	sawDuplicate
 	sawDuplicateSwept
 	sawConflict
