@@ -198,7 +198,7 @@ func failing(_ context.Context, a agent.Attempt) error {
 	return nil
 }
 
-// The receiver refuses connections for an hour, in the short run for 12 minutes. Meanwhile tasks go on as before, one of two nodes dies, and both start again. Then the receiver
+// The receiver refuses connections for an hour, by default for 12 minutes, and with -short for six. Meanwhile tasks go on as before, one of two nodes dies, and both start again. Then the receiver
 // gets each message, with one ID however often it was tried, and none about anything else.
 func TestAReceiverThatWasDownForAnHourGetsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T) {
