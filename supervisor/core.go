@@ -45,6 +45,7 @@ type core struct {
 	epoch    *epoch
 	inbox    *inbox
 	alone    *alone
+	unopened *unopened
 	planner  *planner
 	timers   *timers
 	outbox   *outbox

@@ -26,7 +26,7 @@ func (i *inbox) blamed(err error) error {
 
 // judgeQueue judges inputs of a topic until the given number of quarters of the batch is full.
 func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
-	if q.verify != "" {
+	if q.verify != "" || q.keyless && i.now < q.retryAt {
 		return nil
 	}
 	b, kind := i.batch, &inputKinds[q.kind]
@@ -69,6 +69,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 // passed moves the judged position past the first input.
 func (q *inputQueue) passed() {
 	item := &q.items[0]
+	q.keyless = false
 	q.judged = item.record.Next()
 	q.last = item.record
 	q.items[0] = input{}
@@ -108,10 +109,26 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 		return i.reject(item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", item.env.Type))
 	}
 	err = judge(i, item)
+	if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+		return i.withoutKey(kind, item, why)
+	}
 	if errors.Is(err, events.ErrTooLarge) { // the planner records everything that follows, so no fact names the input yet
 		return i.setAside(kind, item, i.judging.task, events.RejectTooLarge, err.Error())
 	}
 	return err
+}
+
+// withoutKey lets an input wait that cannot be opened now, or sets it aside if it must not hold back others any longer.
+func (i *inbox) withoutKey(kind *inputKind, item *input, why *events.NoKeyError) error {
+	q := i.queue(item.in)
+	if q.keyless = !i.unopened.tooLong(why, kind.keyless); q.keyless {
+		q.retryAt = i.now.Add(inputRetry)
+		return errUndefined
+	}
+	if t := item.env.Type; t != "" && t != events.TypeReport { // a request leaves its task as it is
+		return i.reject(item, i.judging.task, events.RejectRefused, why.Error())
+	}
+	return i.setAside(kind, item, i.judging.task, events.RejectSchema, why.Error())
 }
 
 // setAside judges an input that cannot be judged normally. A report parks its task: its content is not lost, because the fact's

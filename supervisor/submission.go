@@ -142,6 +142,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	accepted, faults := i.sched.Accept(v.Hash, sub, v.Version)
 	i.batch.cost += accepted.Cost
+	if why := accepted.Unopened; why != nil && !i.unopened.tooLong(why, keylessSubmissions) {
+		return why
+	}
 	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}

@@ -28,8 +28,9 @@ const (
 	MaxSubject = events.MaxLabelValue
 )
 
-// ErrNoKey is wrapped in the error of a value that cannot be opened here now, but perhaps elsewhere or later.
-var ErrNoKey = errors.New("the content is sealed, and this process cannot open it")
+// ErrUnusable is wrapped in the error of a value that no process will ever open: no key of the namespace does. What may pass is an
+// *events.NoKeyError.
+var ErrUnusable = errors.New("the content is sealed, and no key opens it")
 
 // Keys seal and open values. They are safe for concurrent use.
 type Keys struct {
@@ -98,14 +99,14 @@ func (k *Keys) find(id string) (*openedKey, error) {
 	k.topic.mu.Unlock()
 	if !missing {
 		if failing || !k.read(context.Background()) {
-			return nil, fmt.Errorf("%w: the brokers do not answer", ErrNoKey)
+			return nil, &events.NoKeyError{Reason: "the topic of keys cannot be read"}
 		}
 		if o, err = k.known(id); !errors.Is(err, errUnknown) {
 			return o, err
 		}
 		k.miss(id)
 	}
-	return nil, fmt.Errorf("%w: there is no data key %s in this namespace", ErrNoKey, events.Clip(id, 64))
+	return nil, fmt.Errorf("%w: there is no data key %s in this namespace", ErrUnusable, events.Clip(id, 64))
 }
 
 func (k *Keys) miss(id string) {
@@ -117,7 +118,10 @@ func (k *Keys) miss(id string) {
 	k.unknown[id] = true
 }
 
-var errUnknown = errors.New("unknown data key")
+var (
+	errUnknown         = errors.New("unknown data key")
+	errErasedMeanwhile = errors.New("the keys of the subject were erased meanwhile")
+)
 
 func (k *Keys) known(id string) (*openedKey, error) {
 	k.topic.mu.Lock()
@@ -143,7 +147,7 @@ func (k *Keys) open(d *dataKey) (*openedKey, error) {
 	}
 	aead, err := subtle.NewAESGCM(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its data key %s has the wrong length", ErrNoKey, d.id)
+		return nil, fmt.Errorf("%w: its data key %s has the wrong length", ErrUnusable, d.id)
 	}
 	d.opened = &openedKey{aead, mac(raw, "sagalog same 1")}
 	return d.opened, nil
@@ -155,11 +159,11 @@ func (k *Keys) unwrap(d *dataKey) ([]byte, error) {
 		w = k.file.Fresh().find(d.With)
 	}
 	if w == nil {
-		return nil, fmt.Errorf("%w: %s does not hold the key %s, which wraps its data key", ErrNoKey, k.file.path, d.With)
+		return nil, &events.NoKeyError{Missing: d.With, Reason: fmt.Sprintf("%s does not hold the key %s, which wraps its data key", k.file.path, d.With)}
 	}
 	raw, err := w.Decrypt(d.Wrapped, k.topic.wrapBound(d.id, d.Subject))
 	if err != nil {
-		return nil, fmt.Errorf("%w: its data key %s is damaged, or from another namespace", ErrNoKey, d.id)
+		return nil, fmt.Errorf("%w: its data key %s is damaged, or from another namespace", ErrUnusable, d.id)
 	}
 	return raw, nil
 }
@@ -214,7 +218,7 @@ func (k *Keys) openWith(find func(id string) (*openedKey, error), value []byte) 
 func (k *Keys) openOne(find func(id string) (*openedKey, error), value []byte) ([]byte, error) {
 	s, ok := events.ParseSealed(value)
 	if !ok {
-		return nil, fmt.Errorf("%w: it is not in the form of a sealed value", ErrNoKey)
+		return nil, fmt.Errorf("%w: it is not in the form of a sealed value", ErrUnusable)
 	}
 	o, err := find(s.Key)
 	if err != nil {
@@ -222,7 +226,7 @@ func (k *Keys) openOne(find func(id string) (*openedKey, error), value []byte) (
 	}
 	opened, err := o.aead.Decrypt(s.Text, k.topic.bound(s.Key))
 	if err != nil {
-		return nil, fmt.Errorf("%w: it is damaged, or from another namespace", ErrNoKey)
+		return nil, fmt.Errorf("%w: it is damaged, or from another namespace", ErrUnusable)
 	}
 	return opened, nil
 }
@@ -248,7 +252,7 @@ func (k *Keys) SealInput(ctx context.Context, subject, task string, input []byte
 	defer k.topic.mu.Unlock()
 	first := k.topic.ring.first(subject)
 	if first == nil {
-		return nil, fmt.Errorf("%w: the keys of its subject were erased meanwhile", ErrNoKey)
+		return nil, errErasedMeanwhile
 	}
 	o, err := k.open(first)
 	if err != nil {
@@ -301,7 +305,7 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 func (k *Keys) seal(subject, same string, value []byte) ([]byte, error) {
 	d := k.topic.ring.last(subject)
 	if d == nil {
-		return nil, fmt.Errorf("%w: the keys of its subject were erased meanwhile", ErrNoKey)
+		return nil, errErasedMeanwhile
 	}
 	o, err := k.open(d)
 	if err != nil {

@@ -225,7 +225,7 @@ func TestTheKeyFileIsReplaced(t *testing.T) {
 	require.Equal(t, secretInput, opened(t, k, late), "a running process reads the file again")
 	p.writeFile(t, old)
 	_, err = p.open(t).Open(sealed)
-	require.ErrorIs(t, err, sealing.ErrNoKey)
+	require.ErrorIs(t, err, sealing.ErrUnusable)
 	require.ErrorContains(t, err, "seal.key does not hold the key")
 	require.NotContains(t, err.Error(), old)
 }
