@@ -96,9 +96,16 @@ func (p *planner) plan(id string) error {
 		if cost > planCost {
 			return p.park(t, "the expressions evaluated for one decision do too much work; a retry continues from here, but such work belongs in an agent")
 		}
-		if err := p.recordPlan(t, plan); errors.Is(err, events.ErrTooLarge) {
+		err = p.recordPlan(t, plan)
+		if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+			p.unopened.hold(id, "", why)
+			p.unopened.write(id)
+			return nil
+		}
+		if errors.Is(err, events.ErrTooLarge) {
 			return p.park(t, err.Error())
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -256,8 +263,21 @@ func (p *planner) park(t *events.Task, reason string) error {
 	return err
 }
 
-// start begins an attempt that was admitted, if it is still due.
+// start begins an attempt that was admitted, if it is still due and its input can be evaluated and sealed.
 func (p *planner) start(r events.Ready) error {
+	if !p.unopened.waits(r) { // else its row from before it was tried is still in the store
+		err := p.tryStart(r)
+		why, passes := errors.AsType[*events.NoKeyError](err)
+		if !passes {
+			return err
+		}
+		p.unopened.hold(r.Task, r.Path, why)
+	}
+	p.unopened.write(r.Task)
+	return nil
+}
+
+func (p *planner) tryStart(r events.Ready) error {
 	t, err := p.state.Task(r.Task)
 	if err != nil || t == nil || t.State.Ended() {
 		return err
@@ -272,21 +292,15 @@ func (p *planner) start(r events.Ready) error {
 	if due, err := p.stillReady(t, r); err != nil || !due {
 		return err
 	}
-	if p.unopened.waits(r) { // its row from before it was tried is still in the store
-		p.unopened.write(t.ID)
-		return nil
-	}
 	if t.Facts >= p.settings().TaskFacts && r.Operation == events.Do { // the number of steps bounds the undos
 		return p.park(t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
 	}
 	if asks, err := askForAttempt(p, t, r); asks || err != nil {
 		return err
 	}
-	body, fault, unopened := p.startOf(t, r)
-	if unopened != nil {
-		p.unopened.hold(t.ID, r.Path, unopened)
-		p.unopened.write(t.ID)
-		return nil
+	body, fault, err := p.startOf(t, r)
+	if err != nil {
+		return err
 	}
 	if fault != nil {
 		return p.recordAndPlan(p.notStarted(t, r.Path, r.Operation, *fault))
@@ -337,7 +351,9 @@ func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 // queued returns the attempts of a plan that may wait in the queue.
 func (p *planner) queued(t *events.Task, plan events.Plan) []events.Ready {
 	overdue := p.overdue(t)
-	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool { return r.Operation == events.Do && overdue || p.late(t, r) || p.unopened.waits(r) })
+	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool {
+		return r.Operation == events.Do && overdue || p.late(t, r) || p.unopened.waits(r)
+	})
 }
 
 // overdue says whether the deadline of a task is about to undo it. No do starts then: it would only be undone, or it would be the

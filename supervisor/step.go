@@ -22,8 +22,9 @@ func (a attempt) running(t *events.Task) bool {
 	return t != nil && t.Running(a.path, a.op, a.number)
 }
 
-// startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin, or cannot begin now. The attempt must be ready.
-func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error, *events.NoKeyError) {
+// startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready. The error is an
+// *events.NoKeyError.
+func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error, error) {
 	_ = p.prepare(t) // Start itself reports a missing definition
 	s, err := p.sched.Start(t, r.Path, r.Operation)
 	p.batch.cost += s.Cost

@@ -86,6 +86,11 @@ func (i *inbox) judgeSubmission(item *input) error {
 	case known.Content == content:
 		return nil // a repeat: no fact
 	}
+	if i.cfg.Keys != nil {
+		if repeats, err := sub.Repeats(known, i.cfg.Keys.Open); repeats || err != nil {
+			return err
+		}
+	}
 	return i.reject(item, id, events.RejectConflict, "another submission with this ID and different content was accepted")
 }
 

@@ -69,6 +69,7 @@ func (p *keysPlace) topic(ctx context.Context, do func(*kafka.Cluster, *sealing.
 	}
 	defer cluster.Close()
 	t := sealing.NewTopic(cluster, p.namespace, newLogger(true))
+	defer t.Close()
 	if err := t.Read(ctx); err != nil {
 		return err
 	}

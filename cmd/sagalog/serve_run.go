@@ -372,6 +372,7 @@ func (s *serving) run(ctx context.Context) error {
 		g.Go(func() error { return s.agents.Run(ctx) })
 	}
 	if s.node == nil && s.keys != nil {
+		s.metrics.MustRegister(s.keys.Collector())
 		g.Go(func() error { return s.keys.Run(ctx) })
 	}
 	if s.metricsAt != nil {

@@ -185,7 +185,7 @@ func (s *submissions) checkConflict(ctx context.Context, d *draft) error {
 	if err := s.hash(ctx, d); err != nil {
 		return err
 	}
-	if t.Content != d.content && !d.knownInClear(t) {
+	if t.Content != d.content && !d.knownInClear(t) && !s.knownByContent(d, t) {
 		if p := erasedProblem(s.keys, t); p != nil { // a repeat cannot be recognised any more
 			return p
 		}

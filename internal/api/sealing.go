@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -62,6 +63,15 @@ func (d *draft) knownInClear(t *events.Task) bool {
 	return err == nil && content == t.Content
 }
 
+// knownByContent says whether the task is the same submission, sealed with another data key. A conflict is no answer while nobody can say.
+func (s *submissions) knownByContent(d *draft, t *events.Task) bool {
+	if s.keys == nil {
+		return false
+	}
+	repeats, err := d.submission.Repeats(t, s.keys.Open)
+	return repeats || err != nil
+}
+
 // seal seals what an operator sends to a sealed task, or to one that is not known here.
 func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) error {
 	if s.keys == nil || t != nil && !events.IsSealed(t.Input) {
@@ -74,6 +84,9 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 	for _, slot := range slots {
 		if len(*slot) == 0 || events.IsSealed(*slot) {
 			continue
+		}
+		if t == nil && q.Kind != events.RequestSignal {
+			return problem(http.StatusServiceUnavailable, codeUnavailable, "This node cannot see the task at the moment, and so not for whom to encrypt what you send. Ask again: repeating the request is safe.").retryAfter(time.Second)
 		}
 		var err error
 		if t != nil {

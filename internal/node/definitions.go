@@ -151,6 +151,9 @@ func (d *definitions) Accept(_ context.Context, of api.Definition, sub *events.S
 		return a, nil, fmt.Errorf("definition %s is not known", of.Hash)
 	}
 	a, faults := p.Accept(sub, of.Version)
+	if a.Unopened != nil {
+		return a, nil, nil // the owner judges it when it can be opened
+	}
 	for _, f := range faults {
 		list = append(list, api.Fault{Pointer: f.Pointer, Message: f.Message})
 	}

@@ -18,6 +18,9 @@ type Topic struct {
 	name      string
 	log       *slog.Logger
 
+	// writer is nil until something is written. writing guards it.
+	writing sync.Mutex
+	writer  *kafka.Producer
 	// turn is held by the one who reads.
 	turn chan struct{}
 	// mu guards the fields below.
@@ -75,16 +78,39 @@ func (t *Topic) Read(ctx context.Context) error {
 func (t *Topic) Empty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.ring.all) == 0
+	return len(t.ring.all)+len(t.ring.erased) == 0
+}
+
+// producer returns the producer, which is opened once.
+func (t *Topic) producer() (*kafka.Producer, error) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	if t.writer == nil {
+		p, err := kafka.NewProducer(t.cluster)
+		if err != nil {
+			return nil, err
+		}
+		t.writer = p
+	}
+	return t.writer, nil
+}
+
+// Close closes what was opened to write. Who writes again opens it again.
+func (t *Topic) Close() {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	if t.writer != nil {
+		t.writer.Close()
+		t.writer = nil
+	}
 }
 
 // write appends records, and reads them.
 func (t *Topic) write(ctx context.Context, list ...events.Record) error {
-	p, err := kafka.NewProducer(t.cluster)
+	p, err := t.producer()
 	if err != nil {
 		return err
 	}
-	defer p.Close()
 	for i := range list {
 		list[i].Topic, list[i].Partition = t.name, 0
 	}
