@@ -11,7 +11,7 @@ import (
 // key. Nothing about it is decided, and it is tried again. Both may pass, and a dead letter, a failed step or an undo would not.
 //
 // An input waits where it is, and so do the inputs behind it in its topic, since none may overtake it. If the topic of keys cannot be read, that
-// lasts as long. But the key file of one node may lack a key for ever, and no input may stop a partition: after inputKind.keyless an input that
+// lasts as long. But the key file of one node may lack a key forever, and no input may stop a partition: after inputKind.keyless an input that
 // needs such a key is set aside.
 //
 // A task waits alone, and for as long as it takes. Its row in the store says when it is tried again, so it needs nothing in memory: what this part

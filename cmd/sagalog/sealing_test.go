@@ -151,7 +151,16 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 	repeat := s.at.run(t, "task", "submit", "-w", "patient", "--id", "done", "--input", `{"patient":"c-17","dose":12.5,"note":"`+secretWord+` one"}`)
 	require.Equal(t, 4, repeat.code())
 	require.Contains(t, repeat.err.String(), "the content was erased on ")
-	s.sagalog("task", "signal", "kept", "answer", "--payload", `{"secret":"`+secretWord+` seven"}`)
+	job := `{"id":"answers","verb":"signal","args":{"signal":"answer","payload":{"secret":"` + secretWord + ` seven"}},"filter":{"label":"subject:c-18"}}`
+	for _, status := range []int{http.StatusAccepted, http.StatusOK} { // the arguments are sealed with other bytes each time
+		answer, err := http.Post(s.api+"/v1/jobs", "application/json", strings.NewReader(job))
+		require.NoError(t, err)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode, string(text))
+		require.Contains(t, string(text), secretWord+" seven")
+	}
 	require.Contains(t, s.await("kept", `"processed"`), secretWord+" seven", "other subjects are as before")
 	require.Empty(t, s.leaks())
 

@@ -285,7 +285,7 @@ func (n *Node) openAPI() (err error) {
 	cfg := api.Config{
 		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Acts: n.ns.catalog.acts, Nodes: clusterView{n.readiness}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
-		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
+		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer, n.cfg.Keys}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
