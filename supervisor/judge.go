@@ -52,6 +52,9 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 			} else {
 				q.silent++
 			}
+			if q.keyless {
+				i.unopened.opens()
+			}
 			i.stats.Judged[q.kind].count(b.facts[before:])
 			i.alone.judged(item)
 		}
@@ -125,7 +128,10 @@ func (i *inbox) withoutKey(kind *inputKind, item *input, why *events.NoKeyError)
 		q.retryAt = i.now.Add(inputRetry)
 		return errUndefined
 	}
-	if t := item.env.Type; t != "" && t != events.TypeReport { // a request leaves its task as it is
+	switch t := item.env.Type; {
+	case item.submits:
+		return i.reject(item, i.judging.task, events.RejectSchema, "/input: "+why.Error())
+	case t != "" && t != events.TypeReport: // a request leaves its task as it is
 		return i.reject(item, i.judging.task, events.RejectRefused, why.Error())
 	}
 	return i.setAside(kind, item, i.judging.task, events.RejectSchema, why.Error())

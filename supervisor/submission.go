@@ -77,6 +77,7 @@ func (i *inbox) judgeSubmission(item *input) error {
 	if err != nil {
 		return i.reject(item, id, events.RejectUnreadable, err.Error())
 	}
+	i.judging.task = id
 	known, err := i.state.Task(id)
 	switch {
 	case err != nil:
@@ -147,7 +148,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	accepted, faults := i.sched.Accept(v.Hash, sub, v.Version)
 	i.batch.cost += accepted.Cost
-	if why := accepted.Unopened; why != nil && !i.unopened.tooLong(why, keylessSubmissions) {
+	if why := accepted.Unopened; why != nil {
 		return why
 	}
 	if faults != "" {

@@ -241,7 +241,7 @@ func (t *timers) fireTask(id string, woke func(*events.Task) bool) error {
 	}
 	list := task.Timers()
 	sort.Slice(list, func(i, j int) bool { return list[i].Due < list[j].Due })
-	moved := false
+	moved, undecided := false, false
 	for _, m := range list {
 		row := rowOf(m.Kind)
 		if m.Due > t.reached(row.reads) {
@@ -250,6 +250,7 @@ func (t *timers) fireTask(id string, woke func(*events.Task) bool) error {
 		if row.decide != nil {
 			body := row.decide(t, task, m)
 			if body == nil {
+				undecided = true
 				continue
 			}
 			cause := events.CauseTimer(task.ID, task.Run, m.Path, m.Attempt, m.Kind)
@@ -259,7 +260,7 @@ func (t *timers) fireTask(id string, woke func(*events.Task) bool) error {
 		}
 		moved = true
 	}
-	if !moved && !woke(task) {
+	if !moved && (undecided || !woke(task)) {
 		return nil
 	}
 	t.moved = true

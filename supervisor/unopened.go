@@ -98,6 +98,9 @@ func (u *unopened) settle(id string) {
 	}
 }
 
+// opens notes that an input was judged that waited: the key file has the key now. If it lacks it again later, that counts from then.
+func (u *unopened) opens() { u.missed = nil }
+
 // waits says whether an attempt must not begin yet.
 func (u *unopened) waits(r events.Ready) bool {
 	x := u.tasks[r.Task]
