@@ -12,10 +12,13 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// openKeys makes the topic of keys. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of
+// openKeys binds the keys to the namespace, and makes their topic. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of
 // theirs.
 func (n *Node) openKeys(ctx context.Context) error {
 	if n.cfg.Keys != nil {
+		if err := n.cfg.Keys.Bind(ctx, n.ns.record.ID); err != nil {
+			return err
+		}
 		return n.cfg.Keys.Create(ctx)
 	}
 	if !n.cfg.Roles.Owner {

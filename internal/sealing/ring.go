@@ -17,8 +17,10 @@ const (
 
 // keyRecord is a data key in the topic.
 type keyRecord struct {
-	Subject string         `json:"subject"`
-	Made    events.Instant `json:"made"`
+	// Namespace is the ID of the namespace, which the key and what it seals are bound to. A copy of a namespace keeps it.
+	Namespace string         `json:"namespace"`
+	Subject   string         `json:"subject"`
+	Made      events.Instant `json:"made"`
 	// With is the fingerprint of the key that wraps it, and Wrapped its bytes.
 	With    string `json:"with"`
 	Wrapped []byte `json:"wrapped"`
@@ -42,15 +44,17 @@ type dataKey struct {
 
 // ring is the fold of the topic of keys.
 type ring struct {
-	all map[string]*dataKey
+	// namespace is the ID of the namespace: what a node knows, or else the one of the first key. Keys of others are passed over.
+	namespace string
+	all       map[string]*dataKey
 	// live are the keys of each subject that were not erased, the oldest first.
 	live map[string][]*dataKey
 	// left are the keys whose bytes are still in the topic although they were erased: somebody wrapped them again meanwhile.
 	left map[string]bool
 }
 
-func newRing() *ring {
-	return &ring{all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
+func newRing(namespace string) *ring {
+	return &ring{namespace: namespace, all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
 }
 
 // apply folds a record of the topic.
@@ -73,8 +77,11 @@ func (r *ring) apply(rec *events.Record) error {
 		return nil
 	}
 	var k keyRecord
-	if err := json.Unmarshal(rec.Value, &k); err != nil {
+	if err := json.Unmarshal(rec.Value, &k); err != nil || k.Namespace == "" {
 		return fmt.Errorf("the record %q at offset %d of the keys is not one of a data key", events.Clip(name, 80), rec.Offset)
+	}
+	if r.namespace = cmp.Or(r.namespace, k.Namespace); k.Namespace != r.namespace {
+		return fmt.Errorf("the data key %s at offset %d is of the namespace with the ID %s, and this one has the ID %s", events.Clip(id, 64), rec.Offset, events.Clip(k.Namespace, 64), r.namespace)
 	}
 	switch known := r.all[id]; {
 	case known == nil:

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const namespaceID = "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"
+
 const secretInput = `{"patient":"Ada Lovelace","dose":12.50}`
 
 // place is a namespace with its brokers and a key file.
@@ -49,6 +51,7 @@ func (p *place) open(t *testing.T) *sealing.Keys {
 	require.NoError(t, err)
 	k, err := sealing.Open(t.Context(), p.cluster, "ns", file, log)
 	require.NoError(t, err)
+	require.NoError(t, k.Bind(t.Context(), namespaceID))
 	return k
 }
 
