@@ -57,6 +57,7 @@ func sealingKeys(t *testing.T) *sealing.Keys {
 	require.NoError(t, err)
 	keys, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
+	require.NoError(t, keys.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"))
 	t.Cleanup(keys.Topic().Close)
 	return keys
 }

@@ -114,7 +114,7 @@ func (s *Server) parts() []part {
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
 		&reports{
-			keys: c.Callbacks, producer: producer, topic: c.inputTopic("reports"), source: source, partitions: c.Partitions, now: c.Now, log: s.log,
+			keys: c.Callbacks, namespace: c.NamespaceID, producer: producer, topic: c.inputTopic("reports"), source: source, partitions: c.Partitions, now: c.Now, log: s.log,
 			often: logger{repeats.Limited(c.Logger)},
 		},
 		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},

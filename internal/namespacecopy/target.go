@@ -3,7 +3,6 @@ package namespacecopy
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -17,15 +16,6 @@ func (c *copying) checkTarget(ctx context.Context) error {
 	}
 	if len(held) > 0 {
 		return fmt.Errorf("the topics %s of %s hold records: choose another --to-namespace, or delete them if they are half a copy: %s", strings.Join(held, ", "), c.To, deletion(c.To))
-	}
-	if len(c.Checkpoints) > 0 {
-		return nil
-	}
-	if held, err = holding(ctx, c.From); err != nil {
-		return fmt.Errorf("look at the topics of %s: %w", c.From, err)
-	}
-	if keys := c.From.topics().Keys(); slices.Contains(held, keys) {
-		return fmt.Errorf("%s encrypts what its tasks hold, and a copy would have no keys to open it with (topic %s): such a namespace cannot be copied yet", c.From, keys)
 	}
 	return nil
 }

@@ -23,10 +23,10 @@ func TestWhatASubjectCosts(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	r, before := newRing(), heap()
+	r, before := newRing("id"), heap()
 	began := time.Now()
 	for i := range n {
-		value, err := events.Marshal(keyRecord{Subject: fmt.Sprintf("customer-%07d", i), Made: events.At(began), With: "0123abcd", Wrapped: make([]byte, 60)})
+		value, err := events.Marshal(keyRecord{Namespace: "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11", Subject: fmt.Sprintf("customer-%07d", i), Made: events.At(began), With: "0123abcd", Wrapped: make([]byte, 60)})
 		require.NoError(t, err)
 		require.NoError(t, r.apply(&events.Record{Key: fmt.Appendf(nil, "key/%016x", i), Value: value}))
 	}

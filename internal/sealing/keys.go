@@ -61,6 +61,9 @@ func Open(ctx context.Context, c *kafka.Cluster, namespace string, file *KeyFile
 	return k, k.topic.Read(ctx)
 }
 
+// Bind says which namespace the keys are of: see Topic.Bind. Who seals for new subjects needs it.
+func (k *Keys) Bind(ctx context.Context, id string) error { return k.topic.Bind(ctx, id) }
+
 // Create makes the topic of keys if it is missing: who seals for new subjects needs it.
 func (k *Keys) Create(ctx context.Context) error { return k.topic.Create(ctx) }
 
@@ -121,6 +124,8 @@ func (k *Keys) Stale() error {
 // openedKey is what a data key is used for.
 type openedKey struct {
 	aead *subtle.AESGCM
+	// bound is what the values are bound to.
+	bound []byte
 	// same is the key of the hash by which equal inputs are recognised.
 	same []byte
 }
@@ -193,7 +198,7 @@ func (k *Keys) open(d *dataKey) (*openedKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: its data key %s has the wrong length", ErrNoKey, d.id)
 	}
-	d.opened = &openedKey{aead, mac(raw, "sagalog same 1")}
+	d.opened = &openedKey{aead, []byte("sagalog value 1\x00" + d.Namespace + "\x00" + d.id), mac(raw, "sagalog same 1")}
 	k.topic.ring.used(d)
 	return d.opened, nil
 }
@@ -206,7 +211,7 @@ func (k *Keys) unwrap(d *dataKey) ([]byte, error) {
 	if w == nil {
 		return nil, &events.NoKeyError{Missing: d.With, Reason: fmt.Sprintf("%s does not hold the key %s, which wraps its data key", k.file.path, d.With)}
 	}
-	raw, err := w.Decrypt(d.Wrapped, k.topic.wrapBound(d.id, d.Subject))
+	raw, err := w.Decrypt(d.Wrapped, d.wrapBound())
 	if err != nil {
 		return nil, fmt.Errorf("%w: its data key %s is damaged, or from another namespace", ErrNoKey, d.id)
 	}
@@ -214,13 +219,8 @@ func (k *Keys) unwrap(d *dataKey) ([]byte, error) {
 }
 
 // wrapBound is what a wrapped key is bound to: it opens in no other place.
-func (t *Topic) wrapBound(id, subject string) []byte {
-	return []byte("sagalog key 1\x00" + t.namespace + "\x00" + id + "\x00" + subject)
-}
-
-// bound is what a sealed value is bound to.
-func (t *Topic) bound(id string) []byte {
-	return []byte("sagalog value 1\x00" + t.namespace + "\x00" + id)
+func (d *dataKey) wrapBound() []byte {
+	return []byte("sagalog key 1\x00" + d.Namespace + "\x00" + d.id + "\x00" + d.Subject)
 }
 
 func mac(key []byte, parts ...string) []byte {
@@ -276,7 +276,7 @@ func (k *Keys) openOne(find func(id string) (*openedKey, error), value []byte) (
 	if err != nil {
 		return nil, err
 	}
-	opened, err := o.aead.Decrypt(s.Text, k.topic.bound(s.Key))
+	opened, err := o.aead.Decrypt(s.Text, o.bound)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is damaged, or from another namespace", ErrNoKey)
 	}
@@ -346,6 +346,9 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 		return (&events.ErasedError{At: e.Erased}).Value(), nil
 	}
 	d := k.topic.ring.all[s.Key]
+	if d == nil { // the topic was made again since it was found
+		return nil, fmt.Errorf("%w: its data key is gone", ErrNoKey)
+	}
 	sealed, err := k.seal(d.Subject, "", value)
 	if err != nil { // the key file of this process may not have what wraps the latest key yet
 		return k.sealWith(s.Key, o, "", value)
@@ -382,7 +385,7 @@ func (k *Keys) seal(subject, same string, value []byte) ([]byte, error) {
 }
 
 func (k *Keys) sealWith(id string, o *openedKey, same string, value []byte) ([]byte, error) {
-	text, err := o.aead.Encrypt(value, k.topic.bound(id))
+	text, err := o.aead.Encrypt(value, o.bound)
 	if err != nil {
 		return nil, err
 	}
@@ -392,10 +395,10 @@ func (k *Keys) sealWith(id string, o *openedKey, same string, value []byte) ([]b
 // wrap returns the record of a data key, wrapped with the first key of the file.
 func (k *Keys) wrap(d *dataKey, raw []byte) (events.Record, error) {
 	w := k.file.Fresh()[0]
-	wrapped, err := w.aead.Encrypt(raw, k.topic.wrapBound(d.id, d.Subject))
+	wrapped, err := w.aead.Encrypt(raw, d.wrapBound())
 	if err != nil {
 		return events.Record{}, err
 	}
-	value, err := events.Marshal(keyRecord{d.Subject, d.Made, w.name, wrapped})
+	value, err := events.Marshal(keyRecord{d.Namespace, d.Subject, d.Made, w.name, wrapped})
 	return events.Record{Key: []byte(keyPrefix + d.id), Value: value}, err
 }

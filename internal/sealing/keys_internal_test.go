@@ -29,6 +29,7 @@ func clocked(t *testing.T) (one, other *Keys, said *strings.Builder) {
 		require.NoError(t, err)
 		k, err := Open(t.Context(), c, "ns", file, log)
 		require.NoError(t, err)
+		require.NoError(t, k.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"))
 		t.Cleanup(k.topic.Close)
 		return k
 	}
@@ -105,7 +106,7 @@ func TestTheFirstKeysOfManySubjectsAreWrittenTogether(t *testing.T) {
 
 // A process holds few keys opened, whatever the number of subjects.
 func TestTheOpenedKeysAreBounded(t *testing.T) {
-	r := newRing()
+	r := newRing("id")
 	keys := make([]*dataKey, mostOpened+2)
 	for i := range keys {
 		keys[i] = &dataKey{id: fmt.Sprint(i), keyRecord: keyRecord{Subject: "c"}, opened: &openedKey{}}

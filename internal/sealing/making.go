@@ -67,6 +67,12 @@ func (k *Keys) make(ctx context.Context, needed func() []string) error {
 	if err := k.topic.Read(ctx); err != nil {
 		return err
 	}
+	k.topic.mu.Lock()
+	namespace := k.topic.ring.namespace
+	k.topic.mu.Unlock()
+	if namespace == "" {
+		return fmt.Errorf("no data key can be made: namespace %s has none, and only a node knows the ID that a key is bound to", k.topic.namespace)
+	}
 	var list []events.Record
 	for _, subject := range needed() {
 		made := events.At(k.now())
@@ -75,7 +81,7 @@ func (k *Keys) make(ctx context.Context, needed func() []string) error {
 			made = max(made, last.Made.Add(time.Millisecond))
 		}
 		k.topic.mu.Unlock()
-		r, err := k.wrap(&dataKey{id: hex.EncodeToString(randomBytes(8)), keyRecord: keyRecord{Subject: subject, Made: made}}, randomBytes(keyBytes))
+		r, err := k.wrap(&dataKey{id: hex.EncodeToString(randomBytes(8)), keyRecord: keyRecord{Namespace: namespace, Subject: subject, Made: made}}, randomBytes(keyBytes))
 		if err != nil {
 			return err
 		}

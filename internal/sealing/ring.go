@@ -18,8 +18,10 @@ const (
 
 // keyRecord is a data key in the topic.
 type keyRecord struct {
-	Subject string         `json:"subject"`
-	Made    events.Instant `json:"made"`
+	// Namespace is the ID of the namespace, which the key and what it seals are bound to. A copy of a namespace keeps it.
+	Namespace string         `json:"namespace"`
+	Subject   string         `json:"subject"`
+	Made      events.Instant `json:"made"`
 	// With is the fingerprint of the key that wraps it, and Wrapped its bytes.
 	With    string `json:"with"`
 	Wrapped []byte `json:"wrapped"`
@@ -45,6 +47,8 @@ const mostOpened = 10_000
 
 // ring is the fold of the topic of keys.
 type ring struct {
+	// namespace is the ID of the namespace: what a node knows, or else the one of the first key. Keys of others are passed over.
+	namespace string
 	// all are those that were not erased, by their IDs, and erased the others.
 	all    map[string]*dataKey
 	erased map[string]erasedRecord
@@ -56,8 +60,8 @@ type ring struct {
 	opened list.List
 }
 
-func newRing() *ring {
-	return &ring{erased: map[string]erasedRecord{}, all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
+func newRing(namespace string) *ring {
+	return &ring{namespace: namespace, erased: map[string]erasedRecord{}, all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
 }
 
 // apply folds a record of the topic.
@@ -80,8 +84,11 @@ func (r *ring) apply(rec *events.Record) error {
 		return nil
 	}
 	var k keyRecord
-	if err := json.Unmarshal(rec.Value, &k); err != nil {
+	if err := json.Unmarshal(rec.Value, &k); err != nil || k.Namespace == "" {
 		return fmt.Errorf("the record %q at offset %d of the keys is not one of a data key", events.Clip(name, 80), rec.Offset)
+	}
+	if r.namespace = cmp.Or(r.namespace, k.Namespace); k.Namespace != r.namespace {
+		return fmt.Errorf("the data key %s at offset %d is of the namespace with the ID %s, and this one has the ID %s", events.Clip(id, 64), rec.Offset, events.Clip(k.Namespace, 64), r.namespace)
 	}
 	_, erased := r.erased[id]
 	switch known := r.all[id]; {
