@@ -89,6 +89,7 @@ func (c *DialConfig) openKeys(ctx context.Context, cluster *kafka.Cluster) (stop
 		return nil, err
 	}
 	c.Keys = keys
+	_ = c.Registerer.Register(keys.Collector()) // another connection of this process may have done so
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error)
 	go func() { done <- keys.Run(following) }()

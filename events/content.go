@@ -3,6 +3,7 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/internal/jsontext"
@@ -47,4 +48,32 @@ func normalised(text string) string {
 		return i.String()
 	}
 	return text
+}
+
+// Repeats says whether the submission is that of the task although their content hashes differ, because the inputs were sealed with different data
+// keys. The error is an *NoKeyError; an input that can never be opened is no repeat.
+func (s *Submission) Repeats(t *Task, open func([]byte) ([]byte, error)) (bool, error) {
+	if !IsSealed(s.Input) || !IsSealed(t.Input) {
+		return false, nil
+	}
+	known := *s
+	known.Input = t.Input
+	if content, err := known.ContentHash(); err != nil || content != t.Content {
+		return false, nil // something else differs
+	}
+	var hashes [2]string
+	for i, input := range [][]byte{s.Input, t.Input} {
+		clear, err := open(input)
+		if why, passes := errors.AsType[*NoKeyError](err); passes {
+			return false, why
+		}
+		if err != nil {
+			return false, nil
+		}
+		known.Input = clear
+		if hashes[i], err = known.ContentHash(); err != nil {
+			return false, nil
+		}
+	}
+	return hashes[0] == hashes[1], nil
 }

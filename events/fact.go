@@ -421,6 +421,7 @@ const (
 	RejectTooLarge        = "too_large"
 	RejectConflict        = "conflict"
 	RejectMisplaced       = "misplaced"
+	RejectTooOld          = "too_old"
 	RejectRefused         = "refused"
 	RejectExpired         = "expired"
 	RejectLimit           = "limit"

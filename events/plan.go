@@ -55,6 +55,8 @@ type Plan struct {
 	Broken []Broken
 	// Ready are the attempts that may start.
 	Ready []Ready
+	// Unopened is set if something else may follow that depends on a sealed value, which cannot be opened now: it must be asked for again.
+	Unopened *NoKeyError
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }
@@ -106,6 +108,8 @@ type Acceptance struct {
 	RemindAfter Duration
 	// RememberFor is how long the task is remembered after its end; zero if the settings say it.
 	RememberFor Duration
+	// Unopened is set if the input cannot be opened now, and so nothing be said about it.
+	Unopened *NoKeyError
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

@@ -38,6 +38,20 @@ type Request struct {
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 }
 
+// Content returns what users put into the request.
+func (q *Request) Content() (list []*json.RawMessage) {
+	all := []*json.RawMessage{&q.Payload, &q.Output, &q.With, &q.Input}
+	if q.Error != nil {
+		all = append(all, &q.Error.Detail)
+	}
+	for _, slot := range all {
+		if len(*slot) > 0 {
+			list = append(list, slot)
+		}
+	}
+	return list
+}
+
 // Reasons for refusing a request, which the owner and others give.
 const (
 	RefusedUndoing    = "the task is being undone already"

@@ -116,3 +116,16 @@ func (e *ErasedError) date() string { return e.At.Time().UTC().Format(time.DateO
 func (e *ErasedError) Value() json.RawMessage {
 	return json.RawMessage(`{"$erased":"` + e.date() + `"}`)
 }
+
+// NoKeyError says that a sealed value cannot be opened here now, but perhaps elsewhere or later. Nothing that is final may be decided because of it.
+type NoKeyError struct {
+	// Missing is the fingerprint of the key that the key file of this process lacks; "" if the data keys cannot be read now.
+	Missing string
+	// Reason says what is missing.
+	Reason string
+}
+
+// Error says why.
+func (e *NoKeyError) Error() string {
+	return "the content is sealed, and this process cannot open it now: " + e.Reason
+}

@@ -47,6 +47,8 @@ type Checkpoint struct {
 	Files      []CheckpointFile      `json:"files"`
 	// DefinitionsFile holds the records of the topic definitions, which a copy of the namespace needs. A stopped node cannot read them.
 	DefinitionsFile CheckpointFile `json:"definitions,omitzero"`
+	// KeysFile holds the records of the topic of keys; absent if the namespace encrypts nothing, or the node could not read them.
+	KeysFile CheckpointFile `json:"keys,omitzero"`
 	// Sum is the checksum of the manifest without it.
 	Sum string `json:"sum"`
 }
@@ -88,8 +90,13 @@ type About struct {
 	Namespace, NamespaceID, Node, Version string
 	Time                                  events.Instant
 	// Definitions reads the records of the topic definitions, at least as far as the store has seen them; nil: they are left out.
-	Definitions func(ctx context.Context, yield func(events.Record) error) error
+	Definitions ReadRecords
+	// Keys reads the records of the topic of keys, like Definitions.
+	Keys ReadRecords
 }
+
+// ReadRecords calls yield for each record of a topic.
+type ReadRecords func(ctx context.Context, yield func(events.Record) error) error
 
 // MakeCheckpoint copies the store, as of now, to dir, which must not exist. Tables are hard links where the file system allows it, so it takes
 // little room at first, and more as the store moves on. Commits go on meanwhile. The checkpoint is made beside dir and renamed
@@ -144,10 +151,11 @@ func fillCheckpoint(ctx context.Context, s *Store, dir string, about About) (c C
 	if c.Files, err = s.sums.files(ctx, s.fs, state); err != nil {
 		return c, err
 	}
-	if about.Definitions != nil {
-		if c.DefinitionsFile, err = writeDefinitions(ctx, s.fs, dir, about.Definitions); err != nil {
-			return c, fmt.Errorf("copy the definitions: %w", err)
-		}
+	if c.DefinitionsFile, err = writeRecords(ctx, s.fs, dir, checkpointDefinitions, about.Definitions); err != nil {
+		return c, fmt.Errorf("copy the definitions: %w", err)
+	}
+	if c.KeysFile, err = writeRecords(ctx, s.fs, dir, checkpointKeys, about.Keys); err != nil {
+		return c, fmt.Errorf("copy the keys: %w", err)
 	}
 	if c.Sum, err = c.sum(); err != nil {
 		return c, err

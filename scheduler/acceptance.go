@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,6 +100,9 @@ func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance
 		return p.accept(sub, version)
 	}
 	input, err := unseal(p.keys, sub.Input)
+	if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+		return events.Acceptance{Unopened: why}, []InputFault{{"/input", why.Error()}}
+	}
 	if err != nil {
 		return events.Acceptance{}, []InputFault{{"/input", err.Error()}}
 	}

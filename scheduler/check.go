@@ -39,20 +39,25 @@ func compileCheck(s *Step) (_ *check, err error) {
 }
 
 // Check returns why a step that completed with an output has failed all the same, nil if it has not, and what that cost in units of
-// the budget of expressions. A check that fails to evaluate is a failure too: the step would pass otherwise.
-func (s *Scheduler) Check(t *events.Task, path string, output json.RawMessage) (_ *events.Error, cost int) {
+// the budget of expressions. A check that fails to evaluate is a failure too: the step would pass otherwise. The error is an
+// *events.NoKeyError: nobody can say yet.
+func (s *Scheduler) Check(t *events.Task, path string, output json.RawMessage) (_ *events.Error, cost int, _ error) {
 	p, err := s.prepared(t)
 	if err != nil {
 		e := expressionError(err)
-		return &e, 0
+		return &e, 0, nil
 	}
 	c := p.compiled(path)
 	if c == nil || c.check == nil {
-		return nil, 0
+		return nil, 0, nil
 	}
 	env := Env{task: t, keys: p.keys}
 	fault := c.check.judge(&env, output)
-	return fault, env.Close()
+	cost = env.Close()
+	if why := env.unopened(); why != nil {
+		return nil, cost, why
+	}
+	return fault, cost, nil
 }
 
 func (c *check) judge(env *Env, output json.RawMessage) *events.Error {

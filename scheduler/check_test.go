@@ -42,7 +42,7 @@ func TestACheckJudgesTheOutputOfItsStep(t *testing.T) {
 		{"vague", `{"code":4,"why":"no"}`, events.ClassCheck, "fail_if is true: ${ output.code > 3 }; fail_reason: "},
 		{"nowhere", `1`, "", ""},
 	} {
-		fault, _ := s.Check(task, c.step, json.RawMessage(c.output))
+		fault, _, _ := s.Check(task, c.step, json.RawMessage(c.output))
 		if c.class == "" {
 			require.Nil(t, fault, c)
 			continue

@@ -43,10 +43,16 @@ func unseal(keys Keys, value json.RawMessage) (json.RawMessage, error) {
 
 func (e *Env) unseal(raw json.RawMessage) (json.RawMessage, error) {
 	raw, err := unseal(e.keys, raw)
-	if err != nil {
+	if err != nil && e.unopened() == nil {
 		e.sealed = err
 	}
 	return raw, err
+}
+
+// unopened is set if a value could not be opened for a reason that may pass: whatever an expression says then means nothing, and is not decided.
+func (e *Env) unopened() *events.NoKeyError {
+	why, _ := errors.AsType[*events.NoKeyError](e.sealed)
+	return why
 }
 
 // fault returns an error as a fact records it. The message may repeat a value. If the task is sealed, it is in the detail, which the owner

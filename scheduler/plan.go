@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,6 +65,9 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	for i := range t.Held {
 		if h := &t.Held[i]; h.Kind == events.RequestSignal {
 			fact, err := s.keepHeld(t, h)
+			if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+				return events.Plan{Unopened: why}, nil
+			}
 			if err != nil {
 				return events.Plan{}, err
 			}
@@ -121,15 +125,17 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		}
 	}
 	if open == 0 {
-		w.plan.Facts = append(w.plan.Facts, finish(p, &env))
-	} else if failed != "" && !running && !w.awaits && w.plan.Quiet() && len(w.plan.Ready) == 0 {
+		if end := finish(p, &env); env.unopened() == nil {
+			w.plan.Facts = append(w.plan.Facts, end)
+		}
+	} else if failed != "" && !running && !w.awaits && w.plan.Quiet() && len(w.plan.Ready) == 0 && env.unopened() == nil {
 		// The step that an operator retried is done. Nothing else would make the task progress (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
-	if len(t.Kept) > 0 && w.plan.Quiet() { // all steps that can wait do so, and the order of their facts says which takes a signal
+	if len(t.Kept) > 0 && w.plan.Quiet() && env.unopened() == nil { // all steps that can wait do so, and the order of their facts says which takes a signal
 		w.takeSignal(p, &env)
 	}
-	w.plan.Cost = env.Close()
+	w.plan.Cost, w.plan.Unopened = env.Close(), env.unopened()
 	return w.plan
 }
 
@@ -195,6 +201,7 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env, notBef
 	}
 	yes, err := c.runs(env)
 	switch {
+	case env.unopened() != nil: // the step waits
 	case err != nil:
 		w.broken(c, env, err)
 	case !yes:
@@ -207,6 +214,9 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env, notBef
 // start adds what starts a step, not before the given instant.
 func (w *planner) start(c *compiledStep, env *Env, notBefore events.Instant) {
 	o, err := c.kind.begin(env)
+	if env.unopened() != nil { // the step waits
+		return
+	}
 	if err != nil {
 		w.broken(c, env, err)
 		return
@@ -325,7 +335,7 @@ func undoneBefore(a, b *events.Step) bool {
 }
 
 // Start returns the input of an attempt and the time that it may take, as the definition says. An error means that an expression
-// failed, and no work is sent.
+// failed, and no work is sent; an *events.NoKeyError, that it cannot be evaluated now.
 func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
 	p, err := s.prepared(t)
 	if err != nil {
@@ -337,6 +347,9 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	}
 	env := Env{task: t, keys: p.keys}
 	start, err := c.kind.start(&env, path, op)
+	if why := env.unopened(); why != nil {
+		return start, why
+	}
 	if err != nil {
 		err = &events.FaultError{Fault: env.fault(events.ClassExpression, err.Error())}
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,8 +83,8 @@ func (w *waitStep) policy(op events.Operation) events.Policy {
 func (*waitStep) calls() []events.Call { return nil }
 
 // CheckSignal returns the faults of a signal for a task of this definition, nil if a step may take it: one that waits for its name, is not over, and
-// whose schema holds.
-func (p *Program) CheckSignal(t *events.Task, signal string, payload json.RawMessage) (faults []InputFault) {
+// whose schema holds. The error is an *events.NoKeyError: nobody can say yet.
+func (p *Program) CheckSignal(t *events.Task, signal string, payload json.RawMessage) (faults []InputFault, _ error) {
 	var known []string
 	taken := false
 	for i := range p.steps {
@@ -98,11 +99,14 @@ func (p *Program) CheckSignal(t *events.Task, signal string, payload json.RawMes
 			taken = true
 		default:
 			clear, err := unseal(p.keys, payload)
+			if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+				return nil, why
+			}
 			if err != nil {
-				return []InputFault{{Pointer: "/payload", Message: err.Error()}}
+				return []InputFault{{Pointer: "/payload", Message: err.Error()}}, nil
 			}
 			if faults = validateBy(w.schema, clear); len(faults) == 0 {
-				return nil
+				return nil, nil
 			}
 			if events.HasSealed(payload) {
 				faults = masked(faults)
@@ -114,23 +118,24 @@ func (p *Program) CheckSignal(t *events.Task, signal string, payload json.RawMes
 	}
 	switch {
 	case len(faults) > 0:
-		return faults
+		return faults, nil
 	case taken:
-		return []InputFault{{Pointer: "/signal", Message: fmt.Sprintf("%q was taken already: no other step waits for it", signal)}}
+		return []InputFault{{Pointer: "/signal", Message: fmt.Sprintf("%q was taken already: no other step waits for it", signal)}}, nil
 	case len(known) == 0:
-		return []InputFault{{Pointer: "/signal", Message: fmt.Sprintf("no step of workflow %q waits for a signal", p.definition.Workflow)}}
+		return []InputFault{{Pointer: "/signal", Message: fmt.Sprintf("no step of workflow %q waits for a signal", p.definition.Workflow)}}, nil
 	}
 	slices.Sort(known)
-	return []InputFault{{Pointer: "/signal", Message: fmt.Sprintf("no step waits for a signal %q: %s", abbreviate(signal), events.Suggest(signal, slices.Compact(known)))}}
+	return []InputFault{{Pointer: "/signal", Message: fmt.Sprintf("no step waits for a signal %q: %s", abbreviate(signal), events.Suggest(signal, slices.Compact(known)))}}, nil
 }
 
-// CheckSignal returns why no step of the task can take a signal, "" if one may.
-func (s *Scheduler) CheckSignal(t *events.Task, signal string, payload []byte) string {
+// CheckSignal returns why no step of the task can take a signal, "" if one may. The error is an *events.NoKeyError: nobody can say yet.
+func (s *Scheduler) CheckSignal(t *events.Task, signal string, payload []byte) (string, error) {
 	p, err := s.prepared(t)
 	if err != nil {
-		return err.Error()
+		return err.Error(), nil
 	}
-	return signalText(p.CheckSignal(t, signal, payload))
+	faults, err := p.CheckSignal(t, signal, payload)
+	return signalText(faults), err
 }
 
 func signalText(faults []InputFault) string {
@@ -147,7 +152,11 @@ func (s *Scheduler) keepHeld(t *events.Task, h *events.Request) (events.Body, er
 	if err != nil {
 		return nil, err
 	}
-	why := signalText(p.CheckSignal(t, h.Signal, h.Payload))
+	faults, err := p.CheckSignal(t, h.Signal, h.Payload)
+	if err != nil {
+		return nil, err
+	}
+	why := signalText(faults)
 	switch {
 	case t.Undoing():
 		why = events.RefusedUndoing
@@ -174,7 +183,11 @@ func (w *planner) takeSignal(p *Program, env *Env) {
 	c, k := p.compiled(first.Path), firstFor(w.task, first)
 	output := events.SignalOutput(k.Signal, k.Payload)
 	if c != nil && c.check != nil {
-		if fault := c.check.judge(env, output); fault != nil {
+		fault := c.check.judge(env, output)
+		if env.unopened() != nil {
+			return
+		}
+		if fault != nil {
 			w.plan.Broken = append(w.plan.Broken, events.Broken{Path: first.Path, Operation: events.Do, Error: *fault, Signal: k.Request, Output: output})
 			return
 		}

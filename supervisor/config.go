@@ -164,9 +164,12 @@ type Scheduler interface {
 	Redone(t *events.Task, path string) []string
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
 	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
-	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int)
+	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int, err error)
+	// The errors of Start, Check and CheckSignal, and what Accept and Plan say of it, are an *events.NoKeyError if a sealed value cannot be opened now:
+	// the question is asked again.
+	//
 	// CheckSignal returns why no step of the task can take a signal, or "" if one may.
-	CheckSignal(t *events.Task, signal string, payload []byte) string
+	CheckSignal(t *events.Task, signal string, payload []byte) (string, error)
 	// NextDue returns the first due time of a schedule after an instant, zero if none exists; FireAt when its task is submitted; and
 	// Occurrence its submission. previous is the due time before it that led to a task, zero if none exists.
 	NextDue(d *events.ScheduleDefinition, after events.Instant) (events.Instant, error)

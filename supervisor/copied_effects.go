@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -90,12 +92,37 @@ func (c *Copying) began(t *events.Task, s *events.Step) (events.Body, error) {
 		return nil, fmt.Errorf("task %q, step %q: %w", t.ID, s.Path, err)
 	}
 	start, err := c.sched.Start(t, s.Path, events.Undo) // the state does not keep the input of an undo
+	b := &events.CompensationStarted{
+		Step: s.Path, Agent: u.Agent, Function: u.Function, Attempt: u.Attempt, CompleteBy: u.CompleteBy, Input: start.Input, Output: start.Output, Run: t.RunOf(s.Path),
+	}
+	if events.IsSealed(t.Input) {
+		if err != nil {
+			b.Input = json.RawMessage("null") // so that a key that is missing is an error
+		}
+		if sealed := c.sealed(t, b); sealed != nil {
+			return nil, fmt.Errorf("task %q, step %q is being undone: %w", t.ID, s.Path, sealed)
+		}
+	}
 	if err != nil {
 		return nil, nil // it cannot be made again, so the attempt times out
 	}
-	return &events.CompensationStarted{
-		Step: s.Path, Agent: u.Agent, Function: u.Function, Attempt: u.Attempt, CompleteBy: u.CompleteBy, Input: start.Input, Output: start.Output, Run: t.RunOf(s.Path),
-	}, nil
+	return b, nil
+}
+
+// sealed seals the content of a fact of a sealed task, or says why it cannot: nothing may leave in clear text.
+func (c *Copying) sealed(t *events.Task, b *events.CompensationStarted) (err error) {
+	for _, slot := range contentOf(b) {
+		if len(*slot) == 0 || events.IsSealed(*slot) {
+			continue
+		}
+		if c.cfg.Keys == nil {
+			return errors.New("its request has content that must be decrypted or encrypted, so the copy needs the key file of the nodes (--seal-key-file)")
+		}
+		if *slot, err = c.cfg.Keys.SealLike(t.Input, *slot); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OfLimit returns the grants of a limit to the links that have its permits: one of which the task knows nothing comes back as a release.
@@ -193,8 +220,11 @@ func (c *Copying) OfFact(f *events.Fact, partition int32) ([]Owed, error) {
 	return list, nil
 }
 
-// Complete adds the bytes of the input.
-func (c *Copying) Complete(o *Owed, input *events.Record) {
+// Complete adds the bytes of the input. from is the name of the old namespace: a dead letter names the place in it.
+func (c *Copying) Complete(o *Owed, from string, input *events.Record) {
+	to := c.cfg.Namespace
+	c.cfg.Namespace = from
 	c.outbox.complete(o.of, o.y, input)
+	c.cfg.Namespace = to
 	o.Record = o.y.record
 }

@@ -45,6 +45,7 @@ type core struct {
 	epoch    *epoch
 	inbox    *inbox
 	alone    *alone
+	unopened *unopened
 	planner  *planner
 	timers   *timers
 	outbox   *outbox
@@ -124,7 +125,8 @@ func (c *core) advance(now events.Instant) {
 func (c *core) stamp() events.Instant { return max(c.now, c.state.Partition.Time) }
 
 // record records one fact: it folds it ahead of the log's answer and adds it to the batch. input is the record that an
-// effect of the fact needs, nil if none does. A fact that is too large for the log changes nothing: record returns ErrTooLarge.
+// effect of the fact needs, nil if none does. A fact that is too large for the log changes nothing: record returns ErrTooLarge. Nor does one that
+// cannot be sealed now: record returns an *events.NoKeyError.
 func (c *core) record(f *events.Fact, input *events.Record) error {
 	if c.epoch.unread != nil {
 		return c.epoch.unread
@@ -144,7 +146,9 @@ func (c *core) record(f *events.Fact, input *events.Record) error {
 	if f.Traceparent == "" && t != nil {
 		f.Traceparent = t.Traceparent
 	}
-	c.seal(t, f)
+	if err := c.seal(t, f); err != nil {
+		return err
+	}
 	r, err := events.EncodeFact(f, c.cfg.Partition, c.source)
 	if err != nil {
 		return err

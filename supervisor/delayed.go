@@ -107,8 +107,13 @@ func (d *delayed) concerns(f *events.Fact) bool {
 	return ok == d.work() && (!ok || workTopic+w.Agent == d.destination)
 }
 
-// work says whether the destination is an agent. Work is sent again only after the reports are judged: see sendKept.
+// work says whether the destination is an agent.
 func (d *delayed) work() bool { return strings.HasPrefix(d.destination, workTopic) }
+
+// waits says whether the destination takes effects that are sent again only after the reports are judged: see keepWork.
+func (d *delayed) waits() bool {
+	return d.work() || strings.HasPrefix(d.destination, string(events.Submissions)+"/")
+}
 
 // to returns a delayed destination, nil if it is not delayed.
 func (x *delays) to(destination string) *delayed {
@@ -143,7 +148,7 @@ func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []
 		}
 	}
 	for _, d := range x.list {
-		if offset < d.next || d.next < x.outbox.next || x.filled(d) >= 1 || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
+		if offset < d.next || d.next < x.outbox.next || x.filled(d) >= 1 || d.waits() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
 			continue
 		}
 		x.join(d, f, list, offset+1)
@@ -264,7 +269,7 @@ func (x *delays) readOn() {
 	for i := range x.list {
 		d := x.list[(turn+i)%len(x.list)]
 		//mutant:delayed-work-waits-for-reports
-		if d.next >= x.outbox.next || x.filled(d) > 0.5 || d.work() && !x.outbox.judged {
+		if d.next >= x.outbox.next || x.filled(d) > 0.5 || d.waits() && !x.outbox.judged {
 			continue
 		}
 		x.reading, x.lastRead, x.readTo = d.destination, d.destination, min(x.outbox.next, d.next+delayedPage)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -35,9 +36,12 @@ type inputKind struct {
 	yields bool
 	// parks says that a poisoned input parks its task, because otherwise its report would be lost.
 	parks bool
+	// keyless is how long an input holds back those behind it because the key file lacks the key that opens it: see unopened.
+	keyless time.Duration
 }
 
-// judgement decides about one input. It returns errUndefined if definitions must be read first.
+// judgement decides about one input. It returns errUndefined if definitions must be read first, and an *events.NoKeyError if a sealed value must
+// be opened first that cannot be now.
 type judgement func(i *inbox, item *input) error
 
 var errUndefined = errors.New("the definition is not read yet")
@@ -45,11 +49,11 @@ var errUndefined = errors.New("the definition is not read yet")
 // inputKinds are the inputs.
 var inputKinds = []inputKind{
 	{
-		name: events.Reports, parks: true,
+		name: events.Reports, parks: true, keyless: keylessReports,
 		judgements: reportJudgements(),
 	},
 	{
-		name: events.Submissions, yields: true, judgements: submissionJudgements(), others: (*inbox).judgeSubmission,
+		name: events.Submissions, yields: true, keyless: keylessSubmissions, judgements: submissionJudgements(), others: (*inbox).judgeSubmission,
 		limit: func(s *events.Settings) int { return s.SubmissionBytes },
 	},
 }
@@ -114,6 +118,9 @@ type inputQueue struct {
 	silent int
 	// verify is the hash that the record before the resume point must have, or "" once it is verified.
 	verify string
+	// retryAt is when the first input is judged again, if keyless says that it could not be, for want of a key.
+	retryAt events.Instant
+	keyless bool
 	// given is the fact to be recorded about lost records that an operator gave up, or nil.
 	given *events.InputLossAccepted
 }
@@ -258,11 +265,11 @@ func (i *inbox) queued(q *inputQueue) int {
 	return len(q.items)
 }
 
-// waiting is backlogs without the inputs that wait for definitions.
+// waiting is backlogs without the inputs that wait for definitions or keys.
 func (i *inbox) waiting() int {
 	n := 0
 	for _, q := range i.queues {
-		if inputKinds[q.kind].name != events.Submissions || !i.catalog.question.asked {
+		if !q.keyless && (inputKinds[q.kind].name != events.Submissions || !i.catalog.question.asked) {
 			n += i.queued(q)
 		}
 	}

@@ -26,7 +26,7 @@ func (i *inbox) blamed(err error) error {
 
 // judgeQueue judges inputs of a topic until the given number of quarters of the batch is full.
 func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
-	if q.verify != "" {
+	if q.verify != "" || q.keyless && i.now < q.retryAt {
 		return nil
 	}
 	b, kind := i.batch, &inputKinds[q.kind]
@@ -52,6 +52,9 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 			} else {
 				q.silent++
 			}
+			if q.keyless {
+				i.unopened.opens()
+			}
 			i.stats.Judged[q.kind].count(b.facts[before:])
 			i.alone.judged(item)
 		}
@@ -69,6 +72,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 // passed moves the judged position past the first input.
 func (q *inputQueue) passed() {
 	item := &q.items[0]
+	q.keyless = false
 	q.judged = item.record.Next()
 	q.last = item.record
 	q.items[0] = input{}
@@ -108,10 +112,29 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 		return i.reject(item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", item.env.Type))
 	}
 	err = judge(i, item)
+	if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+		return withoutKey(i, kind, item, why)
+	}
 	if errors.Is(err, events.ErrTooLarge) { // the planner records everything that follows, so no fact names the input yet
 		return i.setAside(kind, item, i.judging.task, events.RejectTooLarge, err.Error())
 	}
 	return err
+}
+
+// withoutKey lets an input wait that cannot be opened now, or sets it aside if it must not hold back others any longer.
+func withoutKey(i *inbox, kind *inputKind, item *input, why *events.NoKeyError) error {
+	q := i.queue(item.in)
+	if q.keyless = !i.unopened.tooLong(why, kind.keyless); q.keyless {
+		q.retryAt = i.now.Add(inputRetry)
+		return errUndefined
+	}
+	switch t := item.env.Type; {
+	case item.submits:
+		return i.reject(item, i.judging.task, events.RejectSchema, "/input: "+why.Error())
+	case t != "" && t != events.TypeReport: // a request leaves its task as it is
+		return i.reject(item, i.judging.task, events.RejectRefused, why.Error())
+	}
+	return i.setAside(kind, item, i.judging.task, events.RejectSchema, why.Error())
 }
 
 // setAside judges an input that cannot be judged normally. A report parks its task: its content is not lost, because the fact's
@@ -184,14 +207,18 @@ func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	if at == "" {
 		return false, nil
 	}
-	// The age is judged by the clock and not by the time of this log, which may be ahead of the other
-	// partition's time.
-	t, err := events.ParseInstant(at)
-	forgotten := i.state.Partition.ForgottenBefore
-	if err == nil && i.core.read.Sub(t) <= i.settings().RememberFor.Std() && (t >= forgotten || forgotten > i.core.read) {
+	if !mayBeForgotten(i, at) {
 		return false, nil
 	}
 	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")
+}
+
+// mayBeForgotten says whether a task that was accepted at a time may be forgotten. The age is judged by the clock and not by the time of this log,
+// which may be ahead of the time of the partition that the time comes from.
+func mayBeForgotten(i *inbox, at string) bool {
+	t, err := events.ParseInstant(at)
+	forgotten := i.state.Partition.ForgottenBefore
+	return err != nil || i.core.read.Sub(t) > i.settings().RememberFor.Std() || t < forgotten && forgotten <= i.core.read
 }
 
 // elsewhere sends an input of another partition home, once. It returns true if the input belongs to another partition.

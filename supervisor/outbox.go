@@ -41,7 +41,7 @@ type outbox struct {
 	works works
 	// owing are the facts with effects above the folded watermark; needed by sweeps.
 	owing []marked
-	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
+	// kept is what is sent again once the reports from before the epoch are judged: see keepWork.
 	kept []*effect
 	// failed says that some effect was refused for good and has no EffectFailed yet.
 	failed bool
@@ -322,7 +322,7 @@ func (x *outbox) send() {
 		return
 	}
 	//mutant:resuming-owner-sends-nothing
-	if x.epoch.phase == phaseResuming { // some of these effects are work, which waits for the reports: see keepWork
+	if x.epoch.phase == phaseResuming { // some of these effects wait for the reports: see keepWork
 		return
 	}
 	later := x.fresh[:0]

@@ -31,6 +31,8 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.waking, c.delays, c.replies, c.trimming = &waking{core: c}, &delays{core: c}, &replies{core: c}, &trimming{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.alone = newAlone(c)
+	c.unopened = &unopened{core: c}
+	c.unopened.reset()
 	c.carry = &carry{core: c}
 	c.schedules, c.limits = &schedules{core: c}, &limits{core: c}
 	c.planner = &planner{core: c, poison: map[string]string{}}
@@ -245,6 +247,7 @@ func (o *Owner) end(next phase) {
 	o.inbox.reset()
 	o.planner.unplanned = false
 	o.timers.reset()
+	o.unopened.reset()
 	o.outbox.reset()
 	o.delays.reset()
 	o.replies.reset()

@@ -62,6 +62,7 @@ func (p *planner) plan(id string) error {
 	for range planRounds {
 		t, err := p.state.Task(id)
 		if err != nil || t == nil || t.State.Ended() {
+			delete(p.unopened.tasks, id)
 			return err
 		}
 		if why, bad := p.poison[id]; bad {
@@ -81,16 +82,30 @@ func (p *planner) plan(id string) error {
 		}
 		cost += plan.Cost
 		p.batch.cost += plan.Cost
+		if plan.Unopened != nil {
+			p.unopened.hold(id, "", plan.Unopened)
+			p.unopened.write(id)
+		}
 		if plan.Quiet() {
+			if plan.Unopened == nil {
+				p.unopened.settle(id)
+			}
 			p.dispatch.queue.push(p.queued(t, plan), p.stamp())
 			return nil
 		}
 		if cost > planCost {
 			return p.park(t, "the expressions evaluated for one decision do too much work; a retry continues from here, but such work belongs in an agent")
 		}
-		if err := p.recordPlan(t, plan); errors.Is(err, events.ErrTooLarge) {
+		err = p.recordPlan(t, plan)
+		if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+			p.unopened.hold(id, "", why)
+			p.unopened.write(id)
+			return nil
+		}
+		if errors.Is(err, events.ErrTooLarge) {
 			return p.park(t, err.Error())
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -137,17 +152,17 @@ func (p *planner) policy(t *events.Task, path string, op events.Operation) event
 	return p.sched.Policy(t, path, op)
 }
 
-// check returns why the result of a step that completed means failure, nil if it does not.
-func (p *planner) check(t *events.Task, path string, output json.RawMessage) *events.Error {
+// check returns why the result of a step that completed means failure, nil if it does not. The error is an *events.NoKeyError.
+func (p *planner) check(t *events.Task, path string, output json.RawMessage) (*events.Error, error) {
 	if p.prepare(t) != nil {
 		// Plan parks the task. The result of a step that may have a check must not pass without it; Check reports the missing definition.
 		if body, err := p.state.DefinitionBody(t.Definition); err == nil && !bytes.Contains(body, []byte(`"fail_if"`)) {
-			return nil
+			return nil, nil
 		}
 	}
-	fault, cost := p.sched.Check(t, path, output)
+	fault, cost, err := p.sched.Check(t, path, output)
 	p.batch.cost += cost
-	return fault
+	return fault, err
 }
 
 // verdict judges the failure of an attempt by the policy of its step, now.
@@ -248,8 +263,21 @@ func (p *planner) park(t *events.Task, reason string) error {
 	return err
 }
 
-// start begins an attempt that was admitted, if it is still due.
+// start begins an attempt that was admitted, if it is still due and its input can be evaluated and sealed.
 func (p *planner) start(r events.Ready) error {
+	if !p.unopened.waits(r) { // else its row from before it was tried is still in the store
+		err := p.tryStart(r)
+		why, passes := errors.AsType[*events.NoKeyError](err)
+		if !passes {
+			return err
+		}
+		p.unopened.hold(r.Task, r.Path, why)
+	}
+	p.unopened.write(r.Task)
+	return nil
+}
+
+func (p *planner) tryStart(r events.Ready) error {
 	t, err := p.state.Task(r.Task)
 	if err != nil || t == nil || t.State.Ended() {
 		return err
@@ -270,7 +298,10 @@ func (p *planner) start(r events.Ready) error {
 	if asks, err := askForAttempt(p, t, r); asks || err != nil {
 		return err
 	}
-	body, fault := p.startOf(t, r)
+	body, fault, err := p.startOf(t, r)
+	if err != nil {
+		return err
+	}
 	if fault != nil {
 		return p.recordAndPlan(p.notStarted(t, r.Path, r.Operation, *fault))
 	}
@@ -320,7 +351,9 @@ func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 // queued returns the attempts of a plan that may wait in the queue.
 func (p *planner) queued(t *events.Task, plan events.Plan) []events.Ready {
 	overdue := p.overdue(t)
-	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool { return r.Operation == events.Do && overdue || p.late(t, r) })
+	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool {
+		return r.Operation == events.Do && overdue || p.late(t, r) || p.unopened.waits(r)
+	})
 }
 
 // overdue says whether the deadline of a task is about to undo it. No do starts then: it would only be undone, or it would be the
@@ -409,6 +442,10 @@ func (p *planner) agenda(t *events.Task) (a events.Planned) {
 	if err != nil {
 		return a
 	}
+	if plan.Unopened != nil && p.unopened.until(t.ID) <= now {
+		p.unopened.hold(t.ID, "", plan.Unopened)
+	}
+	a.Wake = earliest(a.Wake, p.unopened.until(t.ID))
 	list := p.queued(t, plan)
 	p.dispatch.queue.push(list, now)
 	for _, r := range list {

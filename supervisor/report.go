@@ -41,7 +41,11 @@ func (i *inbox) judgeReport(item *input) error {
 	if p.FinishedAt == 0 {
 		p.FinishedAt, _ = events.ParseInstant(item.env.Time) // a time that cannot be read counts as absent
 	}
-	return i.planner.recordAndPlan(i.caused(item, id, i.outcome(t, &p)))
+	body, err := i.outcome(t, &p)
+	if err != nil {
+		return err
+	}
+	return i.planner.recordAndPlan(i.caused(item, id, body))
 }
 
 // results are the results that a report may have.
@@ -72,8 +76,8 @@ func judgeProgress(i *inbox, item *input, t *events.Task, p *events.Report) erro
 	}), nil)
 }
 
-// outcome returns the fact for a reported result of a running attempt.
-func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
+// outcome returns the fact for a reported result of a running attempt. The error is an *events.NoKeyError.
+func (i *inbox) outcome(t *events.Task, p *events.Report) (events.Body, error) {
 	s := t.Step(p.Step)
 	times := events.Outcome{Instance: events.Clip(p.Instance, events.MaxTaskID), StartedAt: p.StartedAt, FinishedAt: p.FinishedAt}
 	if p.Result == events.ResultCompleted {
@@ -81,12 +85,16 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		switch {
 		case p.Operation == events.Undo:
 			//mutant:undone-twice-is-in-doubt
-			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, QuietAt: i.planner.quietAt(s, events.Undo, i.afterwards(s, p)), Outcome: times}
+			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, QuietAt: i.planner.quietAt(s, events.Undo, i.afterwards(s, p)), Outcome: times}, nil
 		case err == nil && len(out) <= i.settings().PayloadBytes:
-			if fault := i.planner.check(t, p.Step, out); fault != nil {
-				return i.failsCheck(t, p, out, *fault, times)
+			fault, err := i.planner.check(t, p.Step, out)
+			if err != nil {
+				return nil, err
 			}
-			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, QuietAt: i.planner.quietAt(s, events.Do, i.afterwards(s, p)), Outcome: times}
+			if fault != nil {
+				return i.failsCheck(t, p, out, *fault, times), nil
+			}
+			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, QuietAt: i.planner.quietAt(s, events.Do, i.afterwards(s, p)), Outcome: times}, nil
 		}
 		if i.afterwards(s, p) == events.EffectInDoubt {
 			p.Effect = events.EffectInDoubt
@@ -113,12 +121,12 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
 	})
 	if p.Operation == events.Undo {
-		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, QuietAt: i.planner.quietAt(s, events.Undo, effect), RetryAfter: p.RetryAfter, Verdict: v, Outcome: times}
+		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, QuietAt: i.planner.quietAt(s, events.Undo, effect), RetryAfter: p.RetryAfter, Verdict: v, Outcome: times}, nil
 	}
 	return &events.StepFailed{
 		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, events.Do, effect),
 		RetryAfter: p.RetryAfter, Verdict: v, Outcome: times,
-	}
+	}, nil
 }
 
 // failsCheck returns the fact of an attempt that completed and whose result means failure. The attempt did its work, so it is undone like

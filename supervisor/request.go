@@ -43,7 +43,9 @@ func (i *inbox) judgeRequest(item *input) error {
 	i.judging.task = id
 	body, refused := JudgeRequest(t, &q)
 	if refused.Reason == "" {
-		body, refused.Reason = i.granted(t, body)
+		if body, refused.Reason, err = i.granted(t, body); err != nil {
+			return err
+		}
 	}
 	if refused.Reason != "" {
 		if t.State.Ended() || full(t) {

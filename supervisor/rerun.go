@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,32 +29,40 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 }
 
 // redone says which steps a rerun concerns, and checks the new input; or says why it is refused: only the definition knows.
-func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string) {
+// The error is an *events.NoKeyError.
+func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string, _ error) {
 	if err := i.planner.prepare(t); err != nil {
-		return err.Error()
+		return err.Error(), nil
 	}
 	if b.From != "" && !i.sched.Defined(t, b.From).Known {
-		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.From)
+		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.From), nil
 	}
 	b.Steps = i.sched.Redone(t, b.From)
 	for _, path := range b.Steps {
 		s := t.Step(path)
 		//mutant:rerun-stops-at-pivot
 		if s.Pivot && s.Touched {
-			return fmt.Sprintf("step %q is the pivot, and may have had its effect, which nothing undoes: %s", path, insteadOf(s))
+			return fmt.Sprintf("step %q is the pivot, and may have had its effect, which nothing undoes: %s", path, insteadOf(s)), nil
 		}
 	}
 	if b.Input, why = given(b.Input, "input", i.settings().SubmissionBytes); why != "" || len(b.Input) == 0 {
-		return why
+		return why, nil
 	}
 	a, faults := i.sched.Accept(t.Definition, &events.Submission{ID: t.ID, Workflow: t.Workflow, Labels: t.Labels, Priority: t.Priority, Input: b.Input}, t.Version)
+	if a.Unopened != nil {
+		return "", a.Unopened
+	}
 	if faults == "" && limitOf(a.Concurrency) != permitLimit(t) {
-		return "with the new input the task would have another concurrency key: submit another task"
+		return "with the new input the task would have another concurrency key: submit another task", nil
 	}
-	if kept := undoneOtherwise(i, t, b); faults == "" && kept != "" {
-		return fmt.Sprintf("step %q does not run again, but the new input would change the input of its undo, which could then undo something else: rerun the task from step %[1]q, or leave the input as it is", kept)
+	kept, err := undoneOtherwise(i, t, b)
+	if err != nil {
+		return "", err
 	}
-	return faults
+	if faults == "" && kept != "" {
+		return fmt.Sprintf("step %q does not run again, but the new input would change the input of its undo, which could then undo something else: rerun the task from step %[1]q, or leave the input as it is", kept), nil
+	}
+	return faults, nil
 }
 
 // insteadOf says what to do about a pivot that must not run once more. As long as it is not over, each rerun concerns it.
@@ -65,8 +74,8 @@ func insteadOf(pivot *events.Step) string {
 }
 
 // undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, empty if no step is: its do had the old
-// one, and what an undo reads from the new one need not be what was done.
-func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) string {
+// one, and what an undo reads from the new one need not be what was done. The error is an *events.NoKeyError.
+func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (string, error) {
 	next := *t
 	next.Input = b.Input
 	for _, s := range t.Steps {
@@ -76,11 +85,14 @@ func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) string {
 		was, err := i.sched.Start(t, s.Path, events.Undo)
 		is, errNext := i.sched.Start(&next, s.Path, events.Undo)
 		i.planner.batch.cost += was.Cost + is.Cost
+		if why, passes := errors.AsType[*events.NoKeyError](errors.Join(err, errNext)); passes {
+			return "", why
+		}
 		if err == nil && (errNext != nil || !bytes.Equal(was.Input, is.Input)) {
-			return s.Path
+			return s.Path, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // limitOf returns the name of the limit, "" without one.

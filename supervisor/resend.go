@@ -87,12 +87,13 @@ func owes(x *outbox, t *events.Task, f *events.Fact) bool {
 }
 
 // keepWork holds back the work that must be sent again. Its report may be in the topic, still unread. If the work were sent now,
-// the second copy could act after that report had made the owner decide that the step had no effect and needs no undo.
+// the second copy could act after that report had made the owner decide that the step had no effect and needs no undo. Likewise the end of a task that a
+// schedule started may be there, and the task may be forgotten in its home, where a second submission would begin it again.
 func (x *outbox) keepWork() {
 	fresh := x.fresh[:0]
 	for e := range x.all {
 		for _, y := range e.effects {
-			if y.kind == events.EffectWork {
+			if y.kind == events.EffectWork || y.kind == events.EffectStart {
 				x.kept = append(x.kept, y)
 			} else {
 				fresh = append(fresh, y)
@@ -102,7 +103,7 @@ func (x *outbox) keepWork() {
 	x.fresh = fresh
 }
 
-// sendKept sends the work of running attempts again once every report below an end offset requested in this epoch has been
+// sendKept sends the work of running attempts, and the tasks of schedules that have not ended, again once every report below an end offset requested in this epoch has been
 // judged. judged is the time at which that end was requested, zero until then. docs/protocol.md, "Work is sent again
 // after the reports are judged".
 func (x *outbox) sendKept(judged events.Instant) error {
@@ -155,7 +156,7 @@ func (x *outbox) fetched(cause events.Cause, r *events.Record) {
 	x.send()
 }
 
-// waitsForReports says whether work waits until the reports from before the epoch are judged.
+// waitsForReports says whether an effect waits until the reports from before the epoch are judged.
 func (x *outbox) waitsForReports() bool {
-	return len(x.kept) > 0 || !x.judged && slices.ContainsFunc(x.delays.list, (*delayed).work)
+	return len(x.kept) > 0 || !x.judged && slices.ContainsFunc(x.delays.list, (*delayed).waits)
 }

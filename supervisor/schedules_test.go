@@ -381,3 +381,47 @@ func TestARejectedTaskDoesNotBlockItsSchedule(t *testing.T) {
 	require.Contains(t, alerts[0].Reason, "rejected: ")
 	sameEverywhere(t, b.bench, a)
 }
+
+// The end of a task lies in the reports, unread, when another owner takes over and the submission is not acknowledged. The home of the task may have
+// forgotten it, so the submission is not sent again before the ends are judged.
+func TestATaskWhoseEndIsUnreadIsNotSubmittedAgain(t *testing.T) {
+	t.Parallel()
+	b := newTimetable(t, "")
+	a := b.candidate("A")
+	a.silent = func(s supervisor.Send) bool { return s.Kind == events.EffectStart }
+	b.tell(a.own())
+	due := b.hourly().Next
+	a.pass(b.until())
+	require.Len(t, a.unanswered, 1)
+	b.put(events.Submissions, a.unanswered[0].Record)
+	a.run()
+	b.done(events.ScheduleTask("hourly", due), "make", 1)
+	a.run()
+	end := a.sentTo("reports")
+	require.Len(t, end, 1)
+	b.put(events.Reports, end[0])
+	c := b.tell(b.candidate("B").own())
+	require.Empty(t, c.sentTo("submissions"))
+	require.Equal(t, "processed", b.hourly().Fires[0].State)
+	sameEverywhere(t, b.bench, c)
+}
+
+// A submission of a schedule arrives again after its task was forgotten, sooner than the settings say. Nobody can say any more that it is a duplicate.
+func TestASubmissionOfAScheduleIsRefusedAfterItsTaskWasForgotten(t *testing.T) {
+	t.Parallel()
+	b := &timetable{newBench(t, reportSteps+"remember_for: 1m\n"), 10, hourlyReport}
+	a := b.tell(b.candidate("A").own())
+	due := b.hourly().Next
+	a.pass(b.until())
+	start := a.sentTo("submissions")[0]
+	b.deliver(a)
+	b.ended(a, due)
+	a.forget(events.ScheduleTask("hourly", due))
+	b.put(events.Submissions, start)
+	a.run()
+	b.deliver(a)
+	require.Equal(t, 1, count[*events.Submitted](b.bench))
+	require.Equal(t, []string{"s/0/1 " + events.RejectTooOld}, b.rejected())
+	require.Equal(t, "processed", b.hourly().Fires[0].State)
+	sameEverywhere(t, b.bench, a)
+}

@@ -2,14 +2,17 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Keys seals what the owner writes. It is safe for concurrent use, and returns at once.
+// Keys seals what the owner writes, and opens what it compares. It is safe for concurrent use, and returns at once.
 type Keys interface {
-	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it is sealed as a whole
-	// already.
+	// Open returns a value with all sealed values in it opened. The error is an *events.NoKeyError if that is not possible now.
+	Open(value []byte) ([]byte, error)
+	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it is sealed for that subject
+	// already. The error is an *events.NoKeyError if that is not possible now.
 	SealLike(like, value []byte) ([]byte, error)
 }
 
@@ -17,20 +20,24 @@ type Keys interface {
 // it becomes a fact. Only then, so that everything is decided about content, and so that nothing else depends on how it is sealed: sealing
 // gives other bytes each time.
 
-// seal seals the content of a fact of a sealed task.
-func (c *core) seal(t *events.Task, f *events.Fact) {
+// seal seals the content of a fact of a sealed task. The error is an *events.NoKeyError.
+func (c *core) seal(t *events.Task, f *events.Fact) error {
 	if c.cfg.Keys == nil || t == nil || !events.IsSealed(t.Input) {
-		return
+		return nil
 	}
 	for _, slot := range contentOf(f.Body) {
 		if len(*slot) == 0 {
 			continue
 		}
-		// Without the key the value stays as it came: losing it would be worse.
-		if sealed, err := c.cfg.Keys.SealLike(t.Input, *slot); err == nil {
+		sealed, err := c.cfg.Keys.SealLike(t.Input, *slot)
+		if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+			return why
+		}
+		if err == nil { // without any key the value stays as it came: losing it would be worse
 			*slot = sealed
 		}
 	}
+	return nil
 }
 
 // contentOf returns the content of users in a fact.

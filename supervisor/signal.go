@@ -22,12 +22,12 @@ func signalled(t *events.Task, q *events.Request) (events.Body, Refusal) {
 }
 
 // takable says why no step of the task can take a signal. The output of that step must be within its limit, too.
-func takable(i *inbox, t *events.Task, b *events.SignalReceived) (why string) {
+func takable(i *inbox, t *events.Task, b *events.SignalReceived) (why string, _ error) {
 	if b.Payload, why = payloadOf(i, b.Signal, b.Payload); why != "" {
-		return why
+		return why, nil
 	}
 	if err := i.planner.prepare(t); err != nil {
-		return err.Error()
+		return err.Error(), nil
 	}
 	return i.sched.CheckSignal(t, b.Signal, b.Payload)
 }

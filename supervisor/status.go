@@ -54,6 +54,8 @@ type Status struct {
 	Read PerInput[int64]
 	// Effects are the effects in memory without an answer, by class, as of the last second.
 	Effects []EffectClass
+	// Unopened is what waits for sealed values that cannot be opened now.
+	Unopened Unopened
 	// Blocked is the input that timers have waited for longest while none of it can be read.
 	Blocked Blocked
 	Stats   Stats
@@ -112,6 +114,7 @@ func (o *Owner) Status() Status {
 	if s.Owning {
 		s.Before = e.before
 		s.Missing, s.Blocked, s.Queues = o.dispatch.missing(), o.timers.blocked(), o.dispatch.waiting()
+		s.Unopened = o.unopened.status()
 		s.Read, s.Effects = positions(o.inbox), measure(o.outbox)
 	}
 	if o.state != nil {

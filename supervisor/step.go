@@ -22,24 +22,28 @@ func (a attempt) running(t *events.Task) bool {
 	return t != nil && t.Running(a.path, a.op, a.number)
 }
 
-// startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready.
-func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error) {
+// startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready. The error is an
+// *events.NoKeyError.
+func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error, error) {
 	_ = p.prepare(t) // Start itself reports a missing definition
 	s, err := p.sched.Start(t, r.Path, r.Operation)
 	p.batch.cost += s.Cost
+	if unopened, passes := errors.AsType[*events.NoKeyError](err); passes {
+		return nil, nil, unopened
+	}
 	if err != nil {
 		if e, ok := errors.AsType[*events.FaultError](err); ok {
-			return nil, &e.Fault
+			return nil, &e.Fault, nil
 		}
-		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}
+		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}, nil
 	}
 	if n := len(s.Input); n > p.settings().PayloadBytes {
-		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.settings().PayloadBytes)}
+		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.settings().PayloadBytes)}, nil
 	}
 	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
 	startBy := p.startBy(t, r, s.Within)
 	if r.Operation == events.Undo {
-		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil, nil
 	}
 	b := &events.StepStarted{
 		Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
@@ -54,7 +58,7 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 			b.Progress = at.Progress
 		}
 	}
-	return b, nil
+	return b, nil, nil
 }
 
 // startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt of the

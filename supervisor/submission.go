@@ -77,14 +77,22 @@ func (i *inbox) judgeSubmission(item *input) error {
 	if err != nil {
 		return i.reject(item, id, events.RejectUnreadable, err.Error())
 	}
+	i.judging.task = id
 	known, err := i.state.Task(id)
 	switch {
 	case err != nil:
 		return err
+	case known == nil && sub.Schedule != "" && mayBeForgotten(i, item.env.Time):
+		return i.reject(item, id, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and be forgotten")
 	case known == nil:
 		return i.accept(item, sub, content)
 	case known.Content == content:
 		return nil // a repeat: no fact
+	}
+	if i.cfg.Keys != nil {
+		if repeats, err := sub.Repeats(known, i.cfg.Keys.Open); repeats || err != nil {
+			return err
+		}
 	}
 	return i.reject(item, id, events.RejectConflict, "another submission with this ID and different content was accepted")
 }
@@ -142,6 +150,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	accepted, faults := i.sched.Accept(v.Hash, sub, v.Version)
 	i.batch.cost += accepted.Cost
+	if why := accepted.Unopened; why != nil {
+		return why
+	}
 	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}

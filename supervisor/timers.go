@@ -197,7 +197,7 @@ func (t *timers) fire() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.fireTasks(ids); err != nil {
+	if err := t.fireTasks(ids, t.unopened.woke); err != nil {
 		return err
 	}
 	at := t.reached(outcomeInputs)
@@ -207,7 +207,8 @@ func (t *timers) fire() (err error) {
 	if ids, err = t.store.Due(at, dueBatch); err != nil {
 		return err
 	}
-	if err := t.fireTasks(ids); err != nil || t.full() {
+	never := func(*events.Task) bool { return false }
+	if err := t.fireTasks(ids, never); err != nil || t.full() {
 		return err
 	}
 	for i := range partitionTimers {
@@ -219,19 +220,20 @@ func (t *timers) fire() (err error) {
 	return nil
 }
 
-func (t *timers) fireTasks(ids []string) error {
+// fireTasks decides the timers of tasks. woke says whether a task is planned of which none is due.
+func (t *timers) fireTasks(ids []string, woke func(*events.Task) bool) error {
 	for _, id := range ids {
 		if t.full() {
 			return nil
 		}
-		if err := t.fireTask(id); err != nil {
+		if err := t.fireTask(id, woke); err != nil {
 			return blame(id, err)
 		}
 	}
 	return nil
 }
 
-func (t *timers) fireTask(id string) error {
+func (t *timers) fireTask(id string, woke func(*events.Task) bool) error {
 	t.judging = judging{task: id}
 	task, err := t.state.Task(id)
 	if err != nil || task == nil {
@@ -239,7 +241,7 @@ func (t *timers) fireTask(id string) error {
 	}
 	list := task.Timers()
 	sort.Slice(list, func(i, j int) bool { return list[i].Due < list[j].Due })
-	moved := false
+	moved, undecided := false, false
 	for _, m := range list {
 		row := rowOf(m.Kind)
 		if m.Due > t.reached(row.reads) {
@@ -248,6 +250,7 @@ func (t *timers) fireTask(id string) error {
 		if row.decide != nil {
 			body := row.decide(t, task, m)
 			if body == nil {
+				undecided = true
 				continue
 			}
 			cause := events.CauseTimer(task.ID, task.Run, m.Path, m.Attempt, m.Kind)
@@ -257,7 +260,7 @@ func (t *timers) fireTask(id string) error {
 		}
 		moved = true
 	}
-	if !moved {
+	if !moved && (undecided || !woke(task)) {
 		return nil
 	}
 	t.moved = true

@@ -175,7 +175,8 @@ func operatorOf(q *events.Request) events.Operator {
 
 // granted adds to the fact that a request leads to what only the owner knows, or says why it is refused after all: the definition and
 // its policy, the settings, and the epoch in which the attempt was sent.
-func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why string) {
+// The error is an *events.NoKeyError.
+func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why string, err error) {
 	limit := i.settings().PayloadBytes
 	switch b := body.(type) {
 	case *events.StepSkipped:
@@ -185,13 +186,13 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 	case *events.StepCompleted:
 		b.Output, why = given(b.Output, "output", limit)
 	case *events.SignalReceived:
-		why = takable(i, t, b)
+		why, err = takable(i, t, b)
 	case *events.TaskReopened:
 		if b.With, why = given(b.With, "with", limit); why == "" && len(b.With) > 0 {
 			why = withoutInput(i, t, b.Steps[0])
 		}
 	case *events.TaskRerun:
-		why = redone(i, t, b)
+		why, err = redone(i, t, b)
 	case *events.StepFailed:
 		s := t.Step(b.Step)
 		//mutant:failed-by-hand-is-in-doubt
@@ -207,7 +208,7 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		}
 		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Undo, Error: b.Error})
 	}
-	return body, why
+	return body, why, err
 }
 
 // skippable says why a step that has not begun cannot be skipped: only its definition knows it.

@@ -28,21 +28,16 @@ type Callback func(w *events.Work, again bool) (string, error)
 type CallbackConfig struct {
 	// URL is the base of the engine's API, by which the services reach it: http://sagalog.example:8642.
 	URL string
-	// Namespace is the prefix of all topic names. Default "sagalog".
-	Namespace string
 	// Key is the secret that the nodes with the role api have, too (--callback-key-file).
 	Key string
 }
 
 // NewCallback returns the callback for all bindings of a process.
 func NewCallback(c CallbackConfig) (Callback, error) {
-	if c.Namespace == "" {
-		c.Namespace = events.DefaultNamespace
-	}
 	if err := CheckCallbackURL(c.URL); err != nil {
 		return nil, err
 	}
-	keys, err := callback.NewKeys(c.Namespace, c.Key)
+	keys, err := callback.NewKeys(c.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +46,7 @@ func NewCallback(c CallbackConfig) (Callback, error) {
 		ticket, err := keys.Sign(callback.Ticket{
 			Task: w.Task, Run: w.Run, Step: w.Step, Operation: w.Operation, Attempt: w.Attempt, Incarnation: w.Ticket,
 			StartedAt: events.At(time.Now()), Again: again,
-		})
+		}, w.IdempotencyKey)
 		return base + ticket, err
 	}, nil
 }

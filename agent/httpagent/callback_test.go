@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/agent"
@@ -50,9 +51,9 @@ func ticketOf(t *testing.T, url string) callback.Ticket {
 	t.Helper()
 	text, ok := strings.CutPrefix(url, callbackBase+"/v1/reports/")
 	require.True(t, ok, url)
-	k, err := callback.NewKeys(events.DefaultNamespace, callbackKey)
+	k, err := callback.NewKeys(callbackKey)
 	require.NoError(t, err)
-	ticket, ok := k.Open(text)
+	ticket, ok := k.Open(uuid.Nil.String(), text)
 	require.True(t, ok)
 	return ticket
 }

@@ -46,6 +46,14 @@ var simulations = map[string]simulation{
 		fault:   [][2]string{{`sagalog_clock_offset_seconds{against="broker",instance="a"}`, "-11x480"}},
 		healthy: [][2]string{{`sagalog_clock_offset_seconds{against="broker",instance="a"}`, "-9x480"}},
 	},
+	"SagalogKeysUnread": {
+		fault:   [][2]string{{`sagalog_keys_read_age_seconds{instance="a"}`, "0+15x480"}},
+		healthy: [][2]string{{`sagalog_keys_read_age_seconds{instance="a"}`, "1x480"}},
+	},
+	"SagalogHeldForKeys": {
+		fault:   [][2]string{{`sagalog_inputs_held_for_keys{topic="submissions"}`, "1x480"}, {`sagalog_tasks_held_for_keys`, "0x480"}},
+		healthy: [][2]string{{`sagalog_inputs_held_for_keys{topic="submissions"}`, "0x480"}, {`sagalog_tasks_held_for_keys`, "0x480"}},
+	},
 	"SagalogProjectionLag": {
 		fault:   [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "31x480"}},
 		healthy: [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "29x480"}},

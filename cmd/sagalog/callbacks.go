@@ -55,7 +55,7 @@ func (c *callbacks) secret() (string, error) {
 	} else if text == "" {
 		return "", nil
 	}
-	if _, err := callback.NewKeys(events.DefaultNamespace, text); err != nil {
+	if _, err := callback.NewKeys(text); err != nil {
 		return "", fmt.Errorf("%s: %w", from, err)
 	}
 	return text, nil
@@ -77,7 +77,7 @@ func callbackKeyIn(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the key of callbacks: %w", err)
 	}
-	if _, err := callback.NewKeys(events.DefaultNamespace, string(b)); err != nil {
+	if _, err := callback.NewKeys(string(b)); err != nil {
 		return "", fmt.Errorf("%s: %w; if you delete the file, a new one is made, and callbacks under way are refused", name, err)
 	}
 	return string(b), nil
@@ -90,7 +90,7 @@ type reports struct{ at httpagent.Callback }
 func (r *reports) callback(w *events.Work, again bool) (string, error) { return r.at(w, again) }
 
 // to sets the address.
-func (r *reports) to(url, namespace, secret string) (err error) {
-	r.at, err = httpagent.NewCallback(httpagent.CallbackConfig{URL: strings.TrimSpace(url), Namespace: namespace, Key: secret})
+func (r *reports) to(url, secret string) (err error) {
+	r.at, err = httpagent.NewCallback(httpagent.CallbackConfig{URL: strings.TrimSpace(url), Key: secret})
 	return err
 }

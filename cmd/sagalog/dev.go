@@ -249,13 +249,13 @@ func (d *dev) openNode(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.Callbacks, err = callback.NewKeys(events.DefaultNamespace, secret); err != nil {
+	if cfg.Callbacks, err = callback.NewKeys(secret); err != nil {
 		return err
 	}
 	if d.node, err = node.Open(ctx, cfg); err != nil {
 		return err
 	}
-	return d.bindings.reports.to("http://"+d.node.Addr(), events.DefaultNamespace, secret)
+	return d.bindings.reports.to("http://"+d.node.Addr(), secret)
 }
 
 // applyWorkflows applies the example's workflow and those of --workflows.

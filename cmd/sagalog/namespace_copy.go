@@ -11,7 +11,6 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/acls"
 	"github.com/sagalog/sagalog/internal/namespacecopy"
-	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -20,6 +19,7 @@ import (
 type copyConfig struct {
 	logPlace
 	output
+	sealFlags
 	to          connection
 	toNamespace string
 	checkpoints []string
@@ -43,7 +43,7 @@ What happened after a checkpoint is not known in the copy: tasks that were submi
 are done again, with the same idempotency keys.
 
 All of this goes along: tasks, also those that have ended and are remembered, so that their IDs stay refused; workflows, schedules,
-limits, settings; held requests; and from a log all inputs that nobody had judged. Attempts under way are asked for again, with the same
+limits, settings; held requests; the keys of encrypted content, which takes no key file; and from a log all inputs that nobody had judged. Attempts under way are asked for again, with the same
 idempotency keys: the namespace keeps its ID. Jobs that have not ended begin again. Dead letters, alerts and the history of tasks stay
 in the old namespace. Once the copy is complete, start nodes with an empty data directory and the same callback secret, then agents.
 
@@ -61,6 +61,7 @@ The new namespace exists once its last record is written. If the copy is interru
 	f.StringVar(&c.toNamespace, "to-namespace", "", "prefix of the new topic names (default that of --namespace)")
 	f.StringVar(&c.scratch, "scratch", "", "directory for the state while it is copied; must be empty, and is removed (default a temporary one)")
 	f.BoolVar(&c.quiet, "quiet", false, "print no progress")
+	f.StringVar(&c.sealKeyFile, "seal-key-file", "", "key file of the nodes, if the namespace encrypts: needed only while a step is being undone whose undo has a `with`")
 	toFlags(f, &c.to)
 	c.output.flags(f)
 	return cmd
@@ -158,7 +159,10 @@ func (c *copyConfig) copy(cmd *cobra.Command) (err error) {
 		return err
 	}
 	cfg := c.config(cmd)
-	cfg.Checkpoints, cfg.Partitions, cfg.Scheduler = c.checkpoints, c.partitions, scheduler.New()
+	cfg.Checkpoints, cfg.Partitions = c.checkpoints, c.partitions
+	if cfg.KeyFile, err = c.keyFile(newLogger(true)); err != nil {
+		return err
+	}
 	if len(c.checkpoints) == 0 {
 		cluster, closeLog, err := c.logPlace.open(cmd.Context())
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/sealing"
@@ -28,6 +29,19 @@ func (s *sealFlags) flags(f *pflag.FlagSet) {
 
 // keys opens the keys of a namespace; nil without a key file.
 func (s *sealFlags) keys(ctx context.Context, c *kafka.Cluster, namespace string, log *slog.Logger) (*sealing.Keys, error) {
+	file, err := s.keyFile(log)
+	if file == nil {
+		return nil, err
+	}
+	k, err := sealing.Open(ctx, c, namespace, file, log)
+	if err != nil {
+		return nil, fmt.Errorf("--seal-key-file: %w", err)
+	}
+	return k, nil
+}
+
+// keyFile reads the key file; nil without one.
+func (s *sealFlags) keyFile(log *slog.Logger) (*sealing.KeyFile, error) {
 	if s.sealKeyFile == "" {
 		return nil, nil
 	}
@@ -35,11 +49,7 @@ func (s *sealFlags) keys(ctx context.Context, c *kafka.Cluster, namespace string
 	if err != nil {
 		return nil, fmt.Errorf("--seal-key-file: %w", err)
 	}
-	k, err := sealing.Open(ctx, c, namespace, file, log)
-	if err != nil {
-		return nil, fmt.Errorf("--seal-key-file: %w", err)
-	}
-	return k, nil
+	return file, nil
 }
 
 // agentKeys are the keys of agents; nil without any.
@@ -73,6 +83,7 @@ func (p *keysPlace) topic(ctx context.Context, do func(*kafka.Cluster, *sealing.
 	}
 	defer cluster.Close()
 	t := sealing.NewTopic(cluster, p.namespace, newLogger(true))
+	defer t.Close()
 	if err := t.Read(ctx); err != nil {
 		return err
 	}
@@ -119,7 +130,7 @@ and remove the other lines.`,
 	}
 }
 
-// createKey writes the new file next to the old one, so that a crash leaves one of them.
+// createKey puts a new key before those of a key file.
 func createKey(path string) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
@@ -130,25 +141,7 @@ func createKey(path string) error {
 			return err
 		}
 	}
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(sealing.NewKey() + "\n" + string(old))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		_ = os.Remove(next)
-	}
-	return err
+	return access.Replace(path, []byte(sealing.NewKey()+"\n"+string(old)))
 }
 
 func keyList() *cobra.Command {

@@ -268,7 +268,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	if s.cfg.roles.node.API {
 		cfg.HTTP, cfg.Access, cfg.TLS, cfg.PeerTLS = s.cfg.http, s.gate, s.tls, s.peerTLS
 		if s.secret != "" {
-			if cfg.Callbacks, err = callback.NewKeys(s.cfg.namespace, s.secret); err != nil {
+			if cfg.Callbacks, err = callback.NewKeys(s.secret); err != nil {
 				return err
 			}
 		}
@@ -304,7 +304,7 @@ func (s *serving) openAgents(ctx context.Context) error {
 		return nil
 	}
 	if s.bindings.accepts != "" {
-		if err := s.bindings.reports.to(s.callbackURL(), s.cfg.namespace, s.secret); err != nil {
+		if err := s.bindings.reports.to(s.callbackURL(), s.secret); err != nil {
 			return err
 		}
 	}
@@ -372,6 +372,7 @@ func (s *serving) run(ctx context.Context) error {
 		g.Go(func() error { return s.agents.Run(ctx) })
 	}
 	if s.node == nil && s.keys != nil {
+		s.metrics.MustRegister(s.keys.Collector())
 		g.Go(func() error { return s.keys.Run(ctx) })
 	}
 	if s.metricsAt != nil {

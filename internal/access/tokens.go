@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -184,37 +182,11 @@ func lock(path string) (release func() error, err error) {
 	return l.Close, nil
 }
 
-// target is the file that a path leads to: a link stays a link.
-func target(path string) string {
-	if file, err := filepath.EvalSymlinks(path); err == nil {
-		return file
-	}
-	return path
-}
-
-// writeTokens replaces the file as a whole: a node that reads it meanwhile sees either the old or the new one. It keeps the file's mode and owner,
-// so that the nodes that could read the old one can read the new one, too.
+// writeTokens replaces the file.
 func writeTokens(path string, list []Token) error {
 	data, err := json.MarshalIndent(file{append([]Token{}, list...)}, "", "  ")
 	if err != nil {
 		return err
 	}
-	path = target(path)
-	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-") // for this user only
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	if old, missing := os.Stat(path); missing == nil && err == nil {
-		err = errors.Join(os.Chmod(f.Name(), old.Mode().Perm()), keepOwner(f.Name(), old))
-	}
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the error of the write says more
-		return fmt.Errorf("%s is unchanged: %w", path, err)
-	}
-	return nil
+	return Replace(path, append(data, '\n'))
 }

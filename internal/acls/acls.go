@@ -269,6 +269,9 @@ func copier(t kafka.Topics) []Line {
 		on(t.DeadSubmissions(), Write, "puts refused submissions aside that were not yet"),
 		on(t.DeadReports(), Write, "puts refused reports aside that were not yet"),
 		on(t.Alerts(), Write, "sends alerts that were not sent"),
+		on(t.Keys(), Read, "copies the keys of encrypted content; not needed if nothing is encrypted").optional(),
+		on(t.Keys(), Write, "copies the keys of encrypted content; not needed if nothing is encrypted").optional(),
+		on(t.Keys(), Create, "creates the topic of keys of the new namespace; not needed if nothing is encrypted").optional(),
 		on(t.Work(""), Write, "asks agents again for the work under way").every(),
 		on(t.Work(""), Create, "creates the topics of the agents that have work under way").every(),
 	}

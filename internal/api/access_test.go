@@ -256,10 +256,10 @@ func TestANodePassesOnWhoCalls(t *testing.T) {
 	require.Contains(t, a.do("GET", "/v1/tasks/x/history", "", viewer...).body, `"by":"the-operator"`)
 
 	// Nobody else can speak for a node.
-	forged := b.do("POST", "/v1/tasks/x/pause", `{}`, "Sagalog-Forwarded", "test/b", "Sagalog-Caller", "admin root", "Sagalog-Signature", "1 00 00")
+	forged := b.do("POST", "/v1/tasks/x/pause", `{}`, "Sagalog-Forwarded", apitest.NamespaceID+"/b", "Sagalog-Caller", "admin root", "Sagalog-Signature", "1 00 00")
 	require.Equal(t, 503, forged.status)
 	require.Contains(t, forged.body, "--node-key-file")
-	require.Equal(t, 503, b.do("GET", "/v1/tasks/x", "", append(viewer, "Sagalog-Forwarded", "test/b")...).status)
+	require.Equal(t, 503, b.do("GET", "/v1/tasks/x", "", append(viewer, "Sagalog-Forwarded", apitest.NamespaceID+"/b")...).status)
 }
 
 func TestNodesWithDifferentKeysSayWhatToDo(t *testing.T) {

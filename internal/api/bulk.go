@@ -126,9 +126,10 @@ func (b *bulkRun) read(body io.Reader) {
 		list, err = in.next(list[:0])
 		b.open = newBatch(len(list) + 1)
 		b.missing.nextBatch()
+		drafts, faults := b.contents(list)
 		for i := range list {
 			n++
-			if !b.check(n, &list[i]) {
+			if !b.check(n, &list[i], &drafts[i], faults[i]) {
 				return
 			}
 		}
@@ -148,9 +149,22 @@ func endProblem(err error) *Problem {
 	return problem(http.StatusBadRequest, codeUnreadable, "The body ended early. This line and those after it were not read.")
 }
 
+// contents checks what lines say, and makes the keys that they need.
+func (b *bulkRun) contents(list []line) (drafts []draft, faults []error) {
+	drafts, faults = make([]draft, len(list)), make([]error, len(list))
+	for i := range list {
+		if l := &list[i]; !l.tooLong && len(bytes.TrimSpace(l.data)) > 0 {
+			drafts[i].data = l.data
+			faults[i] = b.s.checkContent(b.ctx, &drafts[i], b.missing)
+		}
+	}
+	b.s.prepareKeys(b.ctx, drafts)
+	return drafts, faults
+}
+
 // check checks a line. A submission that must be sent goes to drafts. check returns false when no further line
-// should be read.
-func (b *bulkRun) check(n int, l *line) bool {
+// should be read. checked is the draft of the line, and err what its check found.
+func (b *bulkRun) check(n int, l *line, checked *draft, err error) bool {
 	b.open.weight += int64(len(l.data)) + bulkLine
 	switch {
 	case l.tooLong:
@@ -159,10 +173,12 @@ func (b *bulkRun) check(n int, l *line) bool {
 	case len(bytes.TrimSpace(l.data)) == 0:
 		return true
 	}
-	b.drafts = append(b.drafts, draft{data: l.data})
+	b.drafts = append(b.drafts, *checked)
 	last := len(b.drafts) - 1
 	d := &b.drafts[last]
-	err := b.s.check(b.ctx, d, b.missing)
+	if err == nil {
+		err = b.s.finish(b.ctx, d)
+	}
 	if _, twice := b.ids[d.id]; twice && err == nil {
 		return b.checkRepeat(n, *d)
 	}

@@ -14,6 +14,14 @@ import (
 // check makes every check of a draft that is possible before it is in the log: it can be read, its workflow and version exist,
 // its input fits the schema, and its ID was not used with other content. missing may be nil.
 func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkflows) error {
+	if err := s.checkContent(ctx, d, missing); err != nil {
+		return err
+	}
+	return s.finish(ctx, d)
+}
+
+// checkContent makes the checks that need neither keys nor the task.
+func (s *submissions) checkContent(ctx context.Context, d *draft, missing missingWorkflows) error {
 	sub, err := parseSubmission(d.data)
 	if err != nil {
 		return err
@@ -23,8 +31,7 @@ func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkfl
 			ProblemPlace{Pointer: "/id", Message: "differs from the ID in the path"})
 	}
 	d.submission, d.id = sub, cmp.Or(d.id, sub.ID)
-	isNew := d.id == ""
-	if isNew {
+	if d.isNew = d.id == ""; d.isNew {
 		d.id = newID()
 	}
 	sub.ID = d.id
@@ -32,7 +39,12 @@ func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkfl
 	if err := s.checkReply(ctx, sub, missing); err != nil {
 		return err
 	}
-	if err := s.checkDefinition(ctx, d, missing); err != nil || isNew {
+	return s.checkDefinition(ctx, d, missing)
+}
+
+// finish seals a checked draft, and compares it with the task that has its ID.
+func (s *submissions) finish(ctx context.Context, d *draft) error {
+	if err := s.seal(ctx, d); err != nil || d.isNew {
 		return err // an ID that was just generated cannot be in use
 	}
 	return s.checkConflict(ctx, d)
@@ -148,7 +160,8 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 		d.definition = w.Hash
 	}
 	if len(faults) == 0 {
-		return s.seal(ctx, d, accepted.Labels)
+		d.subject = accepted.Labels[SubjectLabel]
+		return nil
 	}
 	title := "The input does not fit the schema of workflow %s, version %d."
 	if !strings.HasPrefix(faults[0].Pointer, "/input") {
@@ -185,7 +198,7 @@ func (s *submissions) checkConflict(ctx context.Context, d *draft) error {
 	if err := s.hash(ctx, d); err != nil {
 		return err
 	}
-	if t.Content != d.content && !d.knownInClear(t) {
+	if t.Content != d.content && !d.knownInClear(t) && !s.knownByContent(d, t) {
 		if p := erasedProblem(s.keys, t); p != nil { // a repeat cannot be recognised any more
 			return p
 		}

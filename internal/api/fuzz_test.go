@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
@@ -170,7 +171,8 @@ func requestSeeds() []string {
 }
 
 func aTicket() string {
-	text, err := apitest.Callbacks().Sign(callback.Ticket{Task: "runs", Run: 1, Step: "reserve", Operation: events.Do, Attempt: 1, Incarnation: "1"})
+	x := callback.Ticket{Task: "runs", Run: 1, Step: "reserve", Operation: events.Do, Attempt: 1, Incarnation: "1"}
+	text, err := apitest.Callbacks().Sign(x, x.Key(uuid.MustParse(apitest.NamespaceID)))
 	if err != nil {
 		panic(err)
 	}

@@ -24,8 +24,10 @@ const (
 type jobs struct {
 	jobs  Jobs
 	lists *lists
-	now   func() time.Time
-	log   logger
+	// keys seals the arguments of jobs; nil: they stay in clear text.
+	keys Keys
+	now  func() time.Time
+	log  logger
 }
 
 // JobPath names a job.
@@ -126,6 +128,9 @@ func (s *jobs) open(ctx context.Context, _ *struct{}) (*OpenJobAnswer, error) {
 		if job.Expected, err = s.expected(ctx, &job); err != nil {
 			return nil, err
 		}
+	}
+	if job.Args, err = sealArgs(ctx, s.keys, job.Args); err != nil {
+		return nil, s.log.internal(ctx, "seal the arguments of a job", fmt.Errorf("%w: %w", ErrNoAnswer, err))
 	}
 	now, opened, err := s.jobs.OpenJob(ctx, job)
 	if err != nil {

@@ -389,7 +389,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 			require.True(t, ok, op.OperationID)
 			limit := op.RequestBody.Bytes
 			require.Positive(t, limit, op.OperationID)
-			target := strings.NewReplacer("alerts/{id}", "alerts/"+missingBank.ID, "{id}", "known", "{name}", "w", "{ticket}", ticket(t, "test", callbackSecret, asIs)).Replace(at)
+			target := strings.NewReplacer("alerts/{id}", "alerts/"+missingBank.ID, "{id}", "known", "{name}", "w", "{ticket}", ticket(t, callbackNamespace, callbackSecret, asIs)).Replace(at)
 			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
 			if r.status != 409 { // a refused request was understood, and its task may have been terminated
 				require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)

@@ -306,16 +306,16 @@ func TestOnlyNodesRestrictAListToPartitions(t *testing.T) {
 		return len(r.json(t)["tasks"].([]any))
 	}
 	require.Equal(t, 4, count("Sagalog-Partitions", "0"))
-	require.Equal(t, 1, count("Sagalog-Partitions", "0", "Sagalog-Forwarded", "test/a"))
-	require.Equal(t, 2, count("Sagalog-Partitions", "2,0", "Sagalog-Forwarded", "test/a"))
+	require.Equal(t, 1, count("Sagalog-Partitions", "0", "Sagalog-Forwarded", apitest.NamespaceID+"/a"))
+	require.Equal(t, 2, count("Sagalog-Partitions", "2,0", "Sagalog-Forwarded", apitest.NamespaceID+"/a"))
 	for _, bad := range []string{"", "x", "4", "-1", "0,,2", "0 ,2"} {
-		require.Equal(t, 422, a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", bad, "Sagalog-Forwarded", "test/a").status, bad)
+		require.Equal(t, 422, a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", bad, "Sagalog-Forwarded", apitest.NamespaceID+"/a").status, bad)
 	}
-	r := a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", "0,1", "Sagalog-Forwarded", "test/a")
+	r := a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", "0,1", "Sagalog-Forwarded", apitest.NamespaceID+"/a")
 	require.Equal(t, 503, r.status, "it has only one of the partitions")
 	require.Equal(t, "1", r.header.Get("Sagalog-Moved"))
 	require.Equal(t, []int32{1}, r.problem(t).Partitions)
-	require.Equal(t, 503, a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", "0", "Sagalog-Forwarded", "test/b").status, "the request names another node")
+	require.Equal(t, 503, a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", "0", "Sagalog-Forwarded", apitest.NamespaceID+"/b").status, "the request names another node")
 }
 
 func TestAPageOfHugeTasksIsCutShort(t *testing.T) {

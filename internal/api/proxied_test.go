@@ -94,7 +94,7 @@ func TestThePartsOfARequestReachTheOwnerUnchanged(t *testing.T) {
 		require.Equal(t, strings.TrimSuffix(uri, "?"), strings.TrimSuffix(seen[0].RequestURI, "?"))
 		require.Equal(t, http.Header{
 			"Accept": {"text/plain"}, "Last-Event-Id": {"e"}, "Traceparent": {"00-1-2-3"}, "User-Agent": {"Go-http-client/1.1"},
-			"Sagalog-Forwarded": {"test/b"},
+			"Sagalog-Forwarded": {apitest.NamespaceID + "/b"},
 		}, seen[0].Header)
 		require.Equal(t, "7", r.header.Get("Retry-After"))
 		require.Equal(t, []string{"DENY"}, r.header.Values("X-Frame-Options"), "this node's header, and not the owner's")

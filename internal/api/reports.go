@@ -34,8 +34,10 @@ const (
 // reports takes what services report about attempts that they accepted.
 type reports struct {
 	// keys is nil if this node takes no callbacks.
-	keys     *callback.Keys
-	producer *producer
+	keys *callback.Keys
+	// namespace is the ID of the namespace.
+	namespace string
+	producer  *producer
 	// topic and source go into each record.
 	topic, source string
 	partitions    int32
@@ -128,7 +130,7 @@ func (s *reports) open(text string) (callback.Ticket, bool) {
 		s.often.Warn("a callback is refused: this node has no key that checks tickets (--callback-key-file)")
 		return callback.Ticket{}, false
 	}
-	t, ok := s.keys.Open(text)
+	t, ok := s.keys.Open(s.namespace, text)
 	if !ok {
 		s.often.Warn("a callback is refused: its ticket is not signed by a key of this node; agents and nodes with the role api need the same key (--callback-key-file)")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
@@ -18,7 +19,10 @@ import (
 	"github.com/sagalog/sagalog/internal/callback"
 )
 
-const callbackSecret = apitest.CallbackSecret
+const (
+	callbackSecret    = apitest.CallbackSecret
+	callbackNamespace = apitest.NamespaceID
+)
 
 // appended holds what the API appends.
 type appended struct {
@@ -73,11 +77,11 @@ func takesCallbacks(t *testing.T, change ...func(*api.Config)) *callbacks {
 
 func ticket(t *testing.T, namespace, secret string, change func(*callback.Ticket)) string {
 	t.Helper()
-	k, err := callback.NewKeys(namespace, secret)
+	k, err := callback.NewKeys(secret)
 	require.NoError(t, err)
 	x := callback.Ticket{Task: "o/17", Run: 2, Step: "charge", Operation: events.Do, Attempt: 3, Incarnation: "2-9f0c/3", StartedAt: 1_000}
 	change(&x)
-	text, err := k.Sign(x)
+	text, err := k.Sign(x, x.Key(uuid.MustParse(namespace)))
 	require.NoError(t, err)
 	return text
 }
@@ -112,7 +116,7 @@ func TestACallbackBecomesTheReportOfItsAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := takesCallbacks(t)
-			text := ticket(t, "test", callbackSecret, c.change)
+			text := ticket(t, callbackNamespace, callbackSecret, c.change)
 			r := w.do("POST", "/v1/reports/"+text, c.body)
 			require.Equal(t, 202, r.status, r.body)
 			require.JSONEq(t, fmt.Sprintf(`{"result":%q}`, c.want.Result), r.body)
@@ -145,7 +149,7 @@ func TestACallbackBecomesTheReportOfItsAttempt(t *testing.T) {
 func TestARepeatedCallbackIsTheSameRecord(t *testing.T) {
 	t.Parallel()
 	w := takesCallbacks(t)
-	path := "/v1/reports/" + ticket(t, "test", callbackSecret, asIs)
+	path := "/v1/reports/" + ticket(t, callbackNamespace, callbackSecret, asIs)
 	for _, body := range []string{`{"output":1}`, `{"output":1}`, `{"progress":1}`, `{"progress":1}`} {
 		require.Equal(t, 202, w.do("POST", path, body).status)
 	}
@@ -162,10 +166,10 @@ func TestARepeatedCallbackIsTheSameRecord(t *testing.T) {
 func TestACallbackWithoutAValidTicketIsRefused(t *testing.T) {
 	t.Parallel()
 	w := takesCallbacks(t)
-	valid := ticket(t, "test", callbackSecret, asIs)
+	valid := ticket(t, callbackNamespace, callbackSecret, asIs)
 	answers := map[string]bool{}
 	for name, text := range map[string]string{
-		"forged": ticket(t, "test", strings.Repeat("f", 32), asIs), "of another namespace": ticket(t, "other", callbackSecret, asIs), "cut": valid[:len(valid)-2],
+		"forged": ticket(t, callbackNamespace, strings.Repeat("f", 32), asIs), "of another namespace": ticket(t, uuid.Nil.String(), callbackSecret, asIs), "cut": valid[:len(valid)-2],
 		"changed": "A" + valid[1:], "longer": valid + "AAAA", "too long": strings.Repeat("A", callback.MaxTicket+1), "a task": "o-17", "escaped": "%2e%2e",
 	} {
 		if valid[0] == 'A' && name == "changed" {
@@ -192,7 +196,7 @@ func TestACallbackWithoutAValidTicketIsRefused(t *testing.T) {
 func TestACallbackThatCannotBeUsedSaysWhere(t *testing.T) {
 	t.Parallel()
 	big := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
-	path := "/v1/reports/" + ticket(t, "test", callbackSecret, asIs)
+	path := "/v1/reports/" + ticket(t, callbackNamespace, callbackSecret, asIs)
 	for body, want := range map[string]string{
 		`[]`: "is not an object", `{}`: "exactly one of output", `{"output":1,"error":{"message":"x"}}`: "exactly one of output", `{"outptu":1}`: `did you mean \"output\"`,
 		`{"output":1,"effect":"none"}`: `"/effect"`, `{"progress":1,"retry_after":"1s"}`: `"/retry_after"`,
@@ -231,14 +235,14 @@ func TestACallbackInALoopIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	still := time.UnixMilli(1_800_000_000_000)
 	w := takesCallbacks(t, func(c *api.Config) { c.Now = func() time.Time { return still } })
-	path := "/v1/reports/" + ticket(t, "test", callbackSecret, asIs)
+	path := "/v1/reports/" + ticket(t, callbackNamespace, callbackSecret, asIs)
 	for range 10 {
 		require.Equal(t, 202, w.do("POST", path, `{"progress":1}`).status)
 	}
 	r := w.do("POST", path, `{"progress":1}`)
 	require.Equal(t, 429, r.status)
 	require.Equal(t, "1", r.header.Get("Retry-After"))
-	require.Equal(t, 202, w.do("POST", "/v1/reports/"+ticket(t, "test", callbackSecret, func(x *callback.Ticket) { x.Attempt = 4 }), `{"progress":1}`).status)
+	require.Equal(t, 202, w.do("POST", "/v1/reports/"+ticket(t, callbackNamespace, callbackSecret, func(x *callback.Ticket) { x.Attempt = 4 }), `{"progress":1}`).status)
 	still = still.Add(time.Second)
 	require.Equal(t, 202, w.do("POST", path, `{"progress":1}`).status)
 }
@@ -248,7 +252,7 @@ func TestACallbackThatIsNotDurableIsAnswered503(t *testing.T) {
 	t.Parallel()
 	w := takesCallbacks(t)
 	w.log.err = fmt.Errorf("the disk is full")
-	r := w.do("POST", "/v1/reports/"+ticket(t, "test", callbackSecret, asIs), `{"output":1}`)
+	r := w.do("POST", "/v1/reports/"+ticket(t, callbackNamespace, callbackSecret, asIs), `{"output":1}`)
 	require.Equal(t, 503, r.status)
 	require.NotEmpty(t, r.header.Get("Retry-After"))
 	require.NotContains(t, w.text.String(), "/v1/reports/")
@@ -265,7 +269,7 @@ func TestAReportThatNobodyCouldReadIsRefused(t *testing.T) {
 		"a progress that is deep": `{"progress":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 	} {
 		w := takesCallbacks(t)
-		r := w.do("POST", "/v1/reports/"+ticket(t, "test", callbackSecret, asIs), body)
+		r := w.do("POST", "/v1/reports/"+ticket(t, callbackNamespace, callbackSecret, asIs), body)
 		require.Equal(t, 422, r.status, name)
 		require.Empty(t, w.log.reports(t), name)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -17,6 +18,8 @@ type Keys interface {
 	Open(value []byte) ([]byte, error)
 	// SealInput seals the input of the submission of a task for a subject; "" is the namespace. It makes the subject's first key.
 	SealInput(ctx context.Context, subject, task string, input []byte) ([]byte, error)
+	// Prepare makes the first keys of those of the subjects that have none.
+	Prepare(ctx context.Context, subjects ...string) error
 	// Seal likewise seals any other value.
 	Seal(ctx context.Context, subject string, value []byte) ([]byte, error)
 	// SealLike seals a value for the subject of one that is sealed.
@@ -27,8 +30,24 @@ type Keys interface {
 // its workflow computes it.
 const SubjectLabel = "subject"
 
-// seal seals the input of a checked draft, if this node has a key. labels are those that the task gets.
-func (s *submissions) seal(ctx context.Context, d *draft, labels map[string]string) error {
+// prepareKeys makes the keys that the drafts need all at once. Sealing one of them says what was wrong, if that fails.
+func (s *submissions) prepareKeys(ctx context.Context, drafts []draft) {
+	if s.keys == nil {
+		return
+	}
+	var subjects []string
+	for i := range drafts {
+		if d := &drafts[i]; d.submission != nil && !events.IsSealed(d.submission.Input) {
+			subjects = append(subjects, d.subject)
+		}
+	}
+	if err := s.keys.Prepare(ctx, subjects...); err != nil {
+		s.log.Debug("keys cannot be made", "error", err)
+	}
+}
+
+// seal seals the input of a checked draft, if this node has a key.
+func (s *submissions) seal(ctx context.Context, d *draft) error {
 	sub := d.submission
 	if s.keys == nil || events.IsSealed(sub.Input) {
 		return nil
@@ -37,7 +56,7 @@ func (s *submissions) seal(ctx context.Context, d *draft, labels map[string]stri
 		return problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.",
 			ProblemPlace{Pointer: "/input", Message: "has a sealed value in it: seal the input as a whole, or send it in clear"})
 	}
-	sealed, err := s.keys.SealInput(ctx, labels[SubjectLabel], d.id, sub.Input)
+	sealed, err := s.keys.SealInput(ctx, d.subject, d.id, sub.Input)
 	if err != nil {
 		return s.log.internal(ctx, "seal an input", fmt.Errorf("%w: %w", ErrNoAnswer, err))
 	}
@@ -62,18 +81,26 @@ func (d *draft) knownInClear(t *events.Task) bool {
 	return err == nil && content == t.Content
 }
 
+// knownByContent says whether the task is the same submission, sealed with another data key. A conflict is no answer while nobody can say.
+func (s *submissions) knownByContent(d *draft, t *events.Task) bool {
+	if s.keys == nil {
+		return false
+	}
+	repeats, err := d.submission.Repeats(t, s.keys.Open)
+	return repeats || err != nil
+}
+
 // seal seals what an operator sends to a sealed task, or to one that is not known here.
 func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) error {
 	if s.keys == nil || t != nil && !events.IsSealed(t.Input) {
 		return nil
 	}
-	slots := []*json.RawMessage{&q.Payload, &q.Output, &q.With, &q.Input}
-	if q.Error != nil {
-		slots = append(slots, &q.Error.Detail)
-	}
-	for _, slot := range slots {
-		if len(*slot) == 0 || events.IsSealed(*slot) {
+	for _, slot := range q.Content() {
+		if events.IsSealed(*slot) {
 			continue
+		}
+		if t == nil && q.Kind != events.RequestSignal {
+			return problem(http.StatusServiceUnavailable, codeUnavailable, "This node cannot see the task at the moment, and so not for whom to encrypt what you send. Ask again: repeating the request is safe.").retryAfter(time.Second)
 		}
 		var err error
 		if t != nil {
@@ -92,6 +119,35 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 		}
 	}
 	return nil
+}
+
+// sealArgs seals what users put into the arguments of a job: for the namespace, since they are for the tasks of many subjects. The run of the job
+// opens them, and seals them for each task.
+func sealArgs(ctx context.Context, keys Keys, args json.RawMessage) (json.RawMessage, error) {
+	var q events.Request
+	var members map[string]json.RawMessage
+	if keys == nil || json.Unmarshal(args, &q) != nil || json.Unmarshal(args, &members) != nil || len(q.Content()) == 0 {
+		return args, nil
+	}
+	for _, slot := range q.Content() {
+		sealed, err := keys.Seal(ctx, "", *slot)
+		if err != nil {
+			return nil, err
+		}
+		*slot = sealed
+	}
+	for name, value := range map[string]json.RawMessage{"payload": q.Payload, "output": q.Output, "with": q.With, "input": q.Input} {
+		if len(value) > 0 {
+			members[name] = value
+		}
+	}
+	if q.Error != nil {
+		var err error
+		if members["error"], err = events.Marshal(q.Error); err != nil {
+			return nil, err
+		}
+	}
+	return events.Marshal(members)
 }
 
 // erasedProblem refuses what needs the content of a task that was erased; nil if it was not.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -19,21 +20,14 @@ import (
 
 // However an answer is cut into writes, its sealed values are opened, and the rest stays as it is.
 func TestAnAnswerIsOpenedOnItsWay(t *testing.T) {
-	c := kafkatest.Start(t)
-	kafkatest.Create(t, c, kafka.Topics{Namespace: "ns"}.KeysSpec())
-	path := filepath.Join(t.TempDir(), "seal.key")
-	require.NoError(t, os.WriteFile(path, []byte(sealing.NewKey()), 0o600))
-	file, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	keys, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	keys := sealingKeys(t)
 	seal := func(subject, value string) string {
 		sealed, err := keys.Seal(t.Context(), subject, []byte(value))
 		require.NoError(t, err)
 		return string(sealed)
 	}
 	shown, gone, absent := seal("c-1", `{"a":"b"}`), seal("c-2", `1`), seal("c-1", ``)
-	_, err = keys.Topic().Erase(t.Context(), "c-2", events.At(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)))
+	_, err := keys.Topic().Erase(t.Context(), "c-2", events.At(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)))
 	require.NoError(t, err)
 	unknown := `{"$sealed":"0123..AAAA"}`
 	text := `{"x":` + shown + `,"y":[` + gone + `,` + unknown + `],"z":` + absent + `,"$":"{\"$sealed\":\"`
@@ -52,4 +46,56 @@ func TestAnAnswerIsOpenedOnItsWay(t *testing.T) {
 		require.Equal(t, want, answer.Body.String(), size)
 		require.Empty(t, answer.Header().Get("Content-Length"))
 	}
+}
+
+func sealingKeys(t *testing.T) *sealing.Keys {
+	c := kafkatest.Start(t)
+	kafkatest.Create(t, c, kafka.Topics{Namespace: "ns"}.KeysSpec())
+	path := filepath.Join(t.TempDir(), "seal.key")
+	require.NoError(t, os.WriteFile(path, []byte(sealing.NewKey()), 0o600))
+	file, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	keys, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.NoError(t, keys.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"))
+	t.Cleanup(keys.Topic().Close)
+	return keys
+}
+
+// What an operator sends to a task that this node cannot see would be sealed for the namespace, and so outlive the subject. A signal may come
+// before its task; the owner seals it for the task.
+func TestContentForATaskThatCannotBeSeenIsRefused(t *testing.T) {
+	t.Parallel()
+	s := &requests{keys: sealingKeys(t)}
+	for _, q := range []events.Request{
+		{Kind: events.RequestRetry, With: json.RawMessage(`1`)}, {Kind: events.RequestComplete, Output: json.RawMessage(`1`)}, {Kind: events.RequestRerun, Input: json.RawMessage(`1`)},
+		{Kind: events.RequestFail, Error: &events.Error{Detail: json.RawMessage(`1`)}},
+	} {
+		var p *Problem
+		require.ErrorAs(t, s.seal(t.Context(), &q, nil), &p)
+		require.Equal(t, http.StatusServiceUnavailable, p.Status)
+	}
+	require.NoError(t, s.seal(t.Context(), &events.Request{Kind: events.RequestRetry}, nil))
+	signal := events.Request{Kind: events.RequestSignal, Payload: json.RawMessage(`1`)}
+	require.NoError(t, s.seal(t.Context(), &signal, nil))
+	require.True(t, events.IsSealed(signal.Payload))
+}
+
+func TestTheArgumentsOfAJobAreSealed(t *testing.T) {
+	t.Parallel()
+	keys := sealingKeys(t)
+	for _, args := range []string{
+		`{"payload":{"a":"secret"},"signal":"go"}`, `{"output":"secret","step":"s"}`, `{"step":"s","with":"secret"}`, `{"from":"s","input":"secret"}`,
+		`{"error":{"class":"permanent","detail":"secret","message":"no"},"step":"s"}`,
+	} {
+		sealed, err := sealArgs(t.Context(), keys, json.RawMessage(args))
+		require.NoError(t, err)
+		require.NotContains(t, string(sealed), "secret")
+		opened, err := keys.Open(sealed)
+		require.NoError(t, err)
+		require.JSONEq(t, args, string(opened))
+	}
+	plain, err := sealArgs(t.Context(), keys, json.RawMessage(`{"step":"s"}`))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"step":"s"}`, string(plain))
 }

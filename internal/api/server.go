@@ -114,7 +114,7 @@ func (s *Server) parts() []part {
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
 		&reports{
-			keys: c.Callbacks, producer: producer, topic: c.inputTopic("reports"), source: source, partitions: c.Partitions, now: c.Now, log: s.log,
+			keys: c.Callbacks, namespace: c.NamespaceID, producer: producer, topic: c.inputTopic("reports"), source: source, partitions: c.Partitions, now: c.Now, log: s.log,
 			often: logger{repeats.Limited(c.Logger)},
 		},
 		&histories{tasks: c.Tasks, history: c.History, keys: c.Keys, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},
@@ -125,7 +125,7 @@ func (s *Server) parts() []part {
 			schedules: c.Schedules, tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
-		&jobs{jobs: c.Jobs, lists: lists, now: c.Now, log: s.log},
+		&jobs{jobs: c.Jobs, lists: lists, keys: c.Keys, now: c.Now, log: s.log},
 		&limitRequests{
 			tasks: c.Tasks, named: c.NamedLimits, workflows: c.Workflows, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

@@ -67,6 +67,10 @@ type draft struct {
 	content    string
 	definition string
 	partition  int32
+	// isNew says that the engine chose its ID.
+	isNew bool
+	// subject is for whom its input is sealed.
+	subject string
 	// clear is the submission before its input was sealed; nil if it was not.
 	clear *events.Submission
 	// known says that the projection holds the same submission already.

@@ -63,7 +63,7 @@ var star = map[string][]string{
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
 	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/sealing", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
 	// It copies a namespace without a node: it folds what it reads, and writes what a node then reads.
-	"internal/namespacecopy": {"events", "internal/kafka", "internal/pause", "projector", "scheduler", "supervisor"},
+	"internal/namespacecopy": {"events", "internal/kafka", "internal/pause", "internal/sealing", "projector", "scheduler", "supervisor"},
 	"internal/cli":           {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.

@@ -4,9 +4,9 @@
 //
 // # Invariants
 //
-//   - Nobody without a key of the namespace can make or change a ticket: it is authenticated by HMAC-SHA256, compared in constant time.
-//     The key is derived from the secret and the name of the namespace, so a ticket of another namespace is refused even if both use one
-//     secret.
+//   - Nobody without the secret can make or change a ticket: it is authenticated by HMAC-SHA256, compared in constant time.
+//     The idempotency key of the attempt is authenticated too. It is built from the ID of the namespace, so a ticket of another namespace is refused
+//     even if both use one secret. A copy of a namespace keeps the ID, so it takes the tickets that were made before the copy.
 //   - A ticket is worth no more than its attempt: a report of an attempt that is not running changes nothing. So it does not expire.
 //   - No error holds a secret or a ticket.
 //

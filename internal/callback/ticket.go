@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -35,18 +37,24 @@ const (
 	// mostSecrets bounds the secrets of a namespace. Two are needed to replace one.
 	mostSecrets = 8
 	// purpose separates these keys from others that are derived from the same secret, and names the form of the ticket.
-	purpose = "sagalog callback 1\x00"
+	purpose = "sagalog callback 1"
 )
 
 // encoding accepts each ticket in one form only, apart from line breaks, which every base64 decoder skips.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Keys make and check the tickets of a namespace. They are safe for concurrent use.
+// Key returns the idempotency key of the attempt's operation, which is built from the ID of the namespace.
+func (t *Ticket) Key(namespace uuid.UUID) string {
+	w := events.Work{Task: t.Task, Ticket: t.Incarnation, Run: t.Run, Step: t.Step}
+	return w.Key(namespace, t.Operation)
+}
+
+// Keys make and check tickets. They are safe for concurrent use.
 type Keys struct{ all [][]byte }
 
 // NewKeys derives the keys from the text of a secret. It may have several lines, each a secret: the first one signs, and all of them are
 // accepted, so that a secret can be replaced while attempts run.
-func NewKeys(namespace, secrets string) (*Keys, error) {
+func NewKeys(secrets string) (*Keys, error) {
 	k := new(Keys)
 	for i, line := range strings.Split(strings.TrimSpace(secrets), "\n") {
 		secret := strings.TrimSpace(line)
@@ -59,26 +67,27 @@ func NewKeys(namespace, secrets string) (*Keys, error) {
 		case i == mostSecrets:
 			return nil, fmt.Errorf("the key of callbacks has more than %d lines", mostSecrets)
 		}
-		k.all = append(k.all, sum([]byte(secret), []byte(purpose+namespace)))
+		k.all = append(k.all, sum([]byte(secret), []byte(purpose)))
 	}
 	return k, nil
 }
 
-// Sign returns the text of a ticket. It consists of letters, digits, - and _.
-func (k *Keys) Sign(t Ticket) (string, error) {
+// Sign returns the text of a ticket. It consists of letters, digits, - and _. key is the idempotency key of the attempt, from its work request: it binds
+// the ticket to the namespace.
+func (k *Keys) Sign(t Ticket, key string) (string, error) {
 	payload, err := events.Marshal(t)
 	if err != nil {
 		return "", fmt.Errorf("encode the ticket of a callback: %w", err)
 	}
-	text := encoding.EncodeToString(append(sum(k.all[0], payload), payload...))
+	text := encoding.EncodeToString(append(sum(k.all[0], payload, []byte(key)), payload...))
 	if len(text) > MaxTicket {
 		return "", fmt.Errorf("the names of task and step are too long for a callback: its ticket would have %d characters, and %d are allowed", len(text), MaxTicket)
 	}
 	return text, nil
 }
 
-// Open returns the ticket of a text, and false if no key of this namespace has signed it.
-func (k *Keys) Open(text string) (Ticket, bool) {
+// Open returns the ticket of a text, and false if no key has signed it for the namespace with that ID.
+func (k *Keys) Open(namespace, text string) (Ticket, bool) {
 	if len(text) > MaxTicket || strings.ContainsAny(text, "\r\n") {
 		return Ticket{}, false
 	}
@@ -87,18 +96,26 @@ func (k *Keys) Open(text string) (Ticket, bool) {
 		return Ticket{}, false
 	}
 	payload, signed := b[sha256.Size:], false
-	for _, key := range k.all {
-		signed = hmac.Equal(b[:sha256.Size], sum(key, payload)) || signed
-	}
+	id, err := uuid.Parse(namespace)
 	var t Ticket
-	if !signed || json.Unmarshal(payload, &t) != nil {
+	if err != nil || json.Unmarshal(payload, &t) != nil {
+		return Ticket{}, false
+	}
+	attempt := []byte(t.Key(id))
+	for _, key := range k.all {
+		signed = hmac.Equal(b[:sha256.Size], sum(key, payload, attempt)) || signed
+	}
+	if !signed {
 		return Ticket{}, false
 	}
 	return t, true
 }
 
-func sum(key, data []byte) []byte {
+// sum is an HMAC over parts, of which only the first one has no fixed length.
+func sum(key []byte, parts ...[]byte) []byte {
 	m := hmac.New(sha256.New, key)
-	m.Write(data)
+	for _, p := range parts {
+		m.Write(p)
+	}
 	return m.Sum(nil)
 }

@@ -42,6 +42,9 @@ func (c *copying) closeLog(ctx context.Context, s *source) error {
 		return err
 	}
 	c.say("%s is closed", c.From)
+	if err := s.readKeys(ctx); err != nil {
+		return err
+	}
 	return s.readDefinitions(ctx) // nobody writes there any more
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -32,8 +33,8 @@ type Config struct {
 	To          Place
 	// Partitions is how many the new namespace has; zero: as many as the old one.
 	Partitions int32
-	// Scheduler evaluates definitions.
-	Scheduler supervisor.Scheduler
+	// KeyFile opens what the namespace encrypts. It is needed only if a step is being undone whose undo has a `with`; nil without one.
+	KeyFile *sealing.KeyFile
 	// Dir is where the state is folded; it is removed at the end. Empty: a temporary directory.
 	Dir string
 	Now func() time.Time
@@ -54,6 +55,8 @@ type Result struct {
 	// Entities counts schedules, limits, permits and adopted definitions, each once, and Definitions the records of the definitions.
 	Entities    int `json:"entities"`
 	Definitions int `json:"definitions"`
+	// Keys counts the records of the topic of keys.
+	Keys int `json:"keys,omitzero"`
 	// Inputs counts the inputs that nobody had judged, and Held the requests that wait for a task.
 	Inputs int64 `json:"inputs"`
 	Held   int64 `json:"held"`
@@ -71,6 +74,9 @@ type copying struct {
 	made   time.Time
 	epoch  string
 	result Result
+	// keys and scheduler evaluate definitions; keys is nil without a key file.
+	keys      *sealing.Keys
+	scheduler supervisor.Scheduler
 	// producer writes to the new namespace.
 	producer *kafka.Producer
 	// reported are the attempts about whose outcome an input says something that nobody has judged.
@@ -111,6 +117,9 @@ func Copy(ctx context.Context, cfg Config) (_ *Result, err error) {
 func (c *copying) write(ctx context.Context) error {
 	if err := kafka.EnsureTopics(ctx, c.To.Cluster, c.To.topics().Base(c.Partitions)...); err != nil {
 		return fmt.Errorf("make the topics of %s: %w", c.To, err)
+	}
+	if err := c.writeKeys(ctx); err != nil {
+		return err
 	}
 	d, err := c.writeDefinitions(ctx)
 	if err != nil {

@@ -133,8 +133,8 @@ func (t *target) carryTask(ctx context.Context, p *part, id string) error {
 	if err != nil {
 		return fmt.Errorf("partition %d of %s: %w", p.number, t.from.name, err)
 	}
-	if task, err := p.state.Task(id); err == nil && task != nil && events.IsSealed(task.Input) {
-		return fmt.Errorf("the content of task %s is encrypted, and a copy has no keys to open it with: such a namespace cannot be copied yet", id)
+	if task, err := p.state.Task(id); err == nil && task != nil && events.IsSealed(task.Input) && len(t.from.keys) == 0 {
+		return fmt.Errorf("the content of task %s is encrypted, and %s has no keys: %s", id, t.from.name, t.from.withoutKeys())
 	}
 	return t.carry(ctx, id, records)
 }

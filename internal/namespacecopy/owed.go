@@ -40,10 +40,14 @@ func (c *copying) effectsOf(p *part) (*supervisor.Copying, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the ID of namespace %s is not a UUID: %w", c.from.name, err)
 	}
-	return supervisor.NewCopying(supervisor.Config{
+	cfg := supervisor.Config{
 		Partitions: c.Partitions, Node: events.CopyOwner, Namespace: c.To.Namespace, NamespaceID: id,
 		Entropy: func() (b [16]byte) { return b }, // nothing is claimed
-	}, c.Scheduler, p.state)
+	}
+	if c.keys != nil {
+		cfg.Keys = c.keys
+	}
+	return supervisor.NewCopying(cfg, c.scheduler, p.state)
 }
 
 // take notes what follows from a task.
@@ -221,7 +225,7 @@ func (c *copying) sendOne(ctx context.Context, x *supervisor.Copying, y *supervi
 		if err != nil {
 			return err
 		}
-		x.Complete(y, &input)
+		x.Complete(y, c.From.Namespace, &input)
 	}
 	r := y.Record
 	switch y.Kind {

@@ -18,9 +18,11 @@ type source struct {
 	name        string
 	ns          scheduler.Namespace
 	definitions []events.Record
-	catalog     *scheduler.Catalog
-	stores      []*projector.Store
-	parts       []*part
+	// keys are the records of the topic of keys.
+	keys    []events.Record
+	catalog *scheduler.Catalog
+	stores  []*projector.Store
+	parts   []*part
 	// log is the place of the log, nil if the copy is made from checkpoints.
 	log *Place
 }
@@ -161,7 +163,7 @@ func (s *source) partitions() (list []*events.PartitionState) {
 
 // readCheckpoints opens the latest state of each partition.
 func (s *source) readCheckpoints(dirs []string, scratch string) error {
-	best := map[int32]*part{}
+	best, keys := map[int32]*part{}, checkpointKeys{}
 	for i, dir := range dirs {
 		made, err := projector.ReadCheckpoint(projector.OnDisk(), dir)
 		if err != nil {
@@ -173,6 +175,9 @@ func (s *source) readCheckpoints(dirs []string, scratch string) error {
 		}
 		if len(definitions) > len(s.definitions) {
 			s.definitions = definitions
+		}
+		if err := keys.add(&made, dir); err != nil {
+			return err
 		}
 		state := filepath.Join(scratch, fmt.Sprintf("checkpoint-%d", i))
 		if err := made.Restore(projector.OnDisk(), dir, state); err != nil {
@@ -198,6 +203,7 @@ func (s *source) readCheckpoints(dirs []string, scratch string) error {
 	if len(s.definitions) == 0 {
 		return fmt.Errorf("the checkpoints %v hold no definitions, as they were made of stopped nodes: add one that a running node made (`sagalog state checkpoint`)", dirs)
 	}
+	s.keys = keys.records()
 	id := s.ns.ID
 	if err := s.define(); err != nil {
 		return err

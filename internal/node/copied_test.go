@@ -15,7 +15,6 @@ import (
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
-	"github.com/sagalog/sagalog/scheduler"
 )
 
 // copyTo copies the namespace of a world, or checkpoints, into another world.
@@ -39,8 +38,8 @@ func (w *world) copyHalf(to *world) error {
 func (w *world) copying(to *world, checkpoints []string, progress func(string)) namespacecopy.Config {
 	return namespacecopy.Config{
 		From: namespacecopy.Place{Cluster: w.cluster, Namespace: "sagalog"}, Checkpoints: checkpoints,
-		To: namespacecopy.Place{Cluster: to.cluster, Namespace: "sagalog"}, Partitions: to.parts,
-		Scheduler: scheduler.New(), Now: time.Now, Progress: progress,
+		To: namespacecopy.Place{Cluster: to.cluster, Namespace: to.topics.Namespace}, Partitions: to.parts,
+		KeyFile: w.keyFile, Now: time.Now, Progress: progress,
 	}
 }
 

@@ -27,6 +27,9 @@ type crew struct {
 	net     *network
 }
 
+// inputKey is the key of the input of a call, in its context.
+type inputKey struct{}
+
 // outputKey is the key of the output of the do, in the context of an undo.
 type outputKey struct{}
 
@@ -52,12 +55,12 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	c := &crew{act: act, ended: make(chan error, 1), net: w.way()}
 	reg := agent.NewRegistry()
 	undo := agent.WithUndo(func(ctx context.Context, u agent.Undo[input, output]) error {
-		return c.called(context.WithValue(ctx, outputKey{}, u.Output))
+		return c.called(context.WithValue(context.WithValue(ctx, inputKey{}, u.Input), outputKey{}, u.Output))
 	})
 	for _, name := range w.agents() {
-		agent.Handle(reg, name, func(ctx context.Context, _ input) (output, error) {
+		agent.Handle(reg, name, func(ctx context.Context, in input) (output, error) {
 			a, _ := agent.FromContext(ctx)
-			return output{a.Step}, c.called(ctx)
+			return output{a.Step}, c.called(context.WithValue(ctx, inputKey{}, in))
 		}, append([]agent.Option{undo}, options...)...)
 	}
 	cc := w.broker.ClusterConfig()
@@ -68,7 +71,7 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	conn, err := agent.Attach(ctx, work.Over(c.cluster), reg, agent.Config{Log: w.logs.logger()})
+	conn, err := agent.Attach(ctx, work.Over(c.cluster), reg, agent.Config{Namespace: w.topics.Namespace, Keys: w.agentKeys(c.cluster), Log: w.logs.logger()})
 	require.NoError(w.t, err)
 	go func() { c.ended <- conn.Run(ctx) }()
 	w.t.Cleanup(c.leave)

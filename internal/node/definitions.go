@@ -151,6 +151,9 @@ func (d *definitions) Accept(_ context.Context, of api.Definition, sub *events.S
 		return a, nil, fmt.Errorf("definition %s is not known", of.Hash)
 	}
 	a, faults := p.Accept(sub, of.Version)
+	if a.Unopened != nil {
+		return a, nil, nil // the owner judges it when it can be opened
+	}
 	for _, f := range faults {
 		list = append(list, api.Fault{Pointer: f.Pointer, Message: f.Message})
 	}
@@ -160,7 +163,11 @@ func (d *definitions) Accept(_ context.Context, of api.Definition, sub *events.S
 // CheckSignal implements api.Definitions. The owner judges a signal whose definition this node does not know.
 func (d *definitions) CheckSignal(_ context.Context, t *events.Task, signal string, payload json.RawMessage) (list []api.Fault, _ error) {
 	if p, ok := d.byHash(t.Definition); ok {
-		for _, f := range p.CheckSignal(t, signal, payload) {
+		faults, err := p.CheckSignal(t, signal, payload)
+		if err != nil {
+			return nil, nil // the owner judges it when it can be opened
+		}
+		for _, f := range faults {
 			list = append(list, api.Fault{Pointer: f.Pointer, Message: f.Message})
 		}
 	}

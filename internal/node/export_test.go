@@ -41,7 +41,7 @@ func (n *Node) Checkpoints() api.Checkpoints { return n.checkpoints }
 func (n *Node) Pauses() api.AgentPauses { return &agentPauses{n.ns, n.producer} }
 
 // Jobs opens and stops jobs.
-func (n *Node) Jobs() api.Jobs { return &jobs{n.ns, n.producer} }
+func (n *Node) Jobs() api.Jobs { return &jobs{n.ns, n.producer, n.cfg.Keys} }
 
 // Schedules applies and reads schedules.
 func (n *Node) Schedules() api.Schedules { return &schedules{n.ns, n.producer, n.store.Store, n.defs} }

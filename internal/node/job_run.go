@@ -3,10 +3,12 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/internal/traceparent"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
@@ -81,8 +83,12 @@ func (r *jobRun) resume(ctx context.Context) (err error) {
 		r.progress.Done = true
 		return nil
 	}
-	if len(job.Args) > 0 {
-		if err := json.Unmarshal(job.Args, &r.request); err != nil {
+	args, err := openArgs(r.keys, job.Args)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &r.request); err != nil {
 			return err
 		}
 	}
@@ -258,8 +264,14 @@ func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
 		if !r.job.Filter.Matches(t, r.match) {
 			continue
 		}
-		q := r.request
-		q.Task = t.ID
+		q, err := r.requestFor(t)
+		if e, erased := errors.AsType[*events.ErasedError](err); erased {
+			r.count(t.ID, e.Error()+", and with it the key for what is sent to the task")
+			continue
+		}
+		if err != nil {
+			return err
+		}
 		rec, err := events.EncodeRequest(q, events.Subject{
 			ID: q.ID, Source: "/" + r.ns.name + "/jobs", Time: events.At(time.Now()), Traceparent: traceparent.Or(""),
 		})
@@ -285,6 +297,36 @@ func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
 		}
 	}
 	return nil
+}
+
+// requestFor returns the request for a task. What it holds is sealed for the task if that is sealed, as if somebody asked this task alone.
+func (r *jobRun) requestFor(t *events.Task) (events.Request, error) {
+	q := r.request
+	q.Task = t.ID
+	if q.Error != nil {
+		q.Error = new(*q.Error)
+	}
+	if r.keys == nil || !events.IsSealed(t.Input) {
+		return q, nil
+	}
+	for _, slot := range q.Content() {
+		if _, err := r.keys.Open(t.Input); err != nil {
+			return q, err
+		}
+		var err error
+		if *slot, err = r.keys.SealLike(t.Input, *slot); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+// openArgs opens what is sealed in the arguments of a job.
+func openArgs(keys *sealing.Keys, args json.RawMessage) (json.RawMessage, error) {
+	if keys == nil {
+		return args, nil
+	}
+	return keys.Open(args)
 }
 
 // jobUnknown is the reason for a request that was judged without a trace: its task was forgotten meanwhile.

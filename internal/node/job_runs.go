@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/repeats"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
@@ -22,8 +23,10 @@ type jobRuns struct {
 	tasks    *tasks
 	producer *kafka.Producer
 	owners   *owners
-	items    *prometheus.CounterVec
-	log      *slog.Logger
+	// keys opens and seals what jobs send; nil for a node without a key.
+	keys  *sealing.Keys
+	items *prometheus.CounterVec
+	log   *slog.Logger
 
 	// running is owned by Run.
 	running map[jobPart]*jobRun
@@ -37,7 +40,7 @@ type jobPart struct {
 
 func newJobRuns(n *Node) (*jobRuns, error) {
 	r := &jobRuns{
-		ns: n.ns, tasks: n.tasks, producer: n.producer, owners: n.owners, log: repeats.Limited(n.cfg.Logger), running: map[jobPart]*jobRun{},
+		ns: n.ns, tasks: n.tasks, producer: n.producer, owners: n.owners, keys: n.cfg.Keys, log: repeats.Limited(n.cfg.Logger), running: map[jobPart]*jobRun{},
 		items: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sagalog_job_items_total",
 			Help: "Tasks that jobs asked, by verb and by what became of the request.",

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
@@ -16,6 +18,8 @@ import (
 type jobs struct {
 	ns       *namespace
 	producer *kafka.Producer
+	// keys opens arguments, to compare them; nil for a node without a key.
+	keys *sealing.Keys
 }
 
 // Jobs implements api.Jobs.
@@ -46,7 +50,7 @@ func (j *jobs) OpenJob(ctx context.Context, job events.Job) (now api.Job, opened
 		return now, false, noAnswer(err)
 	}
 	if known, ok := j.ns.catalog.Jobs()[job.ID]; ok {
-		return sameJob(known, &job)
+		return j.sameJob(known, &job)
 	}
 	if j.ns.catalog.OpenJobs() >= scheduler.MaxOpenJobs {
 		return now, false, api.ErrTooManyJobs
@@ -58,15 +62,36 @@ func (j *jobs) OpenJob(ctx context.Context, job events.Job) (now api.Job, opened
 	if !ok { // others have opened as many meanwhile
 		return now, false, api.ErrTooManyJobs
 	}
-	now, _, err = sameJob(known, &job)
+	now, _, err = j.sameJob(known, &job)
 	return now, err == nil, err
 }
 
-func sameJob(known scheduler.JobRecord, job *events.Job) (now api.Job, opened bool, err error) {
-	if !known.Same(job) {
+// sameJob compares two jobs with one ID. Sealing gives other bytes each time, so sealed arguments are compared by their content.
+func (j *jobs) sameJob(known scheduler.JobRecord, job *events.Job) (now api.Job, opened bool, err error) {
+	a, b := known.Job, *job
+	if events.HasSealed(a.Args) || events.HasSealed(b.Args) {
+		for _, x := range []*events.Job{&a, &b} {
+			if x.Args, err = comparableArgs(j.keys, x.Args); err != nil {
+				return now, false, err
+			}
+		}
+	}
+	if !a.Same(&b) {
 		return now, false, api.ErrOtherJob
 	}
 	return jobOf(known), false, nil
+}
+
+func comparableArgs(keys *sealing.Keys, args json.RawMessage) (json.RawMessage, error) {
+	args, err := openArgs(keys, args)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrNoAnswer, err)
+	}
+	v, err := events.DecodeValue(args)
+	if err != nil {
+		return nil, err
+	}
+	return events.Marshal(v)
 }
 
 // StopJob implements api.Jobs.

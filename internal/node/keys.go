@@ -6,33 +6,30 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// openKeys makes the topic of keys. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of
+// openKeys binds the keys to the namespace, and makes their topic. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of
 // theirs.
 func (n *Node) openKeys(ctx context.Context) error {
 	if n.cfg.Keys != nil {
+		if err := n.cfg.Keys.Bind(ctx, n.ns.record.ID); err != nil {
+			return err
+		}
 		return n.cfg.Keys.Create(ctx)
 	}
 	if !n.cfg.Roles.Owner {
 		return nil
 	}
-	// Looked for in the list of all topics, which has only those that we may see: the client remembers a refusal of a topic that it asked for by
-	// name, and then fails to list brokers too.
-	topic := n.ns.topics.Keys()
-	there, err := n.cfg.Cluster.ListTopics(ctx, topic)
-	if err != nil {
+	if there, err := n.ns.hasKeys(ctx); err != nil || !there {
 		return err
 	}
-	if !slices.Contains(there, topic) {
-		return nil
-	}
 	t := sealing.NewTopic(n.cfg.Cluster, n.ns.name, n.cfg.Logger)
-	err = t.Read(ctx)
+	err := t.Read(ctx)
 	if _, denied := errors.AsType[*kafka.DeniedError](err); denied {
 		return nil // who may not read it has no business with it, and what is sealed is refused later
 	}
@@ -43,6 +40,25 @@ func (n *Node) openKeys(ctx context.Context) error {
 		return fmt.Errorf("namespace %s seals what its tasks hold, and this node has no key, so it could not decide about them: start it with the key file of the other nodes (--seal-key-file)", n.ns.name)
 	}
 	return nil
+}
+
+// hasKeys says whether the namespace has a topic of keys. It looks in the list of all topics, which has only those that we may see: the client
+// remembers a refusal of a topic that it asked for by name, and then fails to list brokers too.
+func (s *namespace) hasKeys(ctx context.Context) (bool, error) {
+	list, err := s.cluster.ListTopics(ctx, s.topics.Keys())
+	return slices.Contains(list, s.topics.Keys()), err
+}
+
+// readKeys calls yield for each record of the topic of keys. Who may not read it sees none.
+func (s *namespace) readKeys(ctx context.Context, yield func(events.Record) error) error {
+	if there, err := s.hasKeys(ctx); err != nil || !there {
+		return err
+	}
+	err := s.cluster.ReadRange(ctx, s.topics.Keys(), 0, 0, -1, yield)
+	if _, denied := errors.AsType[*kafka.DeniedError](err); denied {
+		return nil
+	}
+	return err
 }
 
 // programKeys are the keys by which expressions see sealed values; nil without any.

@@ -21,7 +21,7 @@ type ownerMetrics struct {
 	owned, stopped, suspended, stalled, inMemory, inFlight *prometheus.Desc
 	void, foreign, epochs, resent, inputs                  *prometheus.Desc
 	records, bytes, oldest, waiting                        *prometheus.Desc
-	blocked, offset                                        *prometheus.Desc
+	blocked, offset, heldInputs, heldTasks                 *prometheus.Desc
 }
 
 func newOwnerMetrics(o *owners, stalls *stalls, clocks *liveness, tooOld func() error) *ownerMetrics {
@@ -47,7 +47,9 @@ func newOwnerMetrics(o *owners, stalls *stalls, clocks *liveness, tooOld func() 
 		oldest:    desc("outbox_oldest_seconds", "Age of the oldest effect that no broker has acknowledged.", "class"),
 		waiting: desc("owner_oldest_effect_seconds",
 			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", "partition", "topic"),
-		blocked: desc("input_blocked_seconds", "How long timers have waited for records of an input that cannot be read, for example behind an open transaction.", "topic", "partition"),
+		blocked:    desc("input_blocked_seconds", "How long timers have waited for records of an input that cannot be read, for example behind an open transaction.", "topic", "partition"),
+		heldInputs: desc("inputs_held_for_keys", "Inputs that wait to be judged at, or behind, one whose content cannot be opened now.", "topic"),
+		heldTasks:  desc("tasks_held_for_keys", "Tasks of which something waits because their content cannot be opened now."),
 		offset: desc("clock_offset_seconds", "How far another clock is ahead of this node's: against broker is that of the leader of the topic presence, against log is the time of the facts in the partitions "+
 			"that this node owns, 0 if it is behind.", "against"),
 	}
@@ -57,7 +59,7 @@ func newOwnerMetrics(o *owners, stalls *stalls, clocks *liveness, tooOld func() 
 func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.owned, m.stopped, m.suspended, m.stalled, m.inMemory, m.inFlight, m.void, m.foreign, m.epochs, m.resent, m.inputs,
-		m.records, m.bytes, m.oldest, m.waiting, m.blocked, m.offset,
+		m.records, m.bytes, m.oldest, m.waiting, m.blocked, m.offset, m.heldInputs, m.heldTasks,
 	} {
 		ch <- d
 	}
@@ -73,6 +75,7 @@ type ownerSums struct {
 	void, foreign, epochs, resent uint64
 	judged                        supervisor.PerInput[supervisor.Judged]
 	effects                       map[string]supervisor.EffectClass
+	unopened                      supervisor.Unopened
 	// ahead is how far the log is ahead of the clock.
 	ahead time.Duration
 }
@@ -137,6 +140,10 @@ func (m *ownerMetrics) total(ch chan<- prometheus.Metric, sums *ownerSums) {
 			count(ch, m.inputs, n, string(in), result)
 		}
 	}
+	for i, in := range supervisor.Inputs() {
+		gauge(ch, m.heldInputs, float64(sums.unopened.Inputs[i]), string(in))
+	}
+	gauge(ch, m.heldTasks, float64(sums.unopened.Tasks))
 	now := events.At(time.Now())
 	for _, kind := range effectClasses {
 		c := sums.effects[kind]
@@ -168,6 +175,10 @@ func (s *ownerSums) addOwned(status *supervisor.Status) {
 		}
 		s.effects[c.Kind] = sum
 	}
+	for i := range s.unopened.Inputs {
+		s.unopened.Inputs[i] += status.Unopened.Inputs[i]
+	}
+	s.unopened.Tasks += status.Unopened.Tasks
 	s.ahead = max(s.ahead, status.Time.Sub(events.At(time.Now())))
 }
 

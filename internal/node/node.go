@@ -236,6 +236,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	n.stalls = newStalls(n.cfg.Logger, n.owners.shells)
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, stalls: n.stalls, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
+		keys: n.cfg.Keys,
 	}
 	n.readiness.claims = &claims{cluster: n.cfg.Cluster, topic: n.ns.topics.Events(), readiness: n.readiness, log: n.cfg.Logger, asked: map[int32]time.Time{}, owner: map[int32]string{}}
 	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sagalog_definitions_ignored_total",
@@ -251,6 +252,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 		if err := n.cfg.Registry.Register(c); err != nil {
 			return err
 		}
+	}
+	if n.cfg.Keys != nil {
+		return n.cfg.Registry.Register(n.cfg.Keys.Collector())
 	}
 	return nil
 }
@@ -281,7 +285,7 @@ func (n *Node) openAPI() (err error) {
 	cfg := api.Config{
 		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Acts: n.ns.catalog.acts, Nodes: clusterView{n.readiness}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
-		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
+		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer, n.cfg.Keys}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
@@ -331,6 +335,8 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, missingEvery, func() { n.alerts.forget(ctx) }) })
 		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
+		x := &unopened{n.owners, n.cfg.Logger}
+		g.Go(func() error { return every(ctx, unopenedEvery, x.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
 		if !n.cfg.KeepInputs {
 			g.Go(func() error { return every(ctx, n.cfg.trim.every, func() { n.trimmer.look(ctx) }) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/proxy"
+	"github.com/sagalog/sagalog/internal/sealing"
 )
 
 // ownersWithin bounds how long a starting node is unready because no node owns some partition. A partition that stopped
@@ -26,6 +27,7 @@ type readiness struct {
 	replica    *replica    // nil for a node that follows nothing
 	stalls     *stalls
 	claims     *claims
+	keys       *sealing.Keys // nil for a node that opens nothing
 	// everOwned says that every partition had an owner once.
 	everOwned atomic.Bool
 }
@@ -47,6 +49,11 @@ func (r *readiness) Ready() error {
 	}
 	if r.membership != nil {
 		if err := r.membership.steppedAside(); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	if r.keys != nil {
+		if err := r.keys.Stale(); err != nil {
 			missing = append(missing, err)
 		}
 	}

@@ -156,6 +156,7 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 		Definitions: func(ctx context.Context, yield func(events.Record) error) error {
 			return c.store.ns.cluster.ReadRange(ctx, c.store.ns.topics.Definitions(), 0, 0, -1, yield)
 		},
+		Keys: c.store.ns.readKeys,
 	}
 	fs := c.store.files()
 	lock, err := projector.LockCheckpoints(fs, c.Dir)

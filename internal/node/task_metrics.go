@@ -114,6 +114,7 @@ var (
 	// rejectReasons are the reasons for dead letters.
 	rejectReasons = []string{
 		events.RejectUnreadable, events.RejectInvalid, events.RejectUnknownWorkflow, events.RejectSchema, events.RejectTooLarge, events.RejectConflict, events.RejectMisplaced,
+		events.RejectTooOld,
 		events.RejectRefused, events.RejectExpired, events.RejectLimit, events.RejectInternal, events.RejectEnded,
 	}
 	// lateTimers are the timers of which facts say when they were due.

@@ -12,6 +12,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/projector/projectortest"
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,8 @@ type world struct {
 	// latency is how long each frame of the network takes. If it is zero, a client that retries without a pause, as it
 	// does while a leader moves, keeps virtual time from advancing, and so the answer never changes.
 	latency time.Duration
+	// keyFile is the key with which nodes and crews seal; nil if nothing is sealed.
+	keyFile *sealing.KeyFile
 	// kinds are the agents of a crew, if they are not those of the workflow order.
 	kinds []string
 	// eventsID is the ID of the events topic, by which produce requests name it.
@@ -118,7 +121,7 @@ func (r reach) ClusterConfig() kafka.ClusterConfig {
 
 func (w *world) connect() {
 	w.t.Helper()
-	w.topics, w.logs = kafka.Topics{Namespace: "sagalog"}, &logBook{}
+	w.topics, w.logs = kafka.Topics{Namespace: events.DefaultNamespace}, &logBook{}
 	own := w.way()
 	w.t.Cleanup(own.cut)
 	w.cluster = kafkatest.Connect(w.t, reach{w.broker, own})
@@ -153,7 +156,7 @@ func (w *world) open(dir string, change ...func(*node.Config)) (*process, error)
 	p.cluster, err = kafka.Connect(cc)
 	require.NoError(w.t, err)
 	cfg := node.Config{
-		Cluster: p.cluster, Name: fmt.Sprintf("node-%d", w.serial), Dir: dir, Partitions: w.parts, Alone: true, Logger: w.logs.logger(),
+		Cluster: p.cluster, Namespace: w.topics.Namespace, Keys: w.keys(p.cluster), Name: fmt.Sprintf("node-%d", w.serial), Dir: dir, Partitions: w.parts, Alone: true, Logger: w.logs.logger(),
 	}
 	for _, c := range change {
 		c(&cfg)

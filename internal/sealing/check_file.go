@@ -19,11 +19,9 @@ func (k *Keys) checkFile(log *slog.Logger) error {
 	file := k.file.Now()
 	held, missing := false, map[string]bool{}
 	for _, d := range k.topic.ring.all {
-		switch {
-		case d.erased != 0:
-		case file.find(d.With) != nil:
+		if file.find(d.With) != nil {
 			held = true
-		default:
+		} else {
 			missing[events.Clip(d.With, 16)] = true
 		}
 	}

@@ -24,11 +24,10 @@ func (t *Topic) List() (list []Listed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, d := range t.ring.all {
-		x := Listed{d.Subject, d.id, d.Made, d.With, d.erased}
-		if d.erased != 0 {
-			x.With = ""
-		}
-		list = append(list, x)
+		list = append(list, Listed{Subject: d.Subject, ID: d.id, Made: d.Made, With: d.With})
+	}
+	for id, e := range t.ring.erased {
+		list = append(list, Listed{Subject: e.Subject, ID: id, Erased: e.Erased})
 	}
 	slices.SortFunc(list, func(a, b Listed) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Made, b.Made), cmp.Compare(a.ID, b.ID))
@@ -89,7 +88,7 @@ func (k *Keys) Rewrap(ctx context.Context) (int, error) {
 	k.topic.mu.Lock()
 	first := k.file.Fresh()[0].name
 	for _, d := range k.topic.ring.all {
-		if d.erased != 0 || d.With == first {
+		if d.With == first {
 			continue
 		}
 		raw, err := k.unwrap(d)

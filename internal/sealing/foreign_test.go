@@ -28,7 +28,7 @@ func TestTheExampleInPythonOpensAndSeals(t *testing.T) {
 		in.Write(append(line, '\n'))
 	}
 	in.Write(first)
-	cmd := exec.Command(python, "../../docs/examples/sealing/sealed.py", "ns", p.file)
+	cmd := exec.Command(python, "../../docs/examples/sealing/sealed.py", namespaceID, p.file)
 	cmd.Stdin = &in
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -5,13 +5,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/jsontext"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -24,12 +23,17 @@ const (
 	readEvery = time.Second
 	// askWithin bounds how long somebody who meets an unknown key waits for the topic.
 	askWithin = 2 * time.Second
+	// failingFor is how long after reading failed nobody waits for it: Run tries again meanwhile.
+	failingFor = askWithin + 2*readEvery
+	// openWithin is how long values are opened after the topic was last read. The keys of some may have been erased since.
+	openWithin = time.Minute
 	// MaxSubject bounds the name of a subject, in bytes: it is the value of a label.
 	MaxSubject = events.MaxLabelValue
 )
 
-// ErrNoKey is wrapped in the error of a value that cannot be opened here now, but perhaps elsewhere or later.
-var ErrNoKey = errors.New("the content is sealed, and this process cannot open it")
+// ErrNoKey is wrapped in the error of a value that no process will ever open: no key of the namespace does. What may pass is an
+// *events.NoKeyError.
+var ErrNoKey = errors.New("the content is sealed, and no key opens it")
 
 // Keys seal and open values. They are safe for concurrent use.
 type Keys struct {
@@ -37,10 +41,11 @@ type Keys struct {
 	file  *KeyFile
 	now   func() time.Time
 
-	// making is held while a data key is made, so that one process makes one.
-	making sync.Mutex
-	// failedAt is when reading last failed. While it fails, nobody waits for it. Guarded by topic.mu.
-	failedAt time.Time
+	// making is held while data keys are made, so that one process makes one for each subject.
+	making chan struct{}
+	// readAt is when the topic was last read, and failedAt when reading last failed, zero if it has not since. While it fails, nobody waits for
+	// it. Guarded by topic.mu.
+	readAt, failedAt time.Time
 	// unknown are IDs that the topic did not have. Whoever seals has seen the key there, so it will not come later. Guarded by topic.mu.
 	unknown map[string]bool
 }
@@ -50,18 +55,23 @@ const mostUnknown = 1000
 
 // Open reads the keys of a namespace, and refuses a key file that is not theirs. The caller runs Run.
 func Open(ctx context.Context, c *kafka.Cluster, namespace string, file *KeyFile, log *slog.Logger) (*Keys, error) {
-	k := &Keys{topic: NewTopic(c, namespace, log), file: file, now: time.Now}
+	k := &Keys{topic: NewTopic(c, namespace, log), file: file, now: time.Now, making: make(chan struct{}, 1)}
+	k.readAt = k.now()
 	if err := k.topic.Read(ctx); err != nil {
 		return nil, err
 	}
 	return k, k.checkFile(log)
 }
 
+// Bind says which namespace the keys are of: see Topic.Bind. Who seals for new subjects needs it.
+func (k *Keys) Bind(ctx context.Context, id string) error { return k.topic.Bind(ctx, id) }
+
 // Create makes the topic of keys if it is missing: who seals for new subjects needs it.
 func (k *Keys) Create(ctx context.Context) error { return k.topic.Create(ctx) }
 
 // Run follows the topic until ctx ends.
 func (k *Keys) Run(ctx context.Context) error {
+	defer k.topic.Close()
 	for pause.For(ctx, readEvery) {
 		k.read(ctx)
 	}
@@ -72,20 +82,52 @@ func (k *Keys) Run(ctx context.Context) error {
 func (k *Keys) read(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
+	at := k.now()
 	err := k.topic.Read(ctx)
 	k.topic.mu.Lock()
 	defer k.topic.mu.Unlock()
+	failed := !k.failedAt.IsZero()
 	if err != nil {
 		k.failedAt = k.now()
+		if !failed {
+			k.topic.log.Warn("the topic of keys cannot be read: erasures are not noticed here, and if this lasts, sealed content is not opened", "topic", k.topic.name, "after", openWithin, "error", err)
+		}
 		return false
 	}
-	k.failedAt = time.Time{}
+	k.readAt, k.failedAt = at, time.Time{}
+	if failed {
+		k.topic.log.Info("the topic of keys is read again", "topic", k.topic.name)
+	}
 	return true
+}
+
+// ReadAge returns how long ago the topic was last read. What was erased since is not known here.
+func (k *Keys) ReadAge() time.Duration {
+	k.topic.mu.Lock()
+	defer k.topic.mu.Unlock()
+	return max(k.now().Sub(k.readAt), 0)
+}
+
+// Collector returns the metric of ReadAge.
+func (k *Keys) Collector() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sagalog_keys_read_age_seconds", Help: "How long ago this process last read the topic of keys. Erasures since then are not known to it.",
+	}, func() float64 { return k.ReadAge().Seconds() })
+}
+
+// Stale returns an error if the topic was not read for so long that nothing sealed is opened.
+func (k *Keys) Stale() error {
+	if age := k.ReadAge(); age > openWithin {
+		return fmt.Errorf("the topic %s could not be read for %s, so nothing sealed is opened: check its leader, and the permissions of this process", k.topic.name, age.Round(time.Second))
+	}
+	return nil
 }
 
 // openedKey is what a data key is used for.
 type openedKey struct {
 	aead *subtle.AESGCM
+	// bound is what the values are bound to.
+	bound []byte
 	// same is the key of the hash by which equal inputs are recognised.
 	same []byte
 }
@@ -97,11 +139,11 @@ func (k *Keys) find(id string) (*openedKey, error) {
 		return o, err
 	}
 	k.topic.mu.Lock()
-	failing, missing := !k.failedAt.IsZero() && k.now().Sub(k.failedAt) < readEvery, k.unknown[id]
+	missing := k.unknown[id]
 	k.topic.mu.Unlock()
 	if !missing {
-		if failing || !k.read(context.Background()) {
-			return nil, fmt.Errorf("%w: the brokers do not answer", ErrNoKey)
+		if k.failing() || !k.read(context.Background()) {
+			return nil, &events.NoKeyError{Reason: "the topic of keys cannot be read"}
 		}
 		if o, err = k.known(id); !errors.Is(err, errUnknown) {
 			return o, err
@@ -109,6 +151,12 @@ func (k *Keys) find(id string) (*openedKey, error) {
 		k.miss(id)
 	}
 	return nil, fmt.Errorf("%w: there is no data key %s in this namespace", ErrNoKey, events.Clip(id, 64))
+}
+
+func (k *Keys) failing() bool {
+	k.topic.mu.Lock()
+	defer k.topic.mu.Unlock()
+	return !k.failedAt.IsZero() && k.now().Sub(k.failedAt) < failingFor
 }
 
 func (k *Keys) miss(id string) {
@@ -120,17 +168,20 @@ func (k *Keys) miss(id string) {
 	k.unknown[id] = true
 }
 
-var errUnknown = errors.New("unknown data key")
+var (
+	errUnknown         = errors.New("unknown data key")
+	errErasedMeanwhile = errors.New("the keys of the subject were erased meanwhile")
+)
 
 func (k *Keys) known(id string) (*openedKey, error) {
 	k.topic.mu.Lock()
 	defer k.topic.mu.Unlock()
+	if e, erased := k.topic.ring.erased[id]; erased {
+		return nil, &events.ErasedError{At: e.Erased}
+	}
 	d := k.topic.ring.all[id]
-	switch {
-	case d == nil:
+	if d == nil {
 		return nil, errUnknown
-	case d.erased != 0:
-		return nil, &events.ErasedError{At: d.erased}
 	}
 	return k.open(d)
 }
@@ -138,6 +189,7 @@ func (k *Keys) known(id string) (*openedKey, error) {
 // open unwraps a data key, unless that was done before. The topic's mu is held.
 func (k *Keys) open(d *dataKey) (*openedKey, error) {
 	if d.opened != nil {
+		k.topic.ring.used(d)
 		return d.opened, nil
 	}
 	raw, err := k.unwrap(d)
@@ -148,7 +200,8 @@ func (k *Keys) open(d *dataKey) (*openedKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: its data key %s has the wrong length", ErrNoKey, d.id)
 	}
-	d.opened = &openedKey{aead, mac(raw, "sagalog same 1")}
+	d.opened = &openedKey{aead, []byte("sagalog value 1\x00" + d.Namespace + "\x00" + d.id), mac(raw, "sagalog same 1")}
+	k.topic.ring.used(d)
 	return d.opened, nil
 }
 
@@ -158,9 +211,9 @@ func (k *Keys) unwrap(d *dataKey) ([]byte, error) {
 		w = k.file.Fresh().find(d.With)
 	}
 	if w == nil {
-		return nil, fmt.Errorf("%w: %s does not hold the key %s, which wraps its data key", ErrNoKey, k.file.path, d.With)
+		return nil, &events.NoKeyError{Missing: d.With, Reason: fmt.Sprintf("%s does not hold the key %s, which wraps its data key", k.file.path, d.With)}
 	}
-	raw, err := w.Decrypt(d.Wrapped, k.topic.wrapBound(d.id, d.Subject))
+	raw, err := w.Decrypt(d.Wrapped, d.wrapBound())
 	if err != nil {
 		return nil, fmt.Errorf("%w: its data key %s is damaged, or from another namespace", ErrNoKey, d.id)
 	}
@@ -168,13 +221,8 @@ func (k *Keys) unwrap(d *dataKey) ([]byte, error) {
 }
 
 // wrapBound is what a wrapped key is bound to: it opens in no other place.
-func (t *Topic) wrapBound(id, subject string) []byte {
-	return []byte("sagalog key 1\x00" + t.namespace + "\x00" + id + "\x00" + subject)
-}
-
-// bound is what a sealed value is bound to.
-func (t *Topic) bound(id string) []byte {
-	return []byte("sagalog value 1\x00" + t.namespace + "\x00" + id)
+func (d *dataKey) wrapBound() []byte {
+	return []byte("sagalog key 1\x00" + d.Namespace + "\x00" + d.id + "\x00" + d.Subject)
 }
 
 func mac(key []byte, parts ...string) []byte {
@@ -188,7 +236,14 @@ func mac(key []byte, parts ...string) []byte {
 
 // Open returns a value with all sealed values in it opened; the value itself if none is. A value that was sealed as a whole and is empty
 // was absent.
-func (k *Keys) Open(value []byte) ([]byte, error) { return k.openWith(k.find, value) }
+func (k *Keys) Open(value []byte) ([]byte, error) {
+	return k.openWith(func(id string) (*openedKey, error) {
+		if k.ReadAge() > openWithin && (k.failing() || !k.read(context.Background())) {
+			return nil, &events.NoKeyError{Reason: "the topic of keys cannot be read, so nobody knows whether the content was erased"}
+		}
+		return k.find(id)
+	}, value)
+}
 
 func (k *Keys) openWith(find func(id string) (*openedKey, error), value []byte) ([]byte, error) {
 	var out []byte
@@ -223,7 +278,7 @@ func (k *Keys) openOne(find func(id string) (*openedKey, error), value []byte) (
 	if err != nil {
 		return nil, err
 	}
-	opened, err := o.aead.Decrypt(s.Text, k.topic.bound(s.Key))
+	opened, err := o.aead.Decrypt(s.Text, o.bound)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is damaged, or from another namespace", ErrNoKey)
 	}
@@ -251,7 +306,7 @@ func (k *Keys) SealInput(ctx context.Context, subject, task string, input []byte
 	defer k.topic.mu.Unlock()
 	first := k.topic.ring.first(subject)
 	if first == nil {
-		return nil, fmt.Errorf("%w: the keys of its subject were erased meanwhile", ErrNoKey)
+		return nil, errErasedMeanwhile
 	}
 	o, err := k.open(first)
 	if err != nil {
@@ -270,11 +325,11 @@ func (k *Keys) Seal(ctx context.Context, subject string, value []byte) ([]byte, 
 	return k.seal(subject, "", value)
 }
 
-// SealLike seals a value for the subject of a value that is sealed as a whole. It returns the value as it is if it is sealed as a whole already, or
+// SealLike seals a value for the subject of a value that is sealed as a whole. It returns the value as it is if it is sealed for that subject already, or
 // if the other one is not sealed; and if the key of the other one was erased, what is shown in the place of an erased value.
 func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	s, ok := events.ParseSealed(like)
-	if _, sealed := events.ParseSealed(value); !ok || sealed {
+	if !ok || k.sealedLike(s.Key, value) {
 		return value, nil
 	}
 	o, err := k.find(s.Key)
@@ -289,9 +344,12 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	}
 	k.topic.mu.Lock()
 	defer k.topic.mu.Unlock()
+	if e, erased := k.topic.ring.erased[s.Key]; erased { // since it was found
+		return (&events.ErasedError{At: e.Erased}).Value(), nil
+	}
 	d := k.topic.ring.all[s.Key]
-	if d.erased != 0 { // since it was found
-		return (&events.ErasedError{At: d.erased}).Value(), nil
+	if d == nil { // the topic was made again since it was found
+		return nil, fmt.Errorf("%w: its data key is gone", ErrNoKey)
 	}
 	sealed, err := k.seal(d.Subject, "", value)
 	if err != nil { // the key file of this process may not have what wraps the latest key yet
@@ -300,11 +358,26 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 	return sealed, nil
 }
 
+// sealedLike says whether a value is sealed for the subject of a data key already. One that cannot be opened stays as it is, too.
+func (k *Keys) sealedLike(id string, value []byte) bool {
+	s, sealed := events.ParseSealed(value)
+	if !sealed || s.Key == id {
+		return sealed
+	}
+	if _, err := k.find(s.Key); err != nil {
+		return true
+	}
+	k.topic.mu.Lock()
+	defer k.topic.mu.Unlock()
+	own, of := k.topic.ring.all[s.Key], k.topic.ring.all[id]
+	return own == nil || of == nil || own.Subject == of.Subject
+}
+
 // seal seals with the latest key of a subject. The topic's mu is held.
 func (k *Keys) seal(subject, same string, value []byte) ([]byte, error) {
 	d := k.topic.ring.last(subject)
 	if d == nil {
-		return nil, fmt.Errorf("%w: the keys of its subject were erased meanwhile", ErrNoKey)
+		return nil, errErasedMeanwhile
 	}
 	o, err := k.open(d)
 	if err != nil {
@@ -314,55 +387,20 @@ func (k *Keys) seal(subject, same string, value []byte) ([]byte, error) {
 }
 
 func (k *Keys) sealWith(id string, o *openedKey, same string, value []byte) ([]byte, error) {
-	text, err := o.aead.Encrypt(value, k.topic.bound(id))
+	text, err := o.aead.Encrypt(value, o.bound)
 	if err != nil {
 		return nil, err
 	}
 	return (&events.Sealed{Key: id, Same: same, Text: text}).Value(), nil
 }
 
-// ready makes the first data key of a subject if it has none.
-func (k *Keys) ready(ctx context.Context, subject string) error {
-	if len(subject) > MaxSubject {
-		return fmt.Errorf("a subject has %d bytes; %d are allowed", len(subject), MaxSubject)
-	}
-	has := func() bool {
-		k.topic.mu.Lock()
-		defer k.topic.mu.Unlock()
-		return k.topic.ring.last(subject) != nil
-	}
-	if has() {
-		return nil
-	}
-	k.making.Lock()
-	defer k.making.Unlock()
-	if err := k.topic.Read(ctx); err != nil {
-		return err
-	}
-	if has() {
-		return nil
-	}
-	_, err := k.Rotate(ctx, subject)
-	return err
-}
-
-// Rotate makes another data key of a subject, which seals from then on, and returns its ID. Values that were sealed before stay as they are.
-func (k *Keys) Rotate(ctx context.Context, subject string) (id string, err error) {
-	id = hex.EncodeToString(randomBytes(8))
-	r, err := k.wrap(&dataKey{id: id, keyRecord: keyRecord{Subject: subject, Made: events.At(k.now())}}, randomBytes(keyBytes))
-	if err != nil {
-		return "", err
-	}
-	return id, k.topic.write(ctx, r)
-}
-
 // wrap returns the record of a data key, wrapped with the first key of the file.
 func (k *Keys) wrap(d *dataKey, raw []byte) (events.Record, error) {
 	w := k.file.Fresh()[0]
-	wrapped, err := w.aead.Encrypt(raw, k.topic.wrapBound(d.id, d.Subject))
+	wrapped, err := w.aead.Encrypt(raw, d.wrapBound())
 	if err != nil {
 		return events.Record{}, err
 	}
-	value, err := events.Marshal(keyRecord{d.Subject, d.Made, w.name, wrapped})
+	value, err := events.Marshal(keyRecord{d.Namespace, d.Subject, d.Made, w.name, wrapped})
 	return events.Record{Key: []byte(keyPrefix + d.id), Value: value}, err
 }

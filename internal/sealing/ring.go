@@ -2,6 +2,7 @@ package sealing
 
 import (
 	"cmp"
+	"container/list"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,8 +18,10 @@ const (
 
 // keyRecord is a data key in the topic.
 type keyRecord struct {
-	Subject string         `json:"subject"`
-	Made    events.Instant `json:"made"`
+	// Namespace is the ID of the namespace, which the key and what it seals are bound to. A copy of a namespace keeps it.
+	Namespace string         `json:"namespace"`
+	Subject   string         `json:"subject"`
+	Made      events.Instant `json:"made"`
 	// With is the fingerprint of the key that wraps it, and Wrapped its bytes.
 	With    string `json:"with"`
 	Wrapped []byte `json:"wrapped"`
@@ -34,23 +37,31 @@ type erasedRecord struct {
 type dataKey struct {
 	id string
 	keyRecord
-	// erased is when it was erased, zero if it was not.
-	erased events.Instant
-	// opened is nil until the key is first used.
+	// opened is nil until the key is first used, and again if it was not used for long; recent is its place among those that were used.
 	opened *openedKey
+	recent *list.Element
 }
+
+// mostOpened bounds the data keys that are kept opened in a process. To open one again takes microseconds.
+const mostOpened = 10_000
 
 // ring is the fold of the topic of keys.
 type ring struct {
-	all map[string]*dataKey
+	// namespace is the ID of the namespace: what a node knows, or else the one of the first key. Keys of others are passed over.
+	namespace string
+	// all are those that were not erased, by their IDs, and erased the others.
+	all    map[string]*dataKey
+	erased map[string]erasedRecord
 	// live are the keys of each subject that were not erased, the oldest first.
 	live map[string][]*dataKey
 	// left are the keys whose bytes are still in the topic although they were erased: somebody wrapped them again meanwhile.
 	left map[string]bool
+	// opened are the opened keys, the one used last first.
+	opened list.List
 }
 
-func newRing() *ring {
-	return &ring{all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
+func newRing(namespace string) *ring {
+	return &ring{namespace: namespace, erased: map[string]erasedRecord{}, all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
 }
 
 // apply folds a record of the topic.
@@ -73,14 +84,18 @@ func (r *ring) apply(rec *events.Record) error {
 		return nil
 	}
 	var k keyRecord
-	if err := json.Unmarshal(rec.Value, &k); err != nil {
+	if err := json.Unmarshal(rec.Value, &k); err != nil || k.Namespace == "" {
 		return fmt.Errorf("the record %q at offset %d of the keys is not one of a data key", events.Clip(name, 80), rec.Offset)
 	}
+	if r.namespace = cmp.Or(r.namespace, k.Namespace); k.Namespace != r.namespace {
+		return fmt.Errorf("the data key %s at offset %d is of the namespace with the ID %s, and this one has the ID %s", events.Clip(id, 64), rec.Offset, events.Clip(k.Namespace, 64), r.namespace)
+	}
+	_, erased := r.erased[id]
 	switch known := r.all[id]; {
+	case erased:
+		r.left[id] = true
 	case known == nil:
 		r.add(&dataKey{id: id, keyRecord: k})
-	case known.erased != 0:
-		r.left[id] = true
 	default: // wrapped again
 		known.With, known.Wrapped = k.With, k.Wrapped
 	}
@@ -89,40 +104,60 @@ func (r *ring) apply(rec *events.Record) error {
 
 func (r *ring) add(k *dataKey) {
 	r.all[k.id] = k
-	list := append(r.live[k.Subject], k)
-	slices.SortFunc(list, func(a, b *dataKey) int { return cmp.Or(cmp.Compare(a.Made, b.Made), cmp.Compare(a.id, b.id)) })
-	r.live[k.Subject] = list
+	keys := append(r.live[k.Subject], k)
+	slices.SortFunc(keys, func(a, b *dataKey) int { return cmp.Or(cmp.Compare(a.Made, b.Made), cmp.Compare(a.id, b.id)) })
+	r.live[k.Subject] = keys
 }
 
 func (r *ring) erase(id string, e erasedRecord) {
-	k := r.all[id]
-	switch {
-	case k == nil:
-		r.all[id] = &dataKey{id: id, keyRecord: keyRecord{Subject: e.Subject}, erased: e.Erased}
-		return
-	case k.erased != 0:
+	if _, again := r.erased[id]; again {
 		return
 	}
-	k.erased, k.opened, k.Wrapped = e.Erased, nil, nil
+	r.erased[id] = e
+	k := r.all[id]
+	if k == nil {
+		return
+	}
+	r.close(k)
+	delete(r.all, id)
 	r.left[id] = true
-	if list := slices.DeleteFunc(r.live[k.Subject], func(o *dataKey) bool { return o == k }); len(list) > 0 {
-		r.live[k.Subject] = list
+	if keys := slices.DeleteFunc(r.live[k.Subject], func(o *dataKey) bool { return o == k }); len(keys) > 0 {
+		r.live[k.Subject] = keys
 	} else {
 		delete(r.live, k.Subject)
 	}
 }
 
+// used notes that an opened key is used, and closes the one that was not for longest if there are too many.
+func (r *ring) used(k *dataKey) {
+	if k.recent != nil {
+		r.opened.MoveToFront(k.recent)
+		return
+	}
+	k.recent = r.opened.PushFront(k)
+	if r.opened.Len() > mostOpened {
+		r.close(r.opened.Back().Value.(*dataKey))
+	}
+}
+
+func (r *ring) close(k *dataKey) {
+	if k.recent != nil {
+		r.opened.Remove(k.recent)
+	}
+	k.recent, k.opened = nil, nil
+}
+
 // first returns the oldest live key of a subject, and last the latest; nil without one.
 func (r *ring) first(subject string) *dataKey {
-	if list := r.live[subject]; len(list) > 0 {
-		return list[0]
+	if keys := r.live[subject]; len(keys) > 0 {
+		return keys[0]
 	}
 	return nil
 }
 
 func (r *ring) last(subject string) *dataKey {
-	if list := r.live[subject]; len(list) > 0 {
-		return list[len(list)-1]
+	if keys := r.live[subject]; len(keys) > 0 {
+		return keys[len(keys)-1]
 	}
 	return nil
 }

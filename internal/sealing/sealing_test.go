@@ -12,22 +12,27 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/stretchr/testify/require"
 )
 
+const namespaceID = "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"
+
 const secretInput = `{"patient":"Ada Lovelace","dose":12.50}`
 
 // place is a namespace with its brokers and a key file.
 type place struct {
+	broker  *embedded.Broker
 	cluster *kafka.Cluster
 	file    string
 	log     bytes.Buffer
 }
 
 func newPlace(t *testing.T) *place {
-	p := &place{cluster: kafkatest.Start(t), file: filepath.Join(t.TempDir(), "seal.key")}
+	p := &place{broker: kafkatest.StartBroker(t, embedded.Config{}), file: filepath.Join(t.TempDir(), "seal.key")}
+	p.cluster = kafkatest.Connect(t, p.broker)
 	p.writeFile(t, sealing.NewKey())
 	kafkatest.Create(t, p.cluster, kafka.Topics{Namespace: "ns"}.KeysSpec())
 	return p
@@ -49,6 +54,7 @@ func (p *place) open(t *testing.T) *sealing.Keys {
 	require.NoError(t, err)
 	k, err := sealing.Open(t.Context(), p.cluster, "ns", file, log)
 	require.NoError(t, err)
+	require.NoError(t, k.Bind(t.Context(), namespaceID))
 	return k
 }
 
@@ -225,7 +231,9 @@ func TestTheKeyFileIsReplaced(t *testing.T) {
 	require.Equal(t, secretInput, opened(t, k, late), "a running process reads the file again")
 	p.writeFile(t, old)
 	_, err = p.open(t).Open(sealed)
-	require.ErrorIs(t, err, sealing.ErrNoKey)
+	var lacking *events.NoKeyError
+	require.ErrorAs(t, err, &lacking, "it may be opened elsewhere, or later")
+	require.NotEmpty(t, lacking.Missing)
 	require.ErrorContains(t, err, "seal.key does not hold the key")
 	require.NotContains(t, err.Error(), old)
 }
@@ -315,4 +323,52 @@ func TestAKeyFileOfAnotherNamespaceIsRefused(t *testing.T) {
 	require.NotContains(t, p.log.String(), "lacks keys")
 	require.NoError(t, open(right))
 	require.Contains(t, p.log.String(), "lacks keys")
+}
+
+// A key of another namespace, whoever wrote it there, neither opens nor seals. A process that does not know the ID takes that of the first key.
+func TestAKeyOfAnotherNamespaceIsPassedOver(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.open(t)
+	own := seal(t, k, "c-17", secretInput)
+	require.NoError(t, k.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a12"))
+	_, err := k.Open(own)
+	require.ErrorContains(t, err, "there is no data key")
+	foreign := seal(t, k, "c-17", secretInput)
+	require.Len(t, p.records(t), 2)
+	require.Contains(t, p.log.String(), "is of the namespace with the ID "+namespaceID)
+
+	file, err := sealing.OpenKeyFile(p.file, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	agent, err := sealing.Open(t.Context(), p.cluster, "ns", file, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Equal(t, secretInput, opened(t, agent, own))
+	_, err = agent.Open(foreign)
+	require.ErrorContains(t, err, "there is no data key")
+}
+
+// A topic of keys that is gone is not an empty one. When it is made again, or restored with fewer records, what it holds counts.
+func TestATopicOfKeysThatIsGoneIsNoEmptyOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	k := p.open(t)
+	kept, lost := seal(t, k, "c-17", secretInput), seal(t, k, "c-18", secretInput)
+	records := p.records(t)
+	kafkatest.DeleteTopic(t, p.broker, "ns.keys")
+	require.ErrorContains(t, k.Topic().Read(t.Context()), "is gone: restore it")
+	require.Equal(t, secretInput, opened(t, k, lost), "what was read stays")
+	_, err := k.Seal(t.Context(), "c-19", []byte(`1`))
+	require.ErrorContains(t, err, "is gone: restore it")
+
+	kafkatest.Create(t, p.cluster, kafka.Topics{Namespace: "ns"}.KeysSpec())
+	producer, err := kafka.NewProducer(p.cluster)
+	require.NoError(t, err)
+	defer producer.Close()
+	_, err = producer.ProduceSync(t.Context(), events.Record{Topic: "ns.keys", Key: records[0].Key, Value: records[0].Value})
+	require.NoError(t, err)
+	require.NoError(t, k.Topic().Read(t.Context()))
+	require.Equal(t, secretInput, opened(t, k, kept))
+	_, err = k.Open(lost)
+	require.ErrorContains(t, err, "there is no data key")
+	require.Contains(t, p.log.String(), "ends before what was read of it")
 }

@@ -18,6 +18,9 @@ type Topic struct {
 	name      string
 	log       *slog.Logger
 
+	// writer is nil until something is written. writing guards it.
+	writing sync.Mutex
+	writer  *kafka.Producer
 	// turn is held by the one who reads.
 	turn chan struct{}
 	// mu guards the fields below.
@@ -28,7 +31,7 @@ type Topic struct {
 
 // NewTopic returns the topic of keys of a namespace. It reads nothing.
 func NewTopic(c *kafka.Cluster, namespace string, log *slog.Logger) *Topic {
-	return &Topic{cluster: c, namespace: namespace, name: kafka.Topics{Namespace: namespace}.Keys(), log: log, turn: make(chan struct{}, 1), ring: newRing()}
+	return &Topic{cluster: c, namespace: namespace, name: kafka.Topics{Namespace: namespace}.Keys(), log: log, turn: make(chan struct{}, 1), ring: newRing("")}
 }
 
 // Create makes the topic if it is missing.
@@ -39,52 +42,123 @@ func (t *Topic) Create(ctx context.Context) error {
 	return nil
 }
 
-// Read reads the topic to its end, as of a moment after the call. A topic that does not exist is empty.
-func (t *Topic) Read(ctx context.Context) error {
+// Bind says which namespace the keys are of, by the ID that stays in a copy. Who does not know it takes the one of the first key.
+func (t *Topic) Bind(ctx context.Context, id string) error {
+	if err := t.takeTurn(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	if known := t.ring.namespace; known == "" {
+		t.ring.namespace = id
+	} else if known != id {
+		t.ring, t.next = newRing(id), 0
+	}
+	t.mu.Unlock()
+	<-t.turn
+	return t.Read(ctx)
+}
+
+func (t *Topic) takeTurn(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case t.turn <- struct{}{}:
+		return nil
+	}
+}
+
+// Read reads the topic to its end, as of a moment after the call. A topic that never existed is empty. One that ends below what was read was
+// restored or made again: what it holds now counts.
+func (t *Topic) Read(ctx context.Context) error {
+	if err := t.takeTurn(ctx); err != nil {
+		return err
 	}
 	defer func() { <-t.turn }()
 	t.mu.Lock()
-	from := t.next
+	into, next := t.ring, t.next
 	t.mu.Unlock()
-	err := t.cluster.ReadRange(ctx, t.name, 0, from, -1, func(r events.Record) error {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.next = r.Offset + 1
-		if r.Control {
+	ends, err := t.cluster.HighWatermarks(ctx, kafka.Partitions{t.name: {0}})
+	if errors.Is(err, kafka.ErrUnknownTopic) {
+		if next == 0 {
 			return nil
 		}
-		if err := t.ring.apply(&r); err != nil {
-			t.log.Warn("a record of the keys is passed over", "topic", t.name, "error", err)
-		}
-		return nil
-	})
-	if errors.Is(err, kafka.ErrUnknownTopic) {
-		return nil
+		return fmt.Errorf("the topic %s, which has the keys, is gone: restore it", t.name)
 	}
 	if err != nil {
 		return fmt.Errorf("read the topic of keys: %w", err)
 	}
+	end := ends[t.name][0]
+	if end < next {
+		t.log.Error("the topic of keys ends before what was read of it, so it is read from its beginning: it was restored, or deleted and made again", "topic", t.name, "end", end, "read", next)
+		into, next = newRing(into.namespace), 0
+	}
+	if next < end {
+		if next, err = t.fold(ctx, into, next, end); err != nil {
+			return fmt.Errorf("read the topic of keys: %w", err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ring, t.next = into, next
 	return nil
+}
+
+// fold folds records into a ring, and returns the offset behind them.
+func (t *Topic) fold(ctx context.Context, into *ring, next, end int64) (int64, error) {
+	err := t.cluster.ReadRange(ctx, t.name, 0, next, end, func(r events.Record) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if next = r.Offset + 1; into == t.ring {
+			t.next = next
+		}
+		if r.Control {
+			return nil
+		}
+		if err := into.apply(&r); err != nil {
+			t.log.Warn("a record of the keys is passed over", "topic", t.name, "error", err)
+		}
+		return nil
+	})
+	return next, err
 }
 
 // Empty says whether no key was ever made, as far as the topic was read.
 func (t *Topic) Empty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.ring.all) == 0
+	return len(t.ring.all)+len(t.ring.erased) == 0
+}
+
+// producer returns the producer, which is opened once.
+func (t *Topic) producer() (*kafka.Producer, error) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	if t.writer == nil {
+		p, err := kafka.NewProducer(t.cluster)
+		if err != nil {
+			return nil, err
+		}
+		t.writer = p
+	}
+	return t.writer, nil
+}
+
+// Close closes what was opened to write. Who writes again opens it again.
+func (t *Topic) Close() {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	if t.writer != nil {
+		t.writer.Close()
+		t.writer = nil
+	}
 }
 
 // write appends records, and reads them.
 func (t *Topic) write(ctx context.Context, list ...events.Record) error {
-	p, err := kafka.NewProducer(t.cluster)
+	p, err := t.producer()
 	if err != nil {
 		return err
 	}
-	defer p.Close()
 	for i := range list {
 		list[i].Topic, list[i].Partition = t.name, 0
 	}

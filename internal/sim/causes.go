@@ -110,6 +110,14 @@ func (q *inputs) tooLate(r *events.Record) bool {
 		(now.Sub(at) > p.Settings.RememberFor.Std()+skew || now.Sub(p.ForgottenBefore) > skew && at < p.ForgottenBefore)
 }
 
+// mayBeTooLate says whether what a schedule sent is so old that its task may be forgotten, as far as the clocks can tell.
+func (q *inputs) mayBeTooLate(r *events.Record) bool {
+	at, err := events.ParseInstant(r.Header(events.HeaderTime))
+	const skew = 6 * time.Second
+	p, now := &q.p.state.Partition, q.w.now
+	return err == nil && (q.w.clocks.set() || now.Sub(at) > p.Settings.RememberFor.Std()-skew || at < p.ForgottenBefore)
+}
+
 // fairBy works out the key for turns of a task from its workflow and its input.
 func fairBy(b *events.Submitted) string {
 	var in struct{ Extra, N json.RawMessage }

@@ -60,6 +60,7 @@ const (
 	sawForwarded
 	sawStillMisplaced
 	sawForwardTooOld
+	sawStartTooOld
 	sawDuplicate
 	sawDuplicateSwept
 	sawConflict

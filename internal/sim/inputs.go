@@ -190,6 +190,10 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 		if m.origin == "" && m.Kind != InputGarbage {
 			wrong = "nobody forwarded it"
 		}
+	case events.RejectTooOld:
+		if q.w.saw(sawStartTooOld); t != nil || !q.mayBeTooLate(&q.of(in).records[o]) {
+			wrong = "no task that it started can be forgotten"
+		}
 	case events.RejectRefused, events.RejectLimit:
 		if m.Kind != InputRequest && m.Kind != InputSchedule {
 			wrong = "it is not a request"

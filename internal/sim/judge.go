@@ -273,11 +273,16 @@ func (j *Judge) givesUp(t *events.Task, b *events.Timeout, signals []string) {
 		for o, x := range j.Pending(in) {
 			q := &x.Request
 			if x.Kind == InputRequest && x.Task == t.ID && q.Kind == events.RequestSignal && slices.Contains(signals, q.Signal) && !t.HasRequest(q.ID) &&
-				programs.CheckSignal(t, q.Signal, q.Payload) == "" && j.DurableBefore(in, o, b.CompleteBy) {
+				takes(t, q) && j.DurableBefore(in, o, b.CompleteBy) {
 				j.Fail("a wait timed out before a signal that was durable before its time was over: %s %d of task %q, step %q", in, o, t.ID, b.Step)
 			}
 		}
 	}
+}
+
+func takes(t *events.Task, q *events.Request) bool {
+	why, err := programs.CheckSignal(t, q.Signal, q.Payload)
+	return why == "" && err == nil
 }
 
 // Progresses checks that progress is recorded of the attempt that a report is about, and at most once in each heartbeat.

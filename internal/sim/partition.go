@@ -59,7 +59,7 @@ func newPartition(w *World, id int32) *partition {
 	}
 	p.inputs = inputs{w: w, p: p, facts: map[events.Cause]*events.Fact{}, content: map[string]map[string]bool{}, held: map[string]bool{}}
 	p.answers = answers{p: p, tasks: map[string]*Answers{}, owed: map[string]string{}, landed: map[string]events.Record{}}
-	p.schedules = scheduleEffects{p: p, of: map[string]string{}, owed: map[string]string{}, born: map[string]int64{}, began: map[string]int64{}}
+	p.schedules = scheduleEffects{p: p, of: map[string]string{}, owed: map[string]string{}, accepted: map[string]bool{}, born: map[string]int64{}, began: map[string]int64{}}
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
 	p.sagas = sagas{w: w, p: p, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())

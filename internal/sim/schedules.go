@@ -273,6 +273,8 @@ type scheduleEffects struct {
 	// of is the schedule of each task, and owed the destination of each effect of a fact, by the ID of the fact and the kind.
 	of   map[string]string
 	owed map[string]string
+	// accepted has the tasks that schedules have started, with where each of these began: a due time starts one task, however often its submission is sent.
+	accepted map[string]bool
 	// born is the offset of the fact that brought each schedule into the partition, and began the record of the definitions that it came from.
 	born, began map[string]int64
 }
@@ -284,6 +286,11 @@ func (e *scheduleEffects) after(f *events.Fact) {
 	case *events.Submitted:
 		if delete(e.of, f.Task); b.Schedule != "" {
 			e.of[f.Task] = b.Schedule
+			once := fmt.Sprintf("%s %d", f.Task, b.ScheduleBegan)
+			if e.accepted[once] && !w.clocks.set() {
+				w.fail("the task %q of schedule %q, which began at %d, is accepted again after it was forgotten", f.Task, b.Schedule, b.ScheduleBegan)
+			}
+			e.accepted[once] = true
 		}
 	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated:
 		if name := e.of[f.Task]; name != "" {

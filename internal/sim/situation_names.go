@@ -57,6 +57,7 @@ var named = [situations]struct {
 	sawReplyGivenUp:       {name: "a reply is given up", rare: true},
 	sawForwarded:          {name: "a misplaced input is sent home"},
 	sawStillMisplaced:     {name: "a forwarded input is misplaced again", rare: true},
+	sawStartTooOld:        {name: "what a schedule sent is older than what is remembered", rare: true},
 	sawForwardTooOld:      {name: "a forwarded input is older than what is remembered", rare: true},
 	sawDuplicate:          {name: "a repeated submission is passed"},
 	sawDuplicateSwept:     {name: "a repeated submission is accepted again after its task was swept", rare: true},

@@ -249,7 +249,7 @@ func (p *Process) Start(t *events.Task, path string, op events.Operation) (event
 }
 
 // Check implements supervisor.Scheduler.
-func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*events.Error, int) {
+func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*events.Error, int, error) {
 	return p.by(t.Definition).Check(t, path, output)
 }
 
@@ -272,7 +272,7 @@ func (p *Process) Policy(t *events.Task, path string, op events.Operation) event
 }
 
 // CheckSignal implements supervisor.Scheduler.
-func (p *Process) CheckSignal(t *events.Task, signal string, payload []byte) string {
+func (p *Process) CheckSignal(t *events.Task, signal string, payload []byte) (string, error) {
 	return p.by(t.Definition).CheckSignal(t, signal, payload)
 }
 

@@ -16,7 +16,7 @@ SEALED = re.compile(r'\{"\$sealed":"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)\.([A-Za-z
 
 
 class Keys:
-    """The data keys of a namespace. lines are those of the key file; put gives it the records of the topic <ns>.keys, in their order."""
+    """The data keys of a namespace, named by the id of its NamespaceCreated. lines are those of the key file; put gives it the records of the topic <ns>.keys, in their order."""
 
     def __init__(self, namespace, lines):
         self.namespace = namespace
@@ -31,6 +31,8 @@ class Keys:
             self.keys.pop(id, None)
         elif kind == "key" and value is not None and id not in self.erased:
             record = json.loads(value)
+            if record["namespace"] != self.namespace:
+                return
             bound = "\0".join(["sagalog key 1", self.namespace, id, record["subject"]])
             raw = decrypt(self.wrapping[record["with"]], base64.b64decode(record["wrapped"]), bound)
             self.keys[id] = (record["subject"], record["made"], raw)
@@ -72,7 +74,7 @@ def unpadded(text):
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-if __name__ == "__main__":  # python3 sealed.py NAMESPACE KEY_FILE < lines of {"key", "value"} of the topic of keys, then one sealed value
+if __name__ == "__main__":  # python3 sealed.py NAMESPACE_ID KEY_FILE < lines of {"key", "value"} of the topic of keys, then one sealed value
     keys = Keys(sys.argv[1], open(sys.argv[2]).read().split())
     *records, value = sys.stdin.read().splitlines()
     for record in map(json.loads, records):

@@ -11,12 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// NamespaceID is the ID of the namespace of the API.
+const NamespaceID = "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"
+
 // CallbackSecret is the key of callbacks of the API.
 const CallbackSecret = "0123456789abcdef0123456789abcdef"
 
 // Callbacks returns the keys that sign and check tickets.
 func Callbacks() *callback.Keys {
-	keys, err := callback.NewKeys("test", CallbackSecret)
+	keys, err := callback.NewKeys(CallbackSecret)
 	if err != nil {
 		panic(err) // the secret is a constant
 	}
@@ -27,7 +30,7 @@ func Callbacks() *callback.Keys {
 func (e *Engine) Config() api.Config {
 	r := prometheus.NewRegistry()
 	return api.Config{
-		Addr: "127.0.0.1:0", Namespace: "test", Node: "node-a", Version: "1.2.3", Partitions: Partitions, SubmissionBytes: 4096,
+		Addr: "127.0.0.1:0", Namespace: "test", NamespaceID: NamespaceID, Node: "node-a", Version: "1.2.3", Partitions: Partitions, SubmissionBytes: 4096,
 		Tasks: e, Lists: e, Counts: e, Changes: e, Stats: e, Acts: Acts("node-a"), Nodes: Nodes("node-a"), Inputs: e, History: e, Rejections: e, Workflows: e, Deletions: e, Definitions: e, Settings: e, Losses: e, Pauses: e, Jobs: e, Schedules: e, Limits: e, NamedLimits: e, Appender: e, Cluster: e, Offers: e, DeadLetters: e, Alerts: e, Demo: e, Callbacks: Callbacks(),
 		Ready: e.Ready, Delayed: e.Delayed, Registerer: r, Gatherer: r, Now: e.Now,
 	}

@@ -1,0 +1,94 @@
+package sealing
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Which data key of a subject is its first, by which equal inputs are recognised, and which is its latest, which seals, follows from when they were
+// made. So that no clock decides that, a key is made at least a millisecond after all that the topic has. Only two processes that make the
+// first keys of a subject at the same moment do not see each other's; a submission that is then repeated with the other key is compared by
+// content: see events.Submission.Repeats.
+
+// Prepare makes the first data keys of those of the subjects that have none, with one write.
+func (k *Keys) Prepare(ctx context.Context, subjects ...string) error {
+	for _, s := range subjects {
+		if len(s) > MaxSubject {
+			return fmt.Errorf("a subject has %d bytes; %d are allowed", len(s), MaxSubject)
+		}
+	}
+	if len(k.without(subjects)) == 0 {
+		return nil
+	}
+	return k.make(ctx, func() []string { return k.without(subjects) })
+}
+
+// ready makes the first data key of a subject if it has none.
+func (k *Keys) ready(ctx context.Context, subject string) error { return k.Prepare(ctx, subject) }
+
+// without returns the subjects that have no data key, each once.
+func (k *Keys) without(subjects []string) (list []string) {
+	k.topic.mu.Lock()
+	defer k.topic.mu.Unlock()
+	for _, s := range subjects {
+		if k.topic.ring.last(s) == nil && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Rotate makes another data key of a subject, which seals from then on, and returns its ID. Values that were sealed before stay as they are.
+func (k *Keys) Rotate(ctx context.Context, subject string) (id string, err error) {
+	if err := k.make(ctx, func() []string { return []string{subject} }); err != nil {
+		return "", err
+	}
+	k.topic.mu.Lock()
+	defer k.topic.mu.Unlock()
+	if d := k.topic.ring.last(subject); d != nil {
+		return d.id, nil
+	}
+	return "", errErasedMeanwhile
+}
+
+// make makes a data key for each of the subjects that are needed once the topic is read, and reads them back: only then are they used.
+func (k *Keys) make(ctx context.Context, needed func() []string) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case k.making <- struct{}{}:
+	}
+	defer func() { <-k.making }()
+	if err := k.topic.Read(ctx); err != nil {
+		return err
+	}
+	k.topic.mu.Lock()
+	namespace := k.topic.ring.namespace
+	k.topic.mu.Unlock()
+	if namespace == "" {
+		return fmt.Errorf("no data key can be made: namespace %s has none, and only a node knows the ID that a key is bound to", k.topic.namespace)
+	}
+	var list []events.Record
+	for _, subject := range needed() {
+		made := events.At(k.now())
+		k.topic.mu.Lock()
+		if last := k.topic.ring.last(subject); last != nil {
+			made = max(made, last.Made.Add(time.Millisecond))
+		}
+		k.topic.mu.Unlock()
+		r, err := k.wrap(&dataKey{id: hex.EncodeToString(randomBytes(8)), keyRecord: keyRecord{Namespace: namespace, Subject: subject, Made: made}}, randomBytes(keyBytes))
+		if err != nil {
+			return err
+		}
+		list = append(list, r)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return k.topic.write(ctx, list...)
+}

@@ -1,0 +1,149 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// unopened knows what waits because a sealed value cannot be opened now: the topic of keys cannot be read, or the key file of this node lacks a
+// key. Nothing about it is decided, and it is tried again. Both may pass, and a dead letter, a failed step or an undo would not.
+//
+// An input waits where it is, and so do the inputs behind it in its topic, since none may overtake it. If the topic of keys cannot be read, that
+// lasts as long. But the key file of one node may lack a key forever, and no input may stop a partition: after inputKind.keyless an input that
+// needs such a key is set aside.
+//
+// A task waits alone, and for as long as it takes. Its row in the store says when it is tried again, so it needs nothing in memory: what this part
+// keeps of it can be lost with the process.
+type unopened struct {
+	*core
+	// tasks are those that wait.
+	tasks map[string]*unopenedTask
+	// missed are the keys that the key file lacks, by their fingerprints.
+	missed map[string]missedKey
+	// reason says why the latest value could not be opened.
+	reason string
+}
+
+// unopenedTask is a task of which something waits.
+type unopenedTask struct {
+	// until is when it is tried again.
+	until events.Instant
+	// starts are the steps whose next attempt cannot begin before that.
+	starts []string
+}
+
+// missedKey says when a key was first missed, and last.
+type missedKey struct{ first, last events.Instant }
+
+const (
+	// inputRetry and taskRetry are how long an input, and a task, waits before it is tried again.
+	inputRetry, taskRetry = time.Second, 5 * time.Second
+	// keylessReports and keylessSubmissions are how long an input holds back those behind it because of a key that the key file lacks. Running
+	// tasks wait for reports; submissions keep only new tasks waiting.
+	keylessReports, keylessSubmissions = time.Minute, 10 * time.Minute
+	// missedFor is how long after it was last missed a key is remembered, and mostMissed how many.
+	missedFor, mostMissed = time.Hour, 100
+)
+
+func (u *unopened) reset() {
+	*u = unopened{core: u.core, tasks: map[string]*unopenedTask{}, missed: u.missed}
+}
+
+// tooLong says whether an input that needs the key must not hold back others any longer.
+func (u *unopened) tooLong(why *events.NoKeyError, limit time.Duration) bool {
+	u.reason = why.Reason
+	if why.Missing == "" {
+		return false
+	}
+	m, known := u.missed[why.Missing]
+	if !known || u.now.Sub(m.last) > missedFor || m.first > u.now {
+		if u.missed == nil || len(u.missed) >= mostMissed {
+			u.missed = map[string]missedKey{}
+		}
+		m.first = u.now
+	}
+	m.last = u.now
+	u.missed[why.Missing] = m
+	return u.now.Sub(m.first) >= limit
+}
+
+// hold lets a task wait, or the next attempt of one of its steps.
+func (u *unopened) hold(id, path string, why *events.NoKeyError) {
+	x := u.tasks[id]
+	if x == nil {
+		x = &unopenedTask{}
+		u.tasks[id] = x
+	}
+	if x.until <= u.now {
+		x.until, x.starts = u.now.Add(taskRetry), nil
+	}
+	if path != "" && !slices.Contains(x.starts, path) {
+		x.starts = append(x.starts, path)
+	}
+	u.reason = why.Reason
+}
+
+// write has the row of a waiting task written, in which stands when it is tried again.
+func (u *unopened) write(id string) {
+	u.state.Touch(id)
+	u.timers.moved = true
+}
+
+// settle notes that a plan of the task waits for nothing.
+func (u *unopened) settle(id string) {
+	if x := u.tasks[id]; x != nil && len(x.starts) == 0 {
+		delete(u.tasks, id)
+	}
+}
+
+// opens notes that an input was judged that waited: the key file has the key now. If it lacks it again later, that counts from then.
+func (u *unopened) opens() { u.missed = nil }
+
+// waits says whether an attempt must not begin yet.
+func (u *unopened) waits(r events.Ready) bool {
+	x := u.tasks[r.Task]
+	return x != nil && x.until > u.now && slices.Contains(x.starts, r.Path)
+}
+
+// until returns when the task is tried again; zero if it waits for no key.
+func (u *unopened) until(id string) events.Instant {
+	if x := u.tasks[id]; x != nil {
+		return x.until
+	}
+	return 0
+}
+
+// woke says whether a task whose row says that its time has come, although none of its timers is due, is tried again now. Only a task that waited
+// for a key has such a row, or one that changed and whose new row is not written yet.
+func (u *unopened) woke(t *events.Task) bool {
+	if !events.IsSealed(t.Input) || u.until(t.ID) > u.now {
+		return false
+	}
+	delete(u.tasks, t.ID)
+	return true
+}
+
+// Unopened is what waits for sealed values that cannot be opened now.
+type Unopened struct {
+	// Inputs counts the inputs that wait to be judged behind one that cannot be opened, with that one.
+	Inputs PerInput[int]
+	Tasks  int
+	// Reason says why the latest could not be opened; empty if nothing waits.
+	Reason string
+}
+
+// status returns what waits.
+func (u *unopened) status() (x Unopened) {
+	for _, q := range u.inbox.queues {
+		if q.keyless {
+			x.Inputs[q.kind] = len(q.items)
+		}
+	}
+	x.Tasks = len(u.tasks)
+	if x.Tasks > 0 || x.Inputs != (PerInput[int]{}) {
+		x.Reason = u.reason
+	}
+	return x
+}

@@ -1,0 +1,211 @@
+package supervisor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+// lock opens and seals values that are not encrypted. Why says why it does not now.
+type lock struct{ why *events.NoKeyError }
+
+func locked(value string) string {
+	return string((&events.Sealed{Key: "k", Same: "s", Text: []byte(value)}).Value())
+}
+
+func (l *lock) Open(value []byte) ([]byte, error) {
+	if l.why != nil {
+		return nil, l.why
+	}
+	s, ok := events.ParseSealed(value)
+	if !ok {
+		return nil, fmt.Errorf("%s is not sealed as a whole", value)
+	}
+	return s.Text, nil
+}
+
+func (l *lock) SealLike(_, value []byte) ([]byte, error) {
+	if events.IsSealed(value) {
+		return value, nil
+	}
+	if l.why != nil {
+		return nil, l.why
+	}
+	return (&events.Sealed{Key: "k", Text: value}).Value(), nil
+}
+
+const sealedSteps = `
+workflow: two
+labels: {who: "${ input.who }"}
+defaults: {complete_within: 1h, retry: {attempts: 1, then: undo}}
+steps:
+  first: {agent: alpha, %s undo: {}}
+  second: {needs: [first], agent: beta, %s}
+`
+
+const failIf = `fail_if: "${ output.v == 2 }",`
+
+// The topic of keys that cannot be read, and a key that the key file lacks.
+var (
+	unread = &events.NoKeyError{Reason: "the topic of keys cannot be read"}
+	absent = &events.NoKeyError{Missing: "abcd", Reason: "seal.key does not hold the key abcd"}
+)
+
+func newLocked(t *testing.T, first, second string) (*bench, *candidate, *lock) {
+	b, l := newBench(t, fmt.Sprintf(sealedSteps, first, second), oneStep), &lock{}
+	a := b.candidate("A", func(c *candidate) { c.cfg.Keys, c.sched = l, scheduler.NewSharedWith(l).New() }).own()
+	return b, a, l
+}
+
+func (b *bench) submitSealed(id string) { b.submit(id, "two", `,"input":`+locked(`{"who":"ada"}`)) }
+
+func TestASubmissionThatCannotBeOpenedNowWaits(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, failIf, "")
+	l.why = unread
+	b.submitSealed("t1")
+	b.submit("t2", "one", "")
+	a.run()
+	a.pass(time.Hour)
+	require.Empty(t, b.names())
+	require.Equal(t, supervisor.Unopened{Inputs: supervisor.PerInput[int]{0, 2}, Reason: unread.Reason}, a.o.Status().Unopened)
+	l.why = nil
+	a.run()
+	require.Empty(t, b.names(), "it is not tried all the time")
+	a.pass(time.Second)
+	require.Equal(t, "ada", b.task("t1").Labels["who"])
+	require.NotNil(t, b.task("t2"))
+	require.Zero(t, a.o.Status().Unopened)
+	sameEverywhere(t, b, a)
+}
+
+// One input must not stop a partition because this node will never have its key. Later ones that need it are not waited for again.
+func TestASubmissionDoesNotWaitForeverForAKeyThatTheFileLacks(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, failIf, "")
+	l.why = absent
+	b.submitSealed("t1")
+	b.submit("t2", "one", "")
+	a.run()
+	a.pass(9 * time.Minute)
+	require.Empty(t, b.names())
+	a.pass(time.Minute)
+	require.Contains(t, last[*events.InputRejected](b).Detail, "does not hold the key abcd")
+	require.NotNil(t, b.task("t2"))
+	b.submitSealed("t3")
+	a.run()
+	require.Equal(t, []string{"Submitted", "StepStarted", "InputRejected"}, b.names()[len(b.names())-3:])
+}
+
+// A task waits alone, and its condition, or the input of its step, is evaluated when that is possible: no step fails, and nothing is undone.
+func TestATaskWhoseContentCannotBeOpenedNowWaitsAlone(t *testing.T) {
+	t.Parallel()
+	for _, second := range []string{`if: "${ input.who == 'ada' }"`, `with: {who: "${ input.who }"}`} {
+		b, a, l := newLocked(t, "", second)
+		b.submitSealed("t1")
+		a.run()
+		l.why = absent
+		b.doneSealed("t1", `{"v":1}`)
+		b.submit("t2", "one", "")
+		a.run()
+		require.Equal(t, []string{"StepCompleted", "Submitted", "StepStarted"}, b.names()[len(b.names())-3:])
+		require.Equal(t, supervisor.Unopened{Tasks: 1, Reason: absent.Reason}, a.o.Status().Unopened)
+		b.done("t2", "only", 1)
+		a.run()
+		waiting := b.names()
+		a.pass(time.Hour)
+		require.Equal(t, waiting, b.names())
+		a.restart() // nothing in memory says that the task waits
+		a.own()
+		a.pass(time.Hour)
+		l.why = nil
+		a.pass(5 * time.Second)
+		started := last[*events.StepStarted](b)
+		require.Equal(t, "second", started.Step)
+		require.Zero(t, a.o.Status().Unopened)
+		b.done("t1", "second", 1)
+		a.run()
+		require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+		sameEverywhere(t, b, a)
+	}
+}
+
+func (b *bench) doneSealed(task, output string) {
+	b.report(events.Report{Task: task, Run: 1, Step: "first", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: json.RawMessage(locked(output))})
+}
+
+// The report of a step with a fail_if waits, since it cannot be said whether the step failed; if the key file lacks the key, for a minute, and then
+// its task alone is parked.
+func TestAResultThatCannotBeOpenedNowIsNotJudged(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, failIf, "")
+	for _, id := range []string{"t1", "t2"} {
+		b.submitSealed(id)
+	}
+	a.run()
+	l.why = unread
+	before := b.names()
+	b.doneSealed("t1", `{"v":2}`)
+	a.run()
+	a.pass(10 * time.Minute)
+	require.Equal(t, before, b.names())
+	l.why = nil
+	a.pass(time.Second)
+	require.Equal(t, events.ClassCheck, last[*events.StepFailed](b).Error.Class)
+
+	l.why = absent
+	before = b.names()
+	b.doneSealed("t2", `{"v":1}`)
+	a.run()
+	a.pass(59 * time.Second)
+	require.Equal(t, before, b.names())
+	a.pass(time.Second)
+	require.Equal(t, events.TaskStateError, b.task("t2").State)
+	require.Contains(t, b.task("t2").Reason, "does not hold the key abcd")
+}
+
+// What a service reports in clear text is not written in clear text because the key cannot be used now.
+func TestAFactThatCannotBeSealedNowIsNotWritten(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, "", "")
+	b.submitSealed("t1")
+	a.run()
+	l.why = unread
+	before := b.names()
+	b.done("t1", "first", 1)
+	a.run()
+	a.pass(10 * time.Minute)
+	require.Equal(t, before, b.names())
+	l.why = nil
+	a.pass(time.Second)
+	require.True(t, events.IsSealed(last[*events.StepCompleted](b).Output))
+}
+
+// Two nodes made a first key of a subject at once: a repeated submission may be sealed with another key, and is a repeat all the same.
+func TestARepeatSealedWithAnotherKeyIsNoConflict(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, "", "")
+	other := func(text string) string {
+		return `,"input":` + string((&events.Sealed{Key: "k2", Same: "s2", Text: []byte(text)}).Value())
+	}
+	b.submitSealed("t1")
+	a.run()
+	before := b.names()
+	b.submit("t1", "two", other(`{"who": "ada"}`))
+	a.run()
+	require.Equal(t, before, b.names())
+	l.why = unread
+	b.submit("t1", "two", other(`{"who":"bob"}`))
+	a.run()
+	a.pass(time.Hour)
+	require.NotContains(t, b.names(), "InputRejected")
+	l.why = nil
+	a.pass(time.Second)
+	require.Equal(t, events.RejectConflict, last[*events.InputRejected](b).Reason)
+}
