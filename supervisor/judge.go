@@ -113,7 +113,7 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	}
 	err = judge(i, item)
 	if why, passes := errors.AsType[*events.NoKeyError](err); passes {
-		return i.withoutKey(kind, item, why)
+		return withoutKey(i, kind, item, why)
 	}
 	if errors.Is(err, events.ErrTooLarge) { // the planner records everything that follows, so no fact names the input yet
 		return i.setAside(kind, item, i.judging.task, events.RejectTooLarge, err.Error())
@@ -122,7 +122,7 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 }
 
 // withoutKey lets an input wait that cannot be opened now, or sets it aside if it must not hold back others any longer.
-func (i *inbox) withoutKey(kind *inputKind, item *input, why *events.NoKeyError) error {
+func withoutKey(i *inbox, kind *inputKind, item *input, why *events.NoKeyError) error {
 	q := i.queue(item.in)
 	if q.keyless = !i.unopened.tooLong(why, kind.keyless); q.keyless {
 		q.retryAt = i.now.Add(inputRetry)
