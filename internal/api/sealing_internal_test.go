@@ -27,7 +27,7 @@ func TestAnAnswerIsOpenedOnItsWay(t *testing.T) {
 		return string(sealed)
 	}
 	shown, gone, absent := seal("c-1", `{"a":"b"}`), seal("c-2", `1`), seal("c-1", ``)
-	_, err = keys.Topic().Erase(t.Context(), "c-2", events.At(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)))
+	_, err := keys.Topic().Erase(t.Context(), "c-2", events.At(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)))
 	require.NoError(t, err)
 	unknown := `{"$sealed":"0123..AAAA"}`
 	text := `{"x":` + shown + `,"y":[` + gone + `,` + unknown + `],"z":` + absent + `,"$":"{\"$sealed\":\"`
