@@ -4,7 +4,7 @@
 check: ## before a review: format, vet, lint, race tests
 	.ci/run format build vet lint race
 
-test: ## the tests, as the README says
+test: ## the tests of step test; go test ./... also starts processes, at a small size
 	.ci/run test
 
 race: ## the tests with the race detector

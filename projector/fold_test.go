@@ -289,6 +289,9 @@ func TestResetMakesRoomForARebuild(t *testing.T) {
 
 // A log with more live tasks than fit in memory is folded within the memory bound, and reaches the same state.
 func TestFoldKeepsFewTasksInMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	s := setup(t)
 	l := &ledger{t: t}

@@ -284,6 +284,9 @@ func FuzzListCursor(f *testing.F) {
 
 // A page reads no more than its bytes, but at least one task.
 func TestListIsBoundedByBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	s := setup(t)
 	for i := range 5 {

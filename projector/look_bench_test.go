@@ -173,6 +173,9 @@ func (f *fill) endSome(n int) {
 // TestMemoryDoesNotGrowWithRows fills a store and measures the memory of the process. The store's own memory is its memtables
 // and its cache, whatever is stored. So if both are small, more rows must not take more memory.
 func TestMemoryDoesNotGrowWithRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	pending, finished := 20_000, 10_000
 	o := Options{Namespace: "bench", CacheBytes: 4 << 20, MemTableBytes: 2 << 20}
 	full := os.Getenv("SAGALOG_BENCH") == "full"
@@ -217,6 +220,9 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 
 // Each new submission looks up an ID that does not exist. The filters answer this lookup, and it reads no block.
 func TestUnknownTasksAreNotReadFromTheDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	s, err := Open(t.TempDir(), Options{Namespace: "bench", MemTableBytes: 1 << 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()

@@ -72,6 +72,9 @@ func TestADeletedVersionKeepsItsNumber(t *testing.T) {
 }
 
 func TestADeletionMakesRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	c := scheduler.NewCatalog(nil)
 	for i := range scheduler.MaxVersions {

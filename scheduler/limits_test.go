@@ -11,6 +11,9 @@ import (
 )
 
 func TestTheLargestWorkflowIsParsedInBoundedTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString(head)

@@ -25,6 +25,9 @@ func large(t *testing.T, n int) []byte {
 
 // A scheduler forgets definitions that it has not used for long, but not the one that it was asked about last.
 func TestASchedulerForgetsDefinitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	shared := scheduler.NewShared()
 	s, other := shared.New(), shared.New()

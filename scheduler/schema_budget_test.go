@@ -42,6 +42,9 @@ func TestAnInputSchemaCannotTakeTheOwnerDown(t *testing.T) {
 // The library compares numbers as exact fractions: those of 1e1000000 take half a megabyte. Half a megabyte of such numbers took a
 // quarter of an hour. What is counted here is the memory that the fractions take.
 func TestNumbersWithHugeExponentsCostNoMoreThanOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	const schema = "{type: array, items: {type: integer, minimum: 0, multipleOf: 1, not: {enum: [3, 4]}}}"
 	p := program(t, "workflow: w\ninput: "+schema+"\nsteps: {a: {agent: a}}")
 	list := func(number string) json.RawMessage {

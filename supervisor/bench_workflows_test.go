@@ -1,5 +1,13 @@
 package supervisor_test
 
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
 // These are the workflows of the tests.
 const (
 	oneStep = `
@@ -31,3 +39,19 @@ steps:
   point: {agent: alpha, needs: [before], pivot: true, retry: {then: undo}}
 `
 )
+
+func (b *bench) define(text string) {
+	src, faults := scheduler.Parse("bench.yaml", []byte(text), nil)
+	require.NotNil(b.t, src, "%v", faults)
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(b.t, err)
+	body, err := events.Marshal(d)
+	require.NoError(b.t, err)
+	n := 1
+	for _, v := range b.versions {
+		if v.Workflow == src.Workflow {
+			n++
+		}
+	}
+	b.versions = append(b.versions, supervisor.Version{Workflow: src.Workflow, Version: n, Hash: src.Hash, Body: body, Offset: int64(len(b.versions) + 1)})
+}

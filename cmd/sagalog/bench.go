@@ -66,7 +66,7 @@ func (c *benchConfig) flags(f *pflag.FlagSet) {
 	c.connection.flags(f)
 	c.namespaceFlag(f, "prefix of all topic names: up to 100 letters, digits, dots, dashes and underscores; an existing namespace must be a benchmark's (default sagalog on the broker of this process; with --brokers a new name, whose topics stay there)")
 	f.StringVar(&c.Dir, "data", "", "directory of the data, which is kept; it is empty, does not exist yet, or is that of an earlier benchmark (default a temporary one below TMPDIR, which is removed)")
-	f.Int32Var(&c.Partitions, "partitions", 8, "partitions of the namespace, 1 to 1000")
+	f.Int32Var(&c.Partitions, "partitions", 8, "`number` of partitions of the namespace, 1 to 1000")
 	f.BoolVar(&c.Fsync, "fsync", false, "make the broker of this process answer only when the data is on the disk")
 	f.BoolVar(&c.ByPort, "by-port", false, "reach the broker of this process by TCP, as other processes do, and not in memory")
 	f.DurationVar(&c.Drain, "drain", 5*time.Minute, "how long tasks may take to end after the measured time; above zero")

@@ -57,7 +57,7 @@ The new namespace exists once its last record is written. If the copy is interru
 	f := cmd.Flags()
 	c.placeFlags(f)
 	f.StringSliceVar(&c.checkpoints, "from-checkpoint", nil, "directory of a checkpoint to copy from, in place of the log; may be given several times")
-	f.Int32Var(&c.partitions, "partitions", 0, "number of partitions of the new namespace (default as many as the old one)")
+	f.Int32Var(&c.partitions, "partitions", 0, "`number` of partitions of the new namespace (default as many as the old one)")
 	f.StringVar(&c.toNamespace, "to-namespace", "", "prefix of the new topic names (default that of --namespace)")
 	f.StringVar(&c.scratch, "scratch", "", "directory for the state while it is copied; must be empty, and is removed (default a temporary one)")
 	f.BoolVar(&c.quiet, "quiet", false, "print no progress")
@@ -87,7 +87,7 @@ what the other did. So delete the topics of the copy first, and say that with --
 
 // placeFlags are those of the old namespace.
 func (c *copyConfig) placeFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.data, "data", "", "data directory of a stopped `sagalog dev`, whose log is in it; in place of --brokers")
+	f.StringVar(&c.data, "data", "", "data directory of a stopped sagalog dev, whose log is in it; in place of --brokers")
 	f.StringVar(&c.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
 	c.connection.flags(f)
 	c.connection.role = acls.Copier
@@ -107,6 +107,14 @@ func toFlags(f *pflag.FlagSet, c *connection) {
 		f.AddFlag(&y)
 	})
 }
+
+// toError is an error of a connection whose flags have the prefix of toFlags.
+type toError struct{ error }
+
+var toNames = strings.NewReplacer("--brokers", "--to-brokers", "--tls", "--to-tls", "--sasl", "--to-sasl", "SAGALOG_SASL", "SAGALOG_TO_SASL")
+
+func (e toError) Error() string { return toNames.Replace(e.error.Error()) }
+func (e toError) Unwrap() error { return e.error }
 
 func (c *copyConfig) validate() error {
 	if err := c.output.validate(); err != nil {
@@ -161,7 +169,7 @@ func (c *copyConfig) copy(cmd *cobra.Command) (err error) {
 	}
 	to, err := c.to.reach(cmd.Context())
 	if err != nil {
-		return fmt.Errorf("the cluster of the new namespace (--to-brokers): %w", err)
+		return fmt.Errorf("the cluster of the new namespace: %w", toError{err})
 	}
 	defer to.Close()
 	cfg.To = namespacecopy.Place{Cluster: to, Namespace: c.toNamespace}

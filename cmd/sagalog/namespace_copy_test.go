@@ -22,6 +22,8 @@ func TestAWrongCallOfNamespaceCopyIsNamed(t *testing.T) {
 		"--partitions -1 is not from 1 to":                            {"copy", "--brokers", "127.0.0.1:1", "--to-namespace", "b", "--partitions", "-1"},
 		"is not empty":                                                {"copy", "--brokers", "127.0.0.1:1", "--to-namespace", "b", "--scratch", filepath.Dir(dir)},
 		"--from-checkpoint takes the place of the log":                {"copy", "--from-checkpoint", dir, "--brokers", "127.0.0.1:1", "--to-brokers", "127.0.0.1:1"},
+		"--to-brokers: \"nowhere\" is not HOST:PORT":                  {"copy", "--from-checkpoint", dir, "--to-brokers", "nowhere"},
+		"--to-sasl is missing":                                        {"copy", "--from-checkpoint", dir, "--to-brokers", "127.0.0.1:1", "--to-sasl-user", "u"},
 		"--copy-discarded is missing: both namespaces must never run": {"reopen", "--brokers", "127.0.0.1:1"},
 	} {
 		p := at.run(t, append([]string{"namespace"}, args...)...)
@@ -49,11 +51,12 @@ func TestANamespaceIsCopiedByTheProgram(t *testing.T) {
 		require.Equal(t, 0, p.code(), "%v: %s", args, p.err.String())
 		return p.out.String()
 	}
-	refused := func(says string, args ...string) {
+	refused := func(says string, args ...string) string {
 		t.Helper()
 		p := at.run(t, args...)
 		require.NotEqual(t, 0, p.code())
 		require.Contains(t, p.err.String(), says)
+		return p.err.String()
 	}
 	n := serve(old, "n1")
 	api := n.endpoints(filepath.Join(at.dir, "n1")).HTTP
@@ -69,7 +72,8 @@ func TestANamespaceIsCopiedByTheProgram(t *testing.T) {
 	var made []namespacecopy.Result
 	require.NoError(t, json.Unmarshal([]byte(ok(copying...)), &made))
 	require.Equal(t, [3]int64{2, 1, 6}, [3]int64{made[0].Tasks, made[0].Live, int64(made[0].Partitions)})
-	refused("hold records: choose another --to-namespace", copying...)
+	require.NotContains(t, refused("sagalog on "+new.Addr()+" is in use", copying...), "--delete")
+	refused("Choose another --to-namespace, such as sagalog-2", copying...)
 	refused("was closed, because it was copied to sagalog on "+new.Addr(), "serve", "--brokers", old.Addr(), "--data", filepath.Join(at.dir, "n1"), "--http", "127.0.0.1:0", "--node", "n1")
 
 	m := at.start(t, "serve", "--brokers", new.Addr(), "--data", filepath.Join(at.dir, "n2"), "--http", "127.0.0.1:0", "--node", "n2")

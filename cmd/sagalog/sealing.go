@@ -23,7 +23,7 @@ type sealFlags struct{ sealKeyFile string }
 
 func (s *sealFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.sealKeyFile, "seal-key-file", "", "file with the key that wraps the keys by which inputs, outputs and the like are encrypted, the same on all nodes and agents, "+
-		"as made by `sagalog key create`. A node with the role api then seals every new task. A changed file is read again within a second (default off)")
+		"as made by \"sagalog key create\". A node with the role api then seals every new task. A changed file is read again within a second (default off)")
 }
 
 // keys opens the keys of a namespace; nil without a key file.
@@ -35,7 +35,11 @@ func (s *sealFlags) keys(ctx context.Context, c *kafka.Cluster, namespace string
 	if err != nil {
 		return nil, fmt.Errorf("--seal-key-file: %w", err)
 	}
-	return sealing.Open(ctx, c, namespace, file, log)
+	k, err := sealing.Open(ctx, c, namespace, file, log)
+	if err != nil {
+		return nil, fmt.Errorf("--seal-key-file: %w", err)
+	}
+	return k, nil
 }
 
 // agentKeys are the keys of agents; nil without any.
@@ -244,26 +248,42 @@ same; inputs, outputs, progress and the details of errors can never be read agai
 the subject that still run are parked, or fail, where they need what was erased. Nothing can undo it.
 
 It needs no key file. Brokers drop the wrapped keys when they compact the topic; ` + "`sagalog key rewrap --help`" + ` says how to be certain at once.`,
-		Example: `  sagalog namespace erase --brokers k1:9092 --subject c-17`,
+		Example: `  sagalog namespace erase --brokers k1:9092 --subject c-17
+  sagalog namespace erase --brokers k1:9092 --subject c-17 --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if subject == "" {
 				return usage("--subject is missing: the value of the label \"subject\" of the tasks whose content is to be erased")
 			}
-			return p.topic(cmd.Context(), func(_ *kafka.Cluster, t *sealing.Topic) error {
-				n, err := t.Erase(cmd.Context(), subject, events.At(time.Now()))
-				switch {
-				case err != nil:
-					return err
-				case n == 0:
-					return fmt.Errorf("subject %q has no data key: it was erased before, or nothing was sealed for it (`sagalog key list`)", subject)
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "erased: %d data keys of subject %q are deleted\n", n, subject)
-				return nil
-			})
+			return p.topic(cmd.Context(), func(_ *kafka.Cluster, t *sealing.Topic) error { return eraseSubject(cmd, t, subject) })
 		},
 	}
 	p.flags(cmd.Flags())
 	cmd.Flags().StringVar(&subject, "subject", "", "the subject")
 	cli.WithoutVariable(cmd.Flags(), "subject")
+	cli.YesFlag(cmd)
 	return cmd
+}
+
+// eraseSubject says what will be lost, asks, and erases it.
+func eraseSubject(cmd *cobra.Command, t *sealing.Topic, subject string) error {
+	var keys []sealing.Listed
+	for _, k := range t.List() {
+		if k.Subject == subject && k.Erased == 0 {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("subject %q has no data key: it was erased before, or nothing was sealed for it (`sagalog key list`)", subject)
+	}
+	warning := fmt.Sprintf("Nobody will be able to read again what tasks of subject %q hold: the inputs, outputs, progress, signals and error messages that were sealed with %s, the first of %s. "+
+		"Tasks that still run are parked, or fail, where they need it. Nothing can undo this.", subject, cli.Counted(len(keys), "data key"), keys[0].Made)
+	if err := cli.Agree(cmd, warning, fmt.Sprintf("erase subject %q?", subject)); err != nil {
+		return err
+	}
+	n, err := t.Erase(cmd.Context(), subject, events.At(time.Now()))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "erased: %s of subject %q deleted\n", cli.Counted(n, "data key"), subject)
+	return err
 }

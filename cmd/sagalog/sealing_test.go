@@ -133,11 +133,20 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 	}
 	require.Contains(t, s.sagalog("task", "history", "done", "-o", "jsonl"), secretWord+" one checked")
 	require.Contains(t, s.await("broken", `"error"`), secretWord+" four", "the message of an agent is in the detail")
+	for _, args := range [][]string{{"get", "broken"}, {"list", "--state", "parked"}, {"history", "broken"}} {
+		shown := s.sagalog(append([]string{"task"}, args...)...)
+		require.Regexp(t, `step "no": no retry can help: .*exited with 3: .*`+secretWord+` four`, shown, "a node with the key shows it as any message")
+		require.NotContains(t, shown, "sealed")
+	}
 	require.Empty(t, s.leaks(), "neither a topic, nor a store, nor the log has it before the erasure")
 
 	require.Contains(t, s.sagalog("key", "list", "--brokers", s.brokers), `"c-17"`)
-	require.Contains(t, s.sagalog("namespace", "erase", "--brokers", s.brokers, "--subject", "c-17"), "erased: 1 data keys")
-	again := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17")
+	unasked := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17")
+	require.Equal(t, 2, unasked.code(), "there is no terminal")
+	require.Regexp(t, `what tasks of subject "c-17" hold: .* sealed with 1 data key, .* give --yes`, unasked.err.String())
+	require.Contains(t, s.await("done", secretWord), `"processed"`, "nothing is erased")
+	require.Contains(t, s.sagalog("namespace", "erase", "--brokers", s.brokers, "--subject", "c-17", "--yes"), "erased: 1 data key of subject")
+	again := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17", "--yes")
 	require.Equal(t, 1, again.code())
 	require.Contains(t, again.err.String(), "erased before")
 	erased := s.await("done", `"$erased":"`)
@@ -145,6 +154,7 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 	require.Contains(t, erased, `"processed"`)
 	require.NotContains(t, s.sagalog("task", "history", "done", "-o", "jsonl"), secretWord)
 	require.NotContains(t, s.sagalog("task", "get", "broken", "-o", "json"), secretWord)
+	require.Contains(t, s.sagalog("task", "get", "broken"), "the message is sealed")
 	late := s.at.run(t, "task", "signal", "under-way", "answer", "--payload", `{"secret":"`+secretWord+` six"}`)
 	require.Equal(t, 4, late.code(), late.err.String())
 	require.Contains(t, late.err.String(), "the content was erased on ")
@@ -186,6 +196,19 @@ func TestANodeWithoutTheKeyOfItsNamespaceDoesNotStart(t *testing.T) {
 	p = s.at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--seal-key-file", "seal.key")
 	require.Equal(t, 1, p.code())
 	require.Contains(t, p.err.String(), "chmod 600")
+}
+
+// With the key file of another namespace nothing could be opened, and each submission would be answered as if the brokers were away.
+func TestANodeWithAnotherKeyFileDoesNotStart(t *testing.T) {
+	t.Parallel()
+	s := newSealedShop(t)
+	s.submit("one", "c-17", secretWord)
+	s.await("one", `"waiting"`)
+	require.Equal(t, 0, s.p.stop())
+	s.sagalog("key", "create", "other.key")
+	p := s.at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2", "--seal-key-file", "other.key")
+	require.Equal(t, 1, p.code())
+	require.Regexp(t, `--seal-key-file: other.key does not hold the key that wraps the data keys of namespace sagalog \([0-9a-f]{8}\).*Use the file that the other nodes have`, p.err.String())
 }
 
 func TestTheKeyFileIsReplacedWhileTheEngineRuns(t *testing.T) {

@@ -45,7 +45,7 @@ type engineFlags struct {
 func (c *engineFlags) flags(f *pflag.FlagSet) {
 	c.settings = events.DefaultSettings()
 	f.StringVar(&c.workflows, "workflows", "", "directory of workflows (*.yaml, *.json); those that are not known yet are applied at the start")
-	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new namespace; fixed from then on")
+	f.Int32Var(&c.partitions, "partitions", 8, "`number` of partitions of a new namespace; fixed from then on")
 	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
 	f.DurationVar(&c.sweep, "sweep", 0, "interval of the search for due timers (default 50ms)")
 	f.BoolVar(&c.keepInputs, "keep-inputs", false, "delete no submissions, reports and work requests that nobody needs any more, for tools that compare all of them with the log")

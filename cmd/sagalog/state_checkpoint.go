@@ -156,6 +156,9 @@ func (c *restoreConfig) openRestored(ctx context.Context) (*kafka.Cluster, func(
 	if hasBroker(c.data) {
 		return c.openBroker()
 	}
+	if missing(c.data) && len(c.brokers) == 0 {
+		return nil, nil, usage("%s does not exist (--data): give the data directory of a stopped `sagalog dev`, or for a node of `sagalog serve` also the --brokers that hold its log", c.data)
+	}
 	if err := serveDirectory(c.data); err != nil {
 		return nil, nil, err
 	}

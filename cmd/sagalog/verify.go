@@ -83,7 +83,7 @@ something could not be checked, such as a --task that is not in the log: the out
 	cli.TokenFlag(f)
 	f.StringSliceVar(&c.ledgers, "ledgers", nil, "ledgers of the services: files, or directories of *.ndjson")
 	f.StringVar(&c.acknowledged, "acknowledged", "", "file of the submissions that were acknowledged")
-	f.Int32Var(&c.partition, "partition", 0, "check only this partition")
+	f.Int32Var(&c.partition, "partition", 0, "check only the partition with this `number`")
 	f.StringVar(&c.task, "task", "", "explain this task line by line, and check only its partition")
 	f.BoolVar(&c.atRest, "at-rest", false, "expect nothing under way: live tasks, unjudged inputs and unacknowledged effects refute")
 	f.DurationVar(&c.grace, "grace", 30*time.Second, "how late an attempt or a start may be before it is a warning")
@@ -131,11 +131,20 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	report, err := c.check(cmd.Context(), cmd.ErrOrStderr())
-	if err != nil {
+	var verdict error
+	concluded := false
+	err := c.check(cmd.Context(), cmd.ErrOrStderr(), func(r *verify.Report) { verdict, concluded = c.conclude(cmd.OutOrStdout(), r), true })
+	if !concluded {
 		return unchecked(err)
 	}
-	out := cmd.OutOrStdout()
+	if err != nil { // of closing the log: it changes nothing in what was found
+		fmt.Fprintf(cmd.ErrOrStderr(), "sagalog: after the check: %v\n", err)
+	}
+	return verdict
+}
+
+// conclude prints the report, and returns what the command ends with.
+func (c *verifyConfig) conclude(out io.Writer, report *verify.Report) (err error) {
 	if c.format == "json" {
 		err = printJSON(out, report)
 	} else {
@@ -159,41 +168,46 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// check opens the log and the evidence, and runs.
-func (c *verifyConfig) check(ctx context.Context, progress io.Writer) (_ *verify.Report, err error) {
+// check opens the log and the evidence, and runs. The report is used before the log is closed, which may take long, or fail.
+func (c *verifyConfig) check(ctx context.Context, progress io.Writer, use func(*verify.Report)) (err error) {
 	cfg := verify.Config{Task: c.task, AtRest: c.atRest, Grace: c.grace, Show: c.show}
 	if c.onePartition {
 		cfg.Partition = &c.partition
 	}
 	// The ledgers come first: then the log holds an attempt for each of their calls.
 	if cfg.Ledgers, err = readLedgers(c.ledgers); err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.Acknowledged, err = readAcknowledged(c.acknowledged); err != nil {
-		return nil, err
+		return err
 	}
 	cluster, closeLog, err := c.open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	ns, err := readNamespace(ctx, cluster, c.namespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.Stored, err = c.stored(ctx, ns.ID); err != nil {
-		return nil, err
+		return err
 	}
 	shelves, err := newShelves(ns.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, shelves.close()) }()
 	bar := newVerifyBar(progress)
-	defer bar.close()
 	cfg.Log, cfg.Topics = kafkalog.Log{Cluster: cluster}, kafkalog.Topics(c.namespace)
 	cfg.Shelf, cfg.Progress, cfg.Now = shelves.of, bar.show, events.At(time.Now())
-	return verify.Run(ctx, cfg)
+	report, err := verify.Run(ctx, cfg)
+	bar.close()
+	if err != nil {
+		return err
+	}
+	use(report)
+	return nil
 }
 
 // stored reads the states of stopped and running nodes before the ends of the log are requested.

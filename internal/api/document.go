@@ -112,6 +112,7 @@ type documents struct {
 	cluster     Cluster
 	offers      Offers
 	pauses      AgentPauses
+	keys        Keys // nil: what is sealed stays so
 	partitions  int32
 	log         logger
 }
@@ -121,6 +122,7 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 	if err != nil {
 		return TaskDocument{}, s.log.internal(ctx, "read the steps of a definition", err)
 	}
+	t = s.opened(t)
 	d := s.brief(t)
 	d.Input, d.Output, d.CompleteBy, d.Steps = t.Input, t.Output, t.CompleteBy(), stepDocuments(steps, t)
 	return d, nil
@@ -128,6 +130,7 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 
 // brief returns the members of briefMembers.
 func (s documents) brief(t *events.Task) TaskDocument {
+	t = s.opened(t)
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,

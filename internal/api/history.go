@@ -18,6 +18,7 @@ import (
 type histories struct {
 	tasks      Tasks
 	history    History
+	keys       Keys // nil: what is sealed stays so
 	partitions int32
 	streams    prometheus.Gauge
 	// room holds a place for each open stream.
@@ -122,6 +123,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 			return nil, err
 		}
 	}
+	open := messages{keys: s.keys}
 	page := HistoryPage{Events: make([]HistoryEvent, 0, len(facts))}
 	for i, f := range facts {
 		if i == int(in.Limit) {
@@ -129,7 +131,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 			page.Next = cursorOf(last.Partition, last.Offset)
 			break
 		}
-		page.Events = append(page.Events, EventOf(f))
+		page.Events = append(page.Events, open.event(f))
 	}
 	b, err := events.Marshal(page)
 	if err != nil {

@@ -229,6 +229,9 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 // document returns the document of a task, and how many more bytes were read to make it.
 func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (d TaskDocument, read int, err error) {
 	if q.Brief {
+		if t, err = s.documents.whole(ctx, t); err != nil {
+			return d, 0, err
+		}
 		d = s.documents.brief(t)
 	} else if d, err = s.documents.of(ctx, t); err != nil {
 		return d, 0, err

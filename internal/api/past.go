@@ -129,6 +129,7 @@ func (s *past) read(ctx context.Context, id string, at moment) (doc TaskDocument
 	if err != nil {
 		return doc, err
 	}
+	t = s.documents.opened(t)
 	if doc, err = s.documents.of(ctx, t); err != nil {
 		return doc, err
 	}
@@ -190,7 +191,10 @@ func (s *past) fold(ctx context.Context, id string, offset int64) (*events.Task,
 		if err != nil {
 			return false, s.log.internal(ctx, "fold the facts of a task", err)
 		}
-		if logged.Record.Offset > offset && p.Task() != nil {
+		if t := p.Task(); logged.Record.Offset > offset && t != nil {
+			if _, carried := f.Body.(*events.EntityCarried); carried {
+				return false, notInThisLog(t, logged)
+			}
 			return false, notThen(logged)
 		}
 		last = logged
@@ -205,6 +209,13 @@ func (s *past) fold(ctx context.Context, id string, offset int64) (*events.Task,
 // notThen says that the task did not exist yet, and when it was submitted.
 func notThen(submitted LoggedFact) *Problem {
 	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+": ask for that moment or a later one.")
+}
+
+// notInThisLog says that the log knows the task only from where it was carried into it, with the time of its submission from its state: the
+// namespace was copied, or its log was cut.
+func notInThisLog(t *events.Task, carried LoggedFact) *Problem {
+	return problem(http.StatusGone, codeBeforeLog, fmt.Sprintf("The task was submitted at %s, but this log has its facts only from %s on, because the namespace was copied or its log was cut: ask for that moment or a later one.",
+		t.SubmittedAt, placeOf(carried)))
 }
 
 // trimmed says that the first facts of a task are gone, so its earlier states are not known.

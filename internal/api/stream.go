@@ -96,9 +96,10 @@ func (s *histories) stream(x exchange, id string, from int64) {
 	}
 	ticks := time.NewTicker(keepAliveEvery)
 	defer ticks.Stop()
+	open := &messages{keys: s.keys}
 	for {
 		changed := s.tasks.Changed(id)
-		ended, err := s.sendNew(ctx, out, id, &from)
+		ended, err := s.sendNew(ctx, out, following{id, &from, open})
 		if err != nil || ended {
 			return
 		}
@@ -125,20 +126,27 @@ func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, 
 	}
 }
 
+// following is a task whose facts from *from on are sent.
+type following struct {
+	task string
+	from *int64
+	open *messages
+}
+
 // sendNew sends the facts from *from on. The task is read before its facts: if it had ended by then, the facts are
 // complete.
-func (s *histories) sendNew(ctx context.Context, out eventStream, id string, from *int64) (ended bool, err error) {
-	t, err := s.tasks.Task(ctx, id)
+func (s *histories) sendNew(ctx context.Context, out eventStream, of following) (ended bool, err error) {
+	t, err := s.tasks.Task(ctx, of.task)
 	if err != nil {
 		return false, s.log.internal(ctx, "look up a task", err)
 	}
 	for {
-		facts, err := s.history.History(ctx, id, *from, streamPage)
+		facts, err := s.history.History(ctx, of.task, *of.from, streamPage)
 		if err != nil {
 			return false, s.log.internal(ctx, "read a history", err)
 		}
 		for _, f := range facts {
-			e := EventOf(f)
+			e := of.open.event(f)
 			b, err := events.Marshal(e)
 			if err != nil {
 				return false, s.log.internal(ctx, "encode a history", err)
@@ -146,7 +154,7 @@ func (s *histories) sendNew(ctx context.Context, out eventStream, id string, fro
 			if err := out.send(cursorOf(e.Partition, e.Offset), e.Type, b); err != nil {
 				return false, err
 			}
-			*from = e.Offset + 1
+			*of.from = e.Offset + 1
 		}
 		if len(facts) < streamPage {
 			break

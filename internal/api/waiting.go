@@ -100,7 +100,7 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 	case events.WaitingPaused:
 		return pausedBy(t.Paused.By, t.Paused.Reason), nil
 	case events.WaitingOperator:
-		return t.Reason, nil
+		return s.opened(t).Reason, nil
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
 	case events.WaitingLimit:

@@ -15,7 +15,7 @@ func filterFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+"; parked is the same as error; with several, any of them")
 	f.StringP("workflow", "w", "", "name of a workflow")
-	f.StringArray("label", nil, "key:value; a task must have all that are given")
+	f.StringArray("label", nil, "`key:value`; a task must have all that are given")
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
 	f.String("until", "", "submitted before this instant, or this long ago")
 	f.String("schedule", "", "the schedule that started the tasks")

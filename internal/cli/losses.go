@@ -36,7 +36,7 @@ All nodes must run this version or a later one. An earlier version stops at the 
 	})
 	f := c.Flags()
 	f.String("input", "", "submissions or reports")
-	f.Int32("partition", 0, "the partition")
+	f.Int32("partition", 0, "the `number` of the partition")
 	f.Int64("from", 0, "the offset of the first record that is not judged")
 	f.Int64("to", 0, "the offset of the first record that still exists")
 	f.String("reason", "", "why, for the record")

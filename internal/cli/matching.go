@@ -230,6 +230,27 @@ func showCount(w io.Writer, c *api.JobCount) error {
 	return nil
 }
 
+// YesFlag adds the flag that answers Agree.
+func YesFlag(c *cobra.Command) {
+	c.Flags().BoolP("yes", "y", false, "do not ask")
+	WithoutVariable(c.Flags(), "yes")
+}
+
+// Agree says what a command would do, and asks whether to do it, unless --yes is given. Without a terminal to ask at, it refuses.
+func Agree(c *cobra.Command, warning, question string) error {
+	switch yes, _ := c.Flags().GetBool("yes"); {
+	case yes:
+		return nil
+	case !isTerminal(c.InOrStdin()):
+		return Usage("%s There is no terminal to ask you first: give --yes", Printable(warning))
+	}
+	fmt.Fprintln(c.ErrOrStderr(), Printable(warning))
+	if !agreed(c.InOrStdin(), c.ErrOrStderr(), Printable(question)) {
+		return exit(ExitError, "nothing was done")
+	}
+	return nil
+}
+
 // agreed asks a question that only yes agrees to.
 func agreed(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprintf(out, "%s [y/N] ", events.Clip(question, maxQuestion))

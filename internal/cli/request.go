@@ -122,15 +122,10 @@ func (s *session) asking(u requestUse, name string) (a asking, err error) {
 
 // agree asks whether to do what the command warns of, unless --yes is given.
 func (s *session) agree(u requestUse, ids []string) error {
-	switch what := u.kind + " " + Counted(len(ids), "task"); {
-	case u.warning == "" || s.isSet("yes"):
+	if u.warning == "" {
 		return nil
-	case !isTerminal(s.cmd.InOrStdin()):
-		return Usage("%s There is no terminal to ask you first: give --yes", u.warning)
-	case !agreed(s.cmd.InOrStdin(), s.err, u.warning+"\n"+what+"?"):
-		return exit(ExitError, "nothing was done")
 	}
-	return nil
+	return Agree(s.cmd, u.warning, u.kind+" "+Counted(len(ids), "task")+"?")
 }
 
 // send asks a task.

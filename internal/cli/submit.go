@@ -39,7 +39,7 @@ restarting engine did not acknowledge are sent again with the same IDs; a line w
 	f.String("id", "", "the task's ID (default: a new UUIDv7)")
 	f.String("input", "", "the task's input: JSON, @FILE, or - for stdin")
 	f.Int("priority", 0, "higher runs first")
-	f.StringArray("label", nil, "key:value; may be given several times")
+	f.StringArray("label", nil, "`key:value`; may be given several times")
 	f.String("deadline", "", "a duration from acceptance or from --not-before (10m), or an instant")
 	f.String("not-before", "", "when the task may start: a duration from acceptance (2h), or an instant")
 	f.String("reply-to", "", "the topic that gets a reply for each state of the task; the setting reply_topics must allow it")

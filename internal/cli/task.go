@@ -296,6 +296,7 @@ func stepRow(st *api.StepDocument) row {
 	if u := st.Undo; u != nil {
 		switch {
 		case u.Skipped:
+			r[2] = "skipped (effect left)"
 			r[5] = "skipped: what the step did is left"
 		case st.Left:
 			r[5] = u.State + "; what an earlier run did is left"
@@ -412,10 +413,10 @@ func whyText(t *api.TaskDocument) string {
 	return text
 }
 
-// colon accepts a label in the form key=value too.
+// colon accepts a label in the form key=value too, also if the value has a colon, as a URL has.
 func colon(label string) string {
-	if strings.Contains(label, ":") {
-		return label
+	if i := strings.IndexAny(label, ":="); i >= 0 && label[i] == '=' {
+		return label[:i] + ":" + label[i+1:]
 	}
-	return strings.Replace(label, "=", ":", 1)
+	return label
 }

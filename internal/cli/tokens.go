@@ -44,29 +44,42 @@ Files that exist are left as they are.`,
 		Example: `  sagalog token init ./access
   sagalog serve --brokers k1:9092 --tokens ./access/tokens.json --node-key-file ./access/node.key
   sagalog task list --token-file ./access/admin.token`,
-		RunE: func(cmd *cobra.Command, args []string) error { return initTokens(cmd.OutOrStdout(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return initTokens(cmd, args[0]) },
 	}
 }
 
-func initTokens(out io.Writer, dir string) error {
+func initTokens(cmd *cobra.Command, dir string) error {
+	note := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	tokens, admin, key := filepath.Join(dir, fileTokens), filepath.Join(dir, fileAdmin), filepath.Join(dir, fileNodeKey)
+	_, noAdmin := os.Stat(admin)
 	switch _, err := os.Stat(tokens); {
 	case errors.Is(err, fs.ErrNotExist):
+		if noAdmin == nil {
+			return fmt.Errorf("%s exists, but %s, which would make its token valid, does not: move the token away, or put the other file back", admin, tokens)
+		}
 		if err := createInto(tokens, admin, access.New{Name: string(access.Admin), Role: access.Admin, Now: time.Now()}); err != nil {
 			return err
 		}
 	case err != nil:
 		return err
+	default:
+		note("%s exists and is left as it is", tokens)
+		if errors.Is(noAdmin, fs.ErrNotExist) {
+			note("%s does not exist, and its token cannot be shown again; another one: sagalog token create --file %s --name admin-2 --role admin --to %s", admin, tokens, admin)
+		}
 	}
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it never fails
-	if err := writeNew(key, hex.EncodeToString(random)); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := writeNew(key, hex.EncodeToString(random)); {
+	case errors.Is(err, fs.ErrExist):
+		note("%s exists and is left as it is", key)
+	case err != nil:
 		return err
 	}
-	_, err := fmt.Fprintf(out, "Nodes:    --tokens %s --node-key-file %s\nCommands: --token-file %s\n", tokens, key, admin)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Nodes:    --tokens %s --node-key-file %s\nCommands: --token-file %s\n", tokens, key, admin)
 	return err
 }
 

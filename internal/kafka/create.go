@@ -60,7 +60,8 @@ func reason(err error, message string) string {
 // create creates one topic. It is not an error if the topic already exists: another node was faster.
 func (c *Cluster) create(ctx context.Context, s TopicSpec, replication int16) error {
 	if c.cfg.Embedded {
-		s.Retention = 0 // the offsets of a partition that it empties begin at 0 again
+		s.Retention = 0                                         // the offsets of a partition that it empties begin at 0 again
+		s.SegmentBytes = min(s.SegmentBytes, inputSegmentBytes) // it reads whole segments into memory when it starts
 	}
 	return c.askToCreate(ctx, s, replication, c.admin.CreateTopics)
 }

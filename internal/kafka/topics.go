@@ -34,9 +34,13 @@ const (
 	KeepAlerts      = 7 * 24 * time.Hour
 )
 
-// trimmedSegmentBytes is the size of the segments of topics that are trimmed: several of the largest records, and far less than the gigabyte that is
-// the default of brokers, which a partition would have to exceed before anything of it leaves the disk.
-const trimmedSegmentBytes = 16 << 20
+// The sizes of the segments of topics whose records are deleted: several of the largest records, and far less than the gigabyte that is the default of
+// brokers, which a partition would have to exceed before anything of it leaves the disk. Inputs and requests are deleted within an hour; facts are kept
+// for a month, and more segments would take more open files.
+const (
+	inputSegmentBytes = 16 << 20
+	factSegmentBytes  = 128 << 20
+)
 
 // Topics returns the names of a namespace's topics.
 type Topics struct{ Namespace string }
@@ -89,8 +93,9 @@ type TopicSpec struct {
 	MaxMessageBytes int
 	// Retention is for how long records stay in a new topic; zero: until somebody deletes them. Later the topic's own setting counts.
 	Retention time.Duration
-	// Trimmed marks a topic whose records are deleted when nobody needs them any more. A broker deletes whole segments, so these are small.
-	Trimmed bool
+	// SegmentBytes is the size of the segments of a topic whose records are deleted when nobody needs them any more, because a broker deletes whole
+	// segments; zero: as the brokers like.
+	SegmentBytes int
 	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool
 	// CompactWithin bounds how long a compacted topic holds what a later record replaces, once more is written to it; zero: as long as the
@@ -105,9 +110,9 @@ func (t Topics) Base(p int32) []TopicSpec {
 	return []TopicSpec{
 		// definitions comes first: its first record creates the namespace.
 		{Name: t.Definitions(), Partitions: 1, MaxMessageBytes: MaxMessageBytes},
-		{Name: t.Submissions(), Partitions: p, MaxMessageBytes: MaxMessageBytes, Trimmed: true},
-		{Name: t.Reports(), Partitions: p, MaxMessageBytes: MaxMessageBytes, Trimmed: true},
-		{Name: t.Events(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
+		{Name: t.Submissions(), Partitions: p, MaxMessageBytes: MaxMessageBytes, SegmentBytes: inputSegmentBytes},
+		{Name: t.Reports(), Partitions: p, MaxMessageBytes: MaxMessageBytes, SegmentBytes: inputSegmentBytes},
+		{Name: t.Events(), Partitions: p, MaxMessageBytes: MaxMessageBytes, SegmentBytes: factSegmentBytes},
 		{Name: t.DeadSubmissions(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes, Retention: KeepDeadLetters},
 		{Name: t.DeadReports(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes, Retention: KeepDeadLetters},
 		{Name: t.Alerts(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Retention: KeepAlerts},
@@ -117,7 +122,7 @@ func (t Topics) Base(p int32) []TopicSpec {
 
 // WorkSpec returns the topic of an agent's requests.
 func (t Topics) WorkSpec(agent string, partitions int32) TopicSpec {
-	return TopicSpec{Name: t.Work(agent), Partitions: partitions, MaxMessageBytes: MaxMessageBytes, Trimmed: true}
+	return TopicSpec{Name: t.Work(agent), Partitions: partitions, MaxMessageBytes: MaxMessageBytes, SegmentBytes: inputSegmentBytes}
 }
 
 func (s TopicSpec) settings(replication int16) map[string]*string {
@@ -128,8 +133,8 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 		"max.message.bytes":   strconv.Itoa(s.MaxMessageBytes),
 		"min.insync.replicas": "1",
 	}
-	if s.Trimmed {
-		text["segment.bytes"] = strconv.Itoa(trimmedSegmentBytes)
+	if s.SegmentBytes > 0 {
+		text["segment.bytes"] = strconv.Itoa(s.SegmentBytes)
 	}
 	if s.Retention > 0 {
 		text["retention.ms"] = strconv.FormatInt(s.Retention.Milliseconds(), 10)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // checkTarget refuses a place in which some topic holds records: it is a namespace, or half a copy.
@@ -16,7 +17,7 @@ func (c *copying) checkTarget(ctx context.Context) error {
 		return fmt.Errorf("look at the topics of %s: %w", c.To, err)
 	}
 	if len(held) > 0 {
-		return fmt.Errorf("the topics %s of %s hold records: choose another --to-namespace, or delete them if they are half a copy: %s", strings.Join(held, ", "), c.To, deletion(c.To))
+		return c.occupied(ctx, held)
 	}
 	if len(c.Checkpoints) > 0 {
 		return nil
@@ -29,6 +30,37 @@ func (c *copying) checkTarget(ctx context.Context) error {
 	}
 	return nil
 }
+
+// occupied says what is in the place. Nobody is advised to delete a namespace that exists: only what a copy left that was interrupted.
+func (c *copying) occupied(ctx context.Context, held []string) error {
+	there := source{name: c.To.String(), log: &c.To}
+	half := false
+	if slices.Contains(held, c.To.topics().Definitions()) {
+		if err := there.readDefinitions(ctx); err != nil && there.catalog == nil {
+			return fmt.Errorf("look at what is in %s: %w", c.To, err)
+		}
+		_, exists := there.catalog.Namespace()
+		half = !exists && scheduler.CopyingOf(there.catalog) != nil
+	}
+	if half {
+		return fmt.Errorf("%s is half a copy, in which nothing runs: choose another --to-namespace%s, or delete its topics: %s", c.To, c.freeName(ctx), deletion(c.To))
+	}
+	return fmt.Errorf("%s is in use: the topics %s hold records. Choose another --to-namespace%s", c.To, strings.Join(held, ", "), c.freeName(ctx))
+}
+
+// freeName suggests a name of which there are no records; "" if it finds none.
+func (c *copying) freeName(ctx context.Context) string {
+	for n := 2; n <= mostNames; n++ {
+		name := fmt.Sprintf("%s-%d", c.To.Namespace, n)
+		if held, err := holding(ctx, Place{Cluster: c.To.Cluster, Namespace: name}); err == nil && len(held) == 0 {
+			return ", such as " + name
+		}
+	}
+	return ""
+}
+
+// mostNames bounds the names that are tried.
+const mostNames = 9
 
 // holding returns the topics of a namespace that hold records. Agents and nodes may have announced themselves already.
 func holding(ctx context.Context, p Place) (held []string, err error) {

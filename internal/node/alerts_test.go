@@ -38,6 +38,7 @@ func said(list []api.Alert) (texts []string) {
 
 // All kinds of alerts that the state leads to are open while it is so, with IDs that stay, at the next node too; and the kinds are those of the owner.
 func TestOpenAlertsFollowFromTheState(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
 		w.kinds = []string{"stock"}
@@ -121,6 +122,7 @@ func (w *world) running(p *process, name string) string {
 
 // A look at late tasks and at limits holds for a while, whatever others ask meanwhile, and also if its asker does not wait for it.
 func TestALookAtLateTasksIsNotWasted(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
 		w.kinds = []string{"stock"}
@@ -155,6 +157,7 @@ func TestALookAtLateTasksIsNotWasted(t *testing.T) {
 // An acknowledged alert stays acknowledged while its partition moves to another node and when nodes start again, and is forgotten when its cause is
 // gone: that of a missing agent when the agent is back, that of a parked task some minutes after the task went on.
 func TestAnAcknowledgementLastsAsLongAsItsAlert(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		w.kinds = []string{"stock"}

@@ -19,9 +19,7 @@ steps:
 // The clock of a node is eight days ahead for a while, and nobody notices, because it is alone. Then it is right, and
 // another node shows the same time.
 func TestTheTimeOfALogReturnsWhenTheClocksAgree(t *testing.T) {
-	if testing.Short() {
-		t.Skip("days of virtual time take the race detector long: run it without -short")
-	}
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()

@@ -157,6 +157,7 @@ func TestAnotherNodeContinuesAJob(t *testing.T) {
 }
 
 func TestAJobKeepsToItsRateAndStops(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 4)
 		n := w.node(t.TempDir())

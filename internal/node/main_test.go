@@ -24,6 +24,15 @@ func rounds(t *testing.T, few, many int) int {
 	return few
 }
 
+// minutes skips a test in which many minutes of virtual time pass, with -short. In each of them the nodes, the agents and the broker do what
+// they do in any second of the other tests, and the race detector takes seconds of CPU for it.
+func minutes(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many minutes of heartbeats, in which the race detector has nothing new to find: step test runs it")
+	}
+}
+
 // bubble runs a test in virtual time: waits of minutes cost milliseconds.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

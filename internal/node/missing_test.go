@@ -148,6 +148,7 @@ steps:
 
 // Nor does an undo count while the breaker is open, so few tasks need an operator.
 func TestAnOpenBreakerUsesUpNoUndoAttempts(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		const attempts = 3
 		w := setup(t, 2)

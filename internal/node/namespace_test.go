@@ -39,9 +39,7 @@ func TestANamespaceThatLostATopicIsRefused(t *testing.T) {
 
 // The settings are checked every hour. A node that finds a setting that could lose facts says so and is not ready.
 func TestTheTopicsAreAuditedEachHour(t *testing.T) {
-	if testing.Short() {
-		t.Skip("hours of heartbeats take the race detector long: run it without -short")
-	}
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())
@@ -68,9 +66,7 @@ func (g grown) ClusterConfig() kafka.ClusterConfig {
 
 // A node whose cluster got more brokers starts, stays ready, and says once which topics have too few copies.
 func TestANodeGoesOnAfterBrokersWereAdded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an hour of heartbeats takes the race detector minutes: run it without -short")
-	}
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := &world{t: t, network: new(embedded.VirtualNetwork), parts: 1}
 		w.broker = kafkatest.StartFake(t, w.network, 3)

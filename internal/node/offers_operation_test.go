@@ -63,6 +63,7 @@ steps:
 
 // The agent is there all the time, so the timeout of the only attempt counts, also in a node that has just started.
 func TestATimeoutAtAStartIsNotForAMissingAgent(t *testing.T) {
+	minutes(t)
 	for name, alone := range map[string]bool{"alone": true, "in a group": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -58,6 +58,7 @@ func TestAPositionOfALostEpochHoldsBackNothing(t *testing.T) {
 
 // The log is cut while the receiver is down for longer than facts are kept, and then a node begins at the start of the log. What the log still has is delivered.
 func TestTheWebhookGoesOnWhereACutLogBegins(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		w.kinds = []string{"stock"}

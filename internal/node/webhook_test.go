@@ -198,7 +198,7 @@ func failing(_ context.Context, a agent.Attempt) error {
 	return nil
 }
 
-// The receiver refuses connections for an hour, in the short run for 12 minutes. Meanwhile tasks go on as before, one of two nodes dies, and both start again. Then the receiver
+// The receiver refuses connections for an hour, by default for 12 minutes, and with -short for six. Meanwhile tasks go on as before, one of two nodes dies, and both start again. Then the receiver
 // gets each message, with one ID however often it was tried, and none about anything else.
 func TestAReceiverThatWasDownForAnHourGetsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -216,6 +216,9 @@ func TestAReceiverThatWasDownForAnHourGetsEverything(t *testing.T) {
 		w.shared("node-0", "node-1")
 		r.set(func() { r.down = true })
 		pause := time.Duration(rounds(t, 2, 10)) * time.Minute
+		if testing.Short() {
+			pause = time.Minute
+		}
 		begun := time.Now()
 		for round := range 6 {
 			w.urge(0, append(ids(fmt.Sprintf("good-%d", round), 10), ids(fmt.Sprintf("bad-%d", round), 10)...)...)
@@ -303,6 +306,7 @@ func TestNoMessageIsAboutAVoidFact(t *testing.T) {
 
 // Messages that the receiver refuses hold back no others. After the time that is set for it they are given up, and the log and the metrics say so.
 func TestARefusedMessageHoldsBackNoOther(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		w.kinds = []string{"stock"}

@@ -53,11 +53,14 @@ type Keys struct {
 // mostUnknown bounds the unknown IDs that are remembered, so that nobody makes each reader ask the brokers all the time.
 const mostUnknown = 1000
 
-// Open reads the keys of a namespace. The caller runs Run.
+// Open reads the keys of a namespace, and refuses a key file that is not theirs. The caller runs Run.
 func Open(ctx context.Context, c *kafka.Cluster, namespace string, file *KeyFile, log *slog.Logger) (*Keys, error) {
 	k := &Keys{topic: NewTopic(c, namespace, log), file: file, now: time.Now, making: make(chan struct{}, 1)}
 	k.readAt = k.now()
-	return k, k.topic.Read(ctx)
+	if err := k.topic.Read(ctx); err != nil {
+		return nil, err
+	}
+	return k, k.checkFile(log)
 }
 
 // Create makes the topic of keys if it is missing: who seals for new subjects needs it.

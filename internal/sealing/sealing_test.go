@@ -296,3 +296,25 @@ func TestAProcessWithAnOlderKeyFileSeals(t *testing.T) {
 	require.True(t, events.IsSealed(output))
 	require.Equal(t, `"an output"`, opened(t, newer, output))
 }
+
+// A key file that holds none of the keys in use is refused; one that lacks some of them is being replaced.
+func TestAKeyFileOfAnotherNamespaceIsRefused(t *testing.T) {
+	p := newPlace(t)
+	seal(t, p.open(t), "c-17", secretInput)
+	right := p.lines(t)[0]
+	open := func(lines ...string) error {
+		p.writeFile(t, lines...)
+		log := slog.New(slog.NewTextHandler(&p.log, nil))
+		file, err := sealing.OpenKeyFile(p.file, log)
+		require.NoError(t, err)
+		_, err = sealing.Open(t.Context(), p.cluster, "ns", file, log)
+		return err
+	}
+	other := sealing.NewKey()
+	require.ErrorContains(t, open(other), p.file+" does not hold the key that wraps the data keys of namespace ns")
+	require.NoError(t, open(other, right))
+	seal(t, p.open(t), "c-18", secretInput)
+	require.NotContains(t, p.log.String(), "lacks keys")
+	require.NoError(t, open(right))
+	require.Contains(t, p.log.String(), "lacks keys")
+}

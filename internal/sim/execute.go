@@ -316,8 +316,12 @@ func (s *slot) send(a supervisor.Send) {
 	if twice > 0 {
 		w.saw(sawEffectTwice)
 	}
-	for range 1 + twice {
-		w.after(w.lag()+w.muted(a.Topic, a.Record.Partition), func() {
+	for copies := range 1 + twice {
+		wait := w.lag() + w.muted(a.Topic, a.Record.Partition)
+		if copies > 0 && a.Kind == events.EffectStart {
+			wait += w.rng.IntN(60_000) // the task may be forgotten meanwhile
+		}
+		w.after(wait, func() {
 			if gone := s.node.life != life || p == nil || p.closed; gone {
 				if w.rng.IntN(2) == 0 {
 					return

@@ -50,3 +50,12 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		})
 	}
 }
+
+// A submission of a schedule may land again long after its task was forgotten. It starts no second task. (Without the refusal of what is too old, seed 1
+// accepts one twice.)
+func TestADueTimeStartsOneTask(t *testing.T) {
+	t.Parallel()
+	faults := sim.Faults{Reassign: 8, Crash: 4, EffectTwice: 0.6, Schedules: 2}
+	failed, _ := run(1, 10, sim.Options{Faults: &faults, Partitions: 2, Chaos: 30e9, Remember: 2e9})
+	require.Nil(t, failed, "%v", failed)
+}

@@ -58,7 +58,7 @@ func (s *schedules) draw(name string) *events.ScheduleDefinition {
 		return events.Duration(time.Duration(least+r.IntN(n)) * time.Second)
 	}
 	d := &events.ScheduleDefinition{
-		Schedule: name, Workflow: []string{"one", "wide", "none", "lone", "dag"}[r.IntN(5)],
+		Schedule: name, Workflow: []string{"one", "wide", "none", "lone", "dag", "firm"}[r.IntN(6)],
 		Every: seconds(1, 6), Overlap: events.Overlaps()[r.IntN(4)], CatchUp: seconds(1, 30),
 		Input: json.RawMessage(`{"n":1,"due":"${ schedule.due }"}`),
 	}

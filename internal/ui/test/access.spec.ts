@@ -4,6 +4,13 @@ guardedTest("the page asks for a token, shows whose it is, and says what its rol
   await page.goto(`${guarded.engine.url}/tasks`);
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in");
   await expect(page.getByRole("status")).toContainText("needs a token");
+  const label = page.locator("label", { hasText: "Token" });
+  const [text, field] = await label.evaluate((e) => {
+    const range = document.createRange();
+    range.selectNode(e.childNodes[0] as Node);
+    return [range.getBoundingClientRect().bottom, e.querySelector("input")?.getBoundingClientRect().top ?? 0];
+  });
+  expect(field, "nothing covers the label, not even the mark of the focus").toBeGreaterThanOrEqual((text ?? 0) + 3);
   await accessible(page);
   await guarded.signIn("sagalog_wrong");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in"); // again: for a moment the page is there

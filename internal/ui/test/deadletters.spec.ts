@@ -53,6 +53,8 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   await put(engine, "o-6", '{"specversion":"1.0","id":"1","source":"shop","type":"x","data":{"workflow":"order","input":{"amount":[]}}}\n', "-H", "content-type=application/cloudevents+json");
 
   await page.goto(engine.url);
+  const needs = page.getByRole("region", { name: "needs you" });
+  await expect(needs).toContainText(/\d+ dead letters in the last 24 hours, the newest .*: .*3 schema/);
   await page.keyboard.type("gd");
   const reasons = page.getByRole("navigation", { name: "reasons" });
   for (const name of ["All 6", "schema 3", "unreadable 2", "unknown workflow 1"]) await expect(reasons.getByRole("button", { name, exact: true })).toBeVisible();
@@ -91,6 +93,7 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   // As it is, it would come back. Edited, it is a new submission, by keys alone.
   const dialog = page.getByRole("dialog");
   await page.keyboard.type("r");
+  await expect(dialog.getByLabel("as it is")).toBeChecked();
   await page.keyboard.press("Enter");
   await expect(dialog.getByRole("alert")).toContainText("does not fit the schema");
   await dialog.getByLabel("as it is").press("ArrowDown");
@@ -113,6 +116,7 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   writeFileSync(join(engine.dir, "later.yaml"), "workflow: later\nsteps:\n  approve: {wait: {signal: go}, complete_within: 24h}\n");
   await engine.cli("workflow", "apply", "later.yaml");
   await open("o-3");
+  await expect(record).toContainText("later"); // it is read: before that there is nothing to redrive
   await page.keyboard.type("r");
   await expect(dialog.getByLabel("as it is")).toBeChecked();
   await dialog.getByRole("button", { name: "redrive", exact: true }).click();

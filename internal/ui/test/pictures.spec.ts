@@ -8,6 +8,7 @@ const input = '{"ownerId":"owner-1","packageInfo":{"size":"large","weight":4.4},
 
 test("the pictures of the README", async ({ page, engine }) => {
   test.skip(into === "", "PAGE_PICTURES names no directory");
+  test.setTimeout(900_000);
   mkdirSync(into, { recursive: true });
   const take = async (name: string, colorScheme: "light" | "dark" = "light") => {
     await page.emulateMedia({ colorScheme });
@@ -25,6 +26,8 @@ test("the pictures of the README", async ({ page, engine }) => {
 
   await page.goto(engine.url);
   await expect(page.getByRole("link", { name: /tasks with http_422/ })).toBeVisible();
+  // The charts are by the minute, and a picture of one minute says nothing.
+  await expect.poll(() => page.getByRole("region", { name: "tasks per second" }).locator("tbody tr").count(), { timeout: 400_000 }).toBeGreaterThan(3);
   await take("overview");
   await take("overview-dark", "dark");
   await page.keyboard.type("gt");

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Step, StepSummary } from "../api/client";
 import type { Note } from "./heat";
-import { tone, word } from "./words";
+import { tone, toneOfStep, word, wordOfStep, wordOfUndo } from "./words";
 
 interface Box {
   id: string;
@@ -77,14 +77,13 @@ export function Dag({ steps, states, chosen, choose, changed, notes }: { steps: 
           const b = place.get(s.id);
           if (!b) return null;
           const state = states.get(s.id);
-          const name = state?.state ?? "not_started";
           const note = notes?.get(s.id);
-          const what = note?.words ?? word(name);
-          const says = `${s.id}: ${what}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${word(state.undo.state)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
+          const what = note?.words ?? (state ? wordOfStep(state) : word("not_started"));
+          const says = `${s.id}: ${what}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${wordOfUndo(state.undo)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
           return (
             <g
               key={s.id}
-              class={`step ${note?.tone ?? tone(name)}${s.id === chosen ? " chosen" : ""}`}
+              class={`step ${note?.tone ?? (state ? toneOfStep(state) : tone("not_started"))}${s.id === chosen ? " chosen" : ""}`}
               transform={`translate(${b.x} ${b.y})`}
               role="button"
               tabindex={0}
@@ -109,7 +108,7 @@ export function Dag({ steps, states, chosen, choose, changed, notes }: { steps: 
               </text>
               <text x="12" y="40" class="word">
                 {what}
-                {state && state.attempt > 1 ? `, attempt ${state.attempt}` : ""}
+                {state && state.attempt > 1 && !state.undo?.skipped ? `, attempt ${state.attempt}` : ""}
               </text>
               {s.pivot && (
                 <text x={width - 10} y="21" text-anchor="end" class="word">
@@ -117,10 +116,10 @@ export function Dag({ steps, states, chosen, choose, changed, notes }: { steps: 
                 </text>
               )}
               {state?.undo && (
-                <g class={`undo ${tone(state.undo.state)}`} transform={`translate(14 ${height + 2})`}>
+                <g class={`undo ${state.undo.skipped ? "wait" : tone(state.undo.state)}`} transform={`translate(14 ${height + 2})`}>
                   <rect width={width - 28} height="20" rx="6" />
                   <text x="9" y="14.5" class="word">
-                    ↩ {word(state.undo.state)}
+                    ↩ {state.undo.skipped ? "skipped, effect left" : word(state.undo.state)}
                   </text>
                 </g>
               )}

@@ -74,7 +74,10 @@ export function bars(events: readonly HistoryEvent[], until: number): Bar[] {
         failed("timed_out");
         break;
       case "StepSkipped":
-        end(key, at, "waiting", "skipped");
+        if (operation === "undo") {
+          if (!open.has(key)) begin(key, { step, kind: "undo", attempt: 0, run, from: at, outcome: "waiting", says: "" });
+          end(key, at, "waiting", "skipped by hand: what the step did is left");
+        } else end(key, at, "waiting", "skipped");
         break;
     }
   }
@@ -105,7 +108,7 @@ export function Timeline({ events, order, ended, chosen, choose }: { events: rea
             {all
               .filter((b) => b.step === step)
               .map((b) => {
-                const label = `${nameOf(b)}: ${b.outcome.replace("_", " ")}, ${span((b.to ?? to) - b.from)} from ${exact(new Date(b.from).toISOString())}${b.says ? `: ${b.says}` : ""}`;
+                const label = `${nameOf(b)}: ${b.kind === "undo" && b.outcome === "waiting" ? "skipped" : b.outcome.replace("_", " ")}, ${span((b.to ?? to) - b.from)} from ${exact(new Date(b.from).toISOString())}${b.says ? `: ${b.says}` : ""}`;
                 return (
                   <span
                     key={`${b.kind} ${b.run} ${b.attempt} ${b.from}`}
@@ -133,7 +136,7 @@ function nameOf(b: Bar): string {
     case "do":
       return `attempt ${b.attempt}`;
     case "undo":
-      return `undo, attempt ${b.attempt}`;
+      return b.attempt === 0 ? "undo" : `undo, attempt ${b.attempt}`;
     case "retry":
       return `backoff after attempt ${b.attempt}`;
     case "cool_down":

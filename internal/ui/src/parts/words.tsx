@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import type { Task, Waiting } from "../api/client";
+import type { Step, Task, Waiting } from "../api/client";
 import { ago, exact, span } from "../time";
 import { now } from "../live";
 
@@ -24,6 +24,12 @@ const states: Record<string, [word: string, tone: string]> = {
 
 export const word = (state: string): string => states[state]?.[0] ?? state.replaceAll("_", " ");
 export const tone = (state: string): string => states[state]?.[1] ?? "none";
+
+/** What stands for the state of a step, or of its undo, if an operator skipped the undo: nothing was taken back. */
+export const effectLeft = "skipped (effect left)";
+export const wordOfStep = (s: Step): string => (s.undo?.skipped ? effectLeft : word(s.state));
+export const toneOfStep = (s: Step): string => (s.undo?.skipped ? "wait" : tone(s.state));
+export const wordOfUndo = (u: NonNullable<Step["undo"]>): string => (u.skipped ? effectLeft : word(u.state));
 
 export function State({ of, paused }: { of: string; paused?: boolean }): JSX.Element {
   return (

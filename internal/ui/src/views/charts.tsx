@@ -26,7 +26,7 @@ export function Charts(): JSX.Element {
   const stats = useLive<Stats>("stats", (signal) => get("v1/stats", { query: { since: `${minutes}m`, every: "1m" }, signal }), 10);
   const rows = stats.data?.rows ?? [];
   const last = Math.floor(Date.now() / 60_000);
-  const times = Array.from({ length: minutes }, (_, i) => 60 * (last - minutes + i)); // without the current minute
+  const times = Array.from({ length: minutes }, (_, i) => 60 * (last - minutes + 1 + i)); // up to the current minute, so that the first tasks show at once
   return (
     <div class="two">
       <section class="card" aria-label="tasks per second">
@@ -44,10 +44,13 @@ export function Charts(): JSX.Element {
 
 const second = (r: Row): number => Math.floor(new Date(r.at).getTime() / 1000);
 
+/** How many seconds of a minute are over, but never less than 15, so that one task is no peak. */
+const lasted = (from: number): number => Math.min(60, Math.max(15, Date.now() / 1000 - from));
+
 function rates(rows: Row[], times: number[]): Line[] {
   const sum = (of: (r: Row) => number): (number | null)[] => {
     const by = new Map<number, number>();
-    for (const r of rows) by.set(second(r), (by.get(second(r)) ?? 0) + of(r) / 60);
+    for (const r of rows) by.set(second(r), (by.get(second(r)) ?? 0) + of(r) / lasted(second(r)));
     return times.map((t) => by.get(t) ?? 0);
   };
   return [

@@ -9,6 +9,7 @@ import { Fault } from "../parts/fault";
 import { JobDialog } from "../parts/jobs";
 import { clock } from "../parts/lasted";
 import { useQuiet } from "../parts/lookout";
+import { sent } from "../parts/redrive";
 import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
 import { span } from "../time";
@@ -17,7 +18,11 @@ import { Charts } from "./charts";
 type Counts = components["schemas"]["CountsDocument"];
 type Agents = components["schemas"]["AgentsAnswerBody"];
 type Limits = components["schemas"]["LimitsList"];
+type Letters = components["schemas"]["DeadLettersAnswerBody"];
 type Schedules = components["schemas"]["SchedulesAnswerBody"];
+
+const day = 24 * 60 * 60 * 1000;
+const mostLetters = 200;
 
 const count = (by: string, query: Record<string, string> = {}) => (signal: AbortSignal) => get<Counts>("v1/counts", { query: { ...query, by }, signal });
 
@@ -32,6 +37,7 @@ export function Overview(): JSX.Element {
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
+  const letters = useLive<Letters>("new dead letters", (signal) => get("v1/dead-letters", { query: { limit: mostLetters }, signal }), 5);
   const alerts = useAlerts();
   const needs: JSX.Element[] = [];
   for (const g of (groups.data?.counts ?? []).slice(0, 20)) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
@@ -86,6 +92,8 @@ export function Overview(): JSX.Element {
       </li>,
     );
   }
+  const fresh = (letters.data?.dead_letters ?? []).filter((d) => d.time !== undefined && now.value - Date.parse(d.time) < day && !sent.value.has(d.id));
+  if (fresh.length > 0) needs.push(<DeadOnes key="dead letters" of={fresh} more={fresh.length === mostLetters} />);
   const unowned = (partitions.data ?? []).filter((p) => !p.owner);
   if (unowned.length > 0) {
     needs.push(
@@ -97,7 +105,7 @@ export function Overview(): JSX.Element {
     );
   }
   const known = states.data !== undefined && agents.data !== undefined && (parked === 0 || groups.data !== undefined);
-  const all = known && !states.error && alerts.known && limits.data !== undefined && schedules.data !== undefined && partitions.data !== undefined;
+  const all = known && !states.error && alerts.known && limits.data !== undefined && schedules.data !== undefined && partitions.data !== undefined && letters.data !== undefined;
   const quiet = useQuiet(needs.length > 0 ? false : all ? true : undefined);
   return (
     <section class="screen task">
@@ -125,6 +133,33 @@ export function Overview(): JSX.Element {
       </div>
       <Charts />
     </section>
+  );
+}
+
+/** The dead letters of the last day, by reason. Nothing says which of the older ones were dealt with. */
+function DeadOnes({ of: list, more }: { of: Letters["dead_letters"]; more: boolean }): JSX.Element {
+  const reasons = new Map<string, number>();
+  for (const d of list) reasons.set(d.reason, (reasons.get(d.reason) ?? 0) + 1);
+  return (
+    <li>
+      <a href={to(["dead-letters"])}>
+        <span class="state bad">
+          {list.length.toLocaleString()}
+          {more ? " or more dead letters" : list.length === 1 ? " dead letter" : " dead letters"} in the last 24 hours
+        </span>
+      </a>
+      <span class="faint">
+        , the newest <When at={list[0]?.time} />:{" "}
+      </span>
+      {[...reasons].map(([reason, n], i) => (
+        <>
+          {i > 0 && ", "}
+          <a key={reason} href={to(["dead-letters"], { reason })}>
+            {n} {reason.replaceAll("_", " ")}
+          </a>
+        </>
+      ))}
+    </li>
   );
 }
 

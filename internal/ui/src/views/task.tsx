@@ -14,7 +14,7 @@ import { Payload } from "../parts/payload";
 import { readOnly, Scrubber, usePast } from "../parts/scrubber";
 import { Timeline } from "../parts/timeline";
 import { TaskVerbs } from "../parts/verbs";
-import { State, Took, When, why, word } from "../parts/words";
+import { effectLeft, State, Took, When, why, word } from "../parts/words";
 import { go, place, refine, to } from "../router";
 
 const ended = (t: Document): boolean => ["processed", "undone", "terminated"].includes(t.state);
@@ -178,7 +178,7 @@ function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): 
   return (
     <section class="step-part" aria-label={`step ${s.id}`}>
       <h2>
-        {s.id} <State of={s.state} />
+        {s.id} {s.undo?.skipped ? <span class="state wait">{effectLeft}</span> : <State of={s.state} />}
       </h2>
       <dl class="facts">
         {s.agent && (

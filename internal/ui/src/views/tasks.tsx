@@ -47,10 +47,29 @@ const idOf = (t: ListedTask): string => t.id;
 /** Whether a task is above another one in the list: the newest is first. */
 const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") > (b.submitted_at ?? "");
 
+const workflowOf = (t: ListedTask): string => `${t.workflow} @${t.version}`;
+
+/** How many characters wide the columns of IDs and workflows become if there is room. */
+interface Widths {
+  id: number;
+  workflow: number;
+}
+
+/** As wide as the longest text in it, in steps, so that a column does not move with each new row. An ID is whole up to the length of a UUID. */
+const wide = (texts: readonly string[], most: number): number => 4 * Math.ceil(Math.min(most, Math.max(8, ...texts.map((t) => t.length))) / 4) + 2;
+
 /** The columns, of which the labels' are chosen. */
-const columnsWith = (labels: readonly string[]): readonly Column<ListedTask>[] => [
-  { name: "Task", size: "minmax(7rem, 1.5fr)", cell: (t) => <a href={to(["tasks", t.id])}>{t.id}</a> },
-  { name: "Workflow", size: "minmax(5rem, 1fr)", minor: true, cell: (t) => `${t.workflow} @${t.version}` },
+const columnsWith = (labels: readonly string[], width: Widths): readonly Column<ListedTask>[] => [
+  {
+    name: "Task",
+    size: `minmax(7rem, ${width.id}ch)`,
+    cell: (t) => (
+      <a href={to(["tasks", t.id])} title={t.id}>
+        {t.id}
+      </a>
+    ),
+  },
+  { name: "Workflow", size: `minmax(5rem, ${width.workflow}ch)`, minor: true, cell: (t) => <span title={workflowOf(t)}>{workflowOf(t)}</span> },
   { name: "State", size: "7.5rem", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
   { name: "Step, and what it waits for", size: "minmax(8rem, 2.5fr)", minor: true, cell: (t) => <Waits of={t} /> },
   { name: "Reason", size: "minmax(6rem, 2.5fr)", minor: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
@@ -150,7 +169,8 @@ export function Tasks(): JSX.Element {
   const list = useList(asked, () => selected.size === 0 && (handle.current?.idle() ?? true));
   const { rows } = list;
   const labels = chosenLabels().join("\n");
-  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n")), [labels]);
+  const width: Widths = { id: wide(rows.map(idOf), 36), workflow: wide(rows.map(workflowOf), 20) };
+  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n"), width), [labels, width.id, width.workflow]);
   const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
   const { state: _, ...others } = asked;
