@@ -229,6 +229,8 @@ func TestTheKeyFileIsReplaced(t *testing.T) {
 
 	late := seal(t, p.open(t), "c-18", secretInput)
 	require.Equal(t, secretInput, opened(t, k, late), "a running process reads the file again")
+	p.writeFile(t, old, p.lines(t)[0])
+	seal(t, p.open(t), "c-19", secretInput) // with the old key, so that a file of it alone is accepted
 	p.writeFile(t, old)
 	_, err = p.open(t).Open(sealed)
 	var lacking *events.NoKeyError
