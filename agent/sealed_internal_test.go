@@ -27,6 +27,7 @@ func newKeys(t *testing.T) (*sealing.Keys, *sealing.Topic) {
 	k, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.NoError(t, k.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"))
+	t.Cleanup(k.Topic().Close)
 	return k, k.Topic()
 }
 

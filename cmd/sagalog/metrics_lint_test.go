@@ -21,7 +21,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(at.dir, "webhook.secret"), []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), 0o600))
-	p := at.start(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", "2", "--webhook", "http://127.0.0.1:1/", "--webhook-secret-file", "webhook.secret")
+	require.Equal(t, 0, at.run(t, "key", "create", "seal.key").code())
+	p := at.start(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", "2", "--webhook", "http://127.0.0.1:1/", "--webhook-secret-file", "webhook.secret", "--seal-key-file", "seal.key")
 	url := p.endpoints(filepath.Join(at.dir, "sagalog-data")).HTTP
 	worked := []string{`sagalog_agent_calls_total{agent="\w+",outcome="completed"} [1-9]`, `sagalog_tasks_ended_total{state="processed",workflow="drone-delivery"} [1-9]`}
 	text := scraped(t, url, append(worked, usedByRulesAndPanels()...)...)

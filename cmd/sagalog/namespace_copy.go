@@ -61,7 +61,7 @@ The new namespace exists once its last record is written. If the copy is interru
 	f.StringVar(&c.toNamespace, "to-namespace", "", "prefix of the new topic names (default that of --namespace)")
 	f.StringVar(&c.scratch, "scratch", "", "directory for the state while it is copied; must be empty, and is removed (default a temporary one)")
 	f.BoolVar(&c.quiet, "quiet", false, "print no progress")
-	f.StringVar(&c.sealKeyFile, "seal-key-file", "", "key file of the nodes, if the namespace encrypts: needed only while a step is being undone whose undo has a `with`")
+	f.StringVar(&c.sealKeyFile, "seal-key-file", "", "key file of the nodes, if the namespace encrypts: needed only while a step is being undone whose undo has the key with")
 	toFlags(f, &c.to)
 	c.output.flags(f)
 	return cmd

@@ -53,7 +53,7 @@ func TestAnEncryptedNamespaceIsCopiedWhileAServiceWorks(t *testing.T) {
 	require.Equal(t, "processed", got.State)
 	require.JSONEq(t, `{"sheets":2}`, string(got.Output))
 	require.Contains(t, ok("task", "get", "--api", api, "printing", "-o", "json"), secretWord, "the content opens in the copy")
-	ok("namespace", "erase", "--brokers", next.Addr(), "--namespace", "clinic", "--subject", "c-17")
+	ok("namespace", "erase", "--brokers", next.Addr(), "--namespace", "clinic", "--subject", "c-17", "--yes")
 	m.eventually("erased", func() bool {
 		text := ok("task", "get", "--api", api, "printing", "-o", "json")
 		return strings.Contains(text, "$erased") && !strings.Contains(text, secretWord)

@@ -44,7 +44,7 @@ export function bars(events: readonly HistoryEvent[], until: number): Bar[] {
       continue;
     }
     const run = typeof d["run"] === "number" ? d["run"] : 1;
-    const operation = e.type.startsWith("Compensat") || d["operation"] === "undo" ? "undo" : "do";
+    const operation = e.type.startsWith("Compensat") || d["operation"] === "undo" || d["left"] === true ? "undo" : "do";
     const key = `${operation} ${step}`;
     const failed = (outcome: "failed" | "timed_out"): void => {
       const why = d.error?.message ?? (outcome === "timed_out" ? "no report came in time" : "failed");
