@@ -192,7 +192,9 @@ func (w *world) stuckSealed(n *process, keys *sealing.Keys) *crew {
 
 // eraseSealed erases one subject of a copy: nobody opens its content any more. The content of others opens, and new ones are sealed.
 func (w *world) eraseSealed(keys *sealing.Keys) {
-	n, err := sealing.NewTopic(w.cluster, w.topics.Namespace, w.logs.logger()).Erase(w.t.Context(), "c-17", events.At(time.Now()))
+	topic := sealing.NewTopic(w.cluster, w.topics.Namespace, w.logs.logger())
+	defer topic.Close()
+	n, err := topic.Erase(w.t.Context(), "c-17", events.At(time.Now()))
 	require.NoError(w.t, err)
 	require.Equal(w.t, 1, n)
 	again := w.keys(w.cluster)

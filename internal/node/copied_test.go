@@ -114,7 +114,7 @@ func TestACopiedNamespaceGoesOn(t *testing.T) {
 		_, err = half.open(t.TempDir())
 		require.ErrorContains(t, err, "is a copy of sagalog on")
 		_, err = w.copyTo(half)
-		require.ErrorContains(t, err, "hold records: choose another --to-namespace")
+		require.ErrorContains(t, err, "is half a copy, in which nothing runs: choose another --to-namespace")
 
 		to := setup(t, 6)
 		r, err := w.copyTo(to)

@@ -318,8 +318,8 @@ func (s *slot) send(a supervisor.Send) {
 	}
 	for copies := range 1 + twice {
 		wait := w.lag() + w.muted(a.Topic, a.Record.Partition)
-		if copies > 0 && a.Kind == events.EffectStart {
-			wait += w.rng.IntN(60_000) // the task may be forgotten meanwhile
+		if copies > 0 && a.Kind == events.EffectStart && w.chance(w.faults.LateStarts) {
+			wait += w.rng.IntN(60_000)
 		}
 		w.after(wait, func() {
 			if gone := s.node.life != life || p == nil || p.closed; gone {

@@ -55,7 +55,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 // accepts one twice.)
 func TestADueTimeStartsOneTask(t *testing.T) {
 	t.Parallel()
-	faults := sim.Faults{Reassign: 8, Crash: 4, EffectTwice: 0.6, Schedules: 2}
+	faults := sim.Faults{Reassign: 8, Crash: 4, EffectTwice: 0.6, Schedules: 2, LateStarts: 0.8}
 	failed, _ := run(1, 10, sim.Options{Faults: &faults, Partitions: 2, Chaos: 30e9, Remember: 2e9})
 	require.Nil(t, failed, "%v", failed)
 }

@@ -58,9 +58,12 @@ func (s *schedules) draw(name string) *events.ScheduleDefinition {
 		return events.Duration(time.Duration(least+r.IntN(n)) * time.Second)
 	}
 	d := &events.ScheduleDefinition{
-		Schedule: name, Workflow: []string{"one", "wide", "none", "lone", "dag", "firm"}[r.IntN(6)],
+		Schedule: name, Workflow: []string{"one", "wide", "none", "lone", "dag"}[r.IntN(5)],
 		Every: seconds(1, 6), Overlap: events.Overlaps()[r.IntN(4)], CatchUp: seconds(1, 30),
 		Input: json.RawMessage(`{"n":1,"due":"${ schedule.due }"}`),
+	}
+	if s.w.chance(s.w.faults.LateStarts) {
+		d.Workflow = "firm"
 	}
 	if r.IntN(3) == 0 {
 		d.Jitter = seconds(1, 3)

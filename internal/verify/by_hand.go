@@ -144,8 +144,9 @@ func (t *telling) reopened(b *events.TaskReopened) {
 	t.requested(b.Request)
 	for _, id := range b.Steps {
 		st := t.step(id)
-		if _, before := t.story.earlier[id]; before && st == nil {
-			continue // it runs once more, and has not begun yet
+		if _, before := t.story.earlier[id]; before && st == nil { // it runs once more, and has not begun yet
+			st = t.story.open(id)
+			st.do.waiting = true
 		}
 		st.give(b.With)
 		switch {

@@ -73,8 +73,9 @@ func carriedStep(p *partition, s *story, e *events.Step, byHand bool) {
 	waits := e.State == events.StepStateWaiting
 	again := e.RetryAt != 0 && e.EndedAt >= e.TimedFrom // it failed before its start since it was queued
 	queued := waits && e.StartBy != 0 && !e.Attempted() && e.Wait == nil && !again
-	if waits && e.Run > 1 && !e.Attempted() && e.Wait == nil && e.RetryAt == 0 && !queued {
-		return // it runs once more, and has not begun yet
+	halted := e.State == events.StepStateFailed && e.Error == nil && e.StartedAt == 0 && e.TimedFrom == 0
+	if (waits || halted) && e.Run > 1 && !e.Attempted() && e.Wait == nil && e.RetryAt == 0 && !queued {
+		return // it runs once more, and has not begun yet, or had not when the task turned back
 	}
 	st := &step{
 		id: e.Path, run: events.RunOf(e.Run), pivot: e.Pivot, undoable: e.Undoable, touched: e.Touched, completion: e.Completion,

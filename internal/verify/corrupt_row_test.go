@@ -123,7 +123,7 @@ var rowCorruptions = []cutCorruption{
 		step := stepsIn(row.body()["encoding"].(map[string]any))[0]
 		step["attempt"] = step["attempt"].(float64) + 1
 		row.alter("encoding.steps", []any{step})
-		return row.place(), true
+		return taskOf(row, true)
 	}},
 	{"a row has fewer facts than the log", verify.CheckAttempts, "carry", func(l *cutLog) (string, bool) {
 		row, ok := l.row(func(f found, _ map[string]any) bool {

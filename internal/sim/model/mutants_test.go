@@ -190,7 +190,7 @@ var mutants = append(append(trimMutants, carryMutants...), []mutant{
 	{"caught-up-is-empty", "a destination has caught up only when it has taken everything",
 		swap("len(d.entries) == 0 && ", ""), "^a delayed dead letter$", "the watermark passed an effect"},
 	{"delayed-work-waits-for-reports", "work for a delayed agent is read again only when the earlier reports are judged",
-		swap(" || d.work() && !x.outbox.judged", ""), "^delayed work, a crash$", "work is sent again although its report was durable"},
+		swap(" || d.waits() && !x.outbox.judged", ""), "^delayed work, a crash$", "work is sent again although its report was durable"},
 	{"reply-is-sent-again", "a new owner sends the replies of facts above the watermark, whether or not they owe work",
 		swap("x.replies.reply(t, f)", "nil"), "^replies, a crash$", "the watermark passed an effect|lost effect"},
 	{"processing-is-answered-once", "only the first step that begins is answered",
