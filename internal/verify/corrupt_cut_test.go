@@ -56,7 +56,9 @@ func (l *cutLog) row(fits func(f found, task map[string]any) bool) (found, bool)
 // before finds a fact about the task of a row between the beginning of the log and the row. A rerun is not between them: what was before it does not
 // show in the row.
 func (l *cutLog) before(row found, fits func(f found) bool) (found, bool) {
-	of := func(f found) bool { return string(f.Key) == string(row.Key) && nameOf(*f.Record) != events.NameEntityCarried }
+	of := func(f found) bool {
+		return string(f.Key) == string(row.Key) && nameOf(*f.Record) != events.NameEntityCarried
+	}
 	return l.find(1, row.index, func(f found) bool {
 		if !of(f) || !fits(f) {
 			return false
