@@ -70,7 +70,7 @@ func carriedPermit(p *partition, encoding []byte) error {
 	}
 	l := limitOf(p, e.Limit)
 	if l.links[e.Link] = e.GrantedAt != 0; e.EndsAt != 0 {
-		l.endsAt[e.Link] = e.EndsAt
+		l.endsAt[e.Link], l.backAt[e.Link] = e.EndsAt, e.GrantedAt
 	}
 	return nil
 }

@@ -105,9 +105,22 @@ type limit struct {
 	// rate is that of the object, and given when permits were given since it holds.
 	rate  string
 	given []events.Instant
-	// links holds what is known, and whether it has a permit; endsAt holds the permits that were given back and are kept.
-	links  map[events.Link]bool
-	endsAt map[events.Link]events.Instant
+	// links holds what is known, and whether it has a permit; endsAt holds the permits that were given back and are kept, and backAt when they
+	// were given back.
+	links          map[events.Link]bool
+	endsAt, backAt map[events.Link]events.Instant
+}
+
+// correct takes a correction of the time: a permit that was given back at the wrong time is kept for its whole duration from then on.
+func (l *limit) correct(to events.Instant) {
+	l.given = nil
+	for link, ends := range l.endsAt {
+		back := l.backAt[link]
+		if back > to && ends > to {
+			l.endsAt[link] = to.Add(max(ends.Sub(back), 0))
+		}
+		l.backAt[link] = min(back, to)
+	}
 }
 
 // held counts the permits that are not free.
@@ -163,7 +176,7 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 		if !l.links[e.Link] {
 			wrong("takes back a permit that %s does not have", e.Link.Task)
 		}
-		l.endsAt[e.Link] = e.QuietAt
+		l.endsAt[e.Link], l.backAt[e.Link] = e.QuietAt, f.Time
 	}
 	if x := b.Released; x != nil {
 		if _, known := l.links[*x]; !known {
@@ -173,6 +186,7 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 			wrong("frees the permit of %s at %s, but requests of it may land until %s", x.Task, f.Time, l.endsAt[*x])
 		}
 		delete(l.links, *x)
+		delete(l.backAt, *x)
 		delete(l.endsAt, *x)
 	}
 	if x := b.Granted; x != nil {
@@ -202,7 +216,7 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 func limitOf(p *partition, name string) *limit {
 	l := p.limits[name]
 	if l == nil {
-		l = &limit{links: map[events.Link]bool{}, endsAt: map[events.Link]events.Instant{}}
+		l = &limit{links: map[events.Link]bool{}, endsAt: map[events.Link]events.Instant{}, backAt: map[events.Link]events.Instant{}}
 		p.limits[name] = l
 	}
 	return l

@@ -40,7 +40,7 @@ func (p *partition) correct(f *events.Fact, b *events.TimeCorrected, at Place) {
 		p.wrong(CheckOwnership, "time_corrected", at, "the time is corrected to %s by the fact %d of its epoch, at %s, %s after that", b.To, f.Sequence, f.Time, ahead)
 	}
 	for _, l := range p.limits {
-		l.given = nil
+		l.correct(b.To)
 	}
 	p.time, p.correcting, p.jumpedAt = b.To, b.To, min(p.jumpedAt, b.To)
 }
@@ -82,7 +82,7 @@ func (t *telling) corrected(to, last events.Instant) {
 	for _, x := range t.undos {
 		x.correct(to)
 	}
-	t.quiet = min(t.quiet, to.Add(longest))
+	t.quiet = min(t.quiet, to.Add(longest+t.partition.settings.adopted.Grace.Std()))
 	t.story.limits.corrected()
 	if before := t.early.until; before == 0 {
 		lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
