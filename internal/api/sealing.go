@@ -122,8 +122,8 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 	return nil
 }
 
-// sealArgs seals what users put into the arguments of a job: for the namespace, since they are for the tasks of many subjects. The run of the job
-// opens them, and seals them for each task.
+// sealArgs seals the content in the arguments of a job for the namespace, because it goes to tasks of many subjects. The run of the job opens it, and
+// seals it for each task.
 func sealArgs(ctx context.Context, keys Keys, args json.RawMessage) (json.RawMessage, error) {
 	var q events.Request
 	var members map[string]json.RawMessage

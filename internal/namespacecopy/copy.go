@@ -55,7 +55,7 @@ type Result struct {
 	// Entities counts schedules, limits, permits and adopted definitions, each once, and Definitions the records of the definitions.
 	Entities    int `json:"entities"`
 	Definitions int `json:"definitions"`
-	// Keys counts the records of the topic of keys.
+	// Keys counts the records that were copied from the topic of keys.
 	Keys int `json:"keys,omitzero"`
 	// Inputs counts the inputs that nobody had judged, and Held the requests that wait for a task.
 	Inputs int64 `json:"inputs"`

@@ -60,7 +60,7 @@ func (k checkpointKeys) records() (all []events.Record) {
 	return all
 }
 
-// keysAtOnce bounds what is sent together.
+// keysAtOnce bounds how many records are sent together.
 const keysAtOnce = 1000
 
 // writeKeys copies the records of the topic of keys as they are. That needs no key file, because the keys are bound to the ID of the namespace, which

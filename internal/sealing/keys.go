@@ -126,7 +126,7 @@ func (k *Keys) Stale() error {
 // openedKey is what a data key is used for.
 type openedKey struct {
 	aead *subtle.AESGCM
-	// bound is what the values are bound to.
+	// bound is the associated data of the values.
 	bound []byte
 	// same is the key of the hash by which equal inputs are recognised.
 	same []byte

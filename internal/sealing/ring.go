@@ -18,7 +18,7 @@ const (
 
 // keyRecord is a data key in the topic.
 type keyRecord struct {
-	// Namespace is the ID of the namespace, which the key and what it seals are bound to. A copy of a namespace keeps it.
+	// Namespace is the ID of the namespace, to which the key and its values are bound. A copy of the namespace keeps it.
 	Namespace string         `json:"namespace"`
 	Subject   string         `json:"subject"`
 	Made      events.Instant `json:"made"`
@@ -42,7 +42,7 @@ type dataKey struct {
 	recent *list.Element
 }
 
-// mostOpened bounds the data keys that are kept opened in a process. To open one again takes microseconds.
+// mostOpened bounds the data keys that a process keeps opened. Opening one again takes microseconds.
 const mostOpened = 10_000
 
 // ring is the fold of the topic of keys.
