@@ -71,7 +71,7 @@ func (k *Keys) make(ctx context.Context, needed func() []string) error {
 	namespace := k.topic.ring.namespace
 	k.topic.mu.Unlock()
 	if namespace == "" {
-		return fmt.Errorf("namespace %s has no data key yet, and only a node can make the first one: start a node with --seal-key-file and submit a task", k.topic.namespace)
+		return fmt.Errorf("namespace %s has no data key yet, and only a node can make the first one: start a node with --seal-key-file, and submit a task over its API", k.topic.namespace)
 	}
 	var list []events.Record
 	for _, subject := range needed() {
