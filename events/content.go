@@ -50,8 +50,8 @@ func normalised(text string) string {
 	return text
 }
 
-// Repeats says whether the submission is that of the task although their content hashes differ, because the inputs were sealed with different data
-// keys. The error is an *NoKeyError; an input that can never be opened is no repeat.
+// Repeats says whether the submission repeats that of the task. Their content hashes may differ because the inputs were sealed with different data
+// keys. The error is an *NoKeyError. A submission whose input can never be opened is no repeat.
 func (s *Submission) Repeats(t *Task, open func([]byte) ([]byte, error)) (bool, error) {
 	if !IsSealed(s.Input) || !IsSealed(t.Input) {
 		return false, nil

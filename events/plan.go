@@ -55,7 +55,7 @@ type Plan struct {
 	Broken []Broken
 	// Ready are the attempts that may start.
 	Ready []Ready
-	// Unopened is set if something else may follow that depends on a sealed value, which cannot be opened now: it must be asked for again.
+	// Unopened is set if more may follow that depends on a sealed value that cannot be opened now: the plan must be made again.
 	Unopened *NoKeyError
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
@@ -108,7 +108,7 @@ type Acceptance struct {
 	RemindAfter Duration
 	// RememberFor is how long the task is remembered after its end; zero if the settings say it.
 	RememberFor Duration
-	// Unopened is set if the input cannot be opened now, and so nothing be said about it.
+	// Unopened is set if the input cannot be opened now. Then the other fields mean nothing.
 	Unopened *NoKeyError
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int

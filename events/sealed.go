@@ -117,7 +117,7 @@ func (e *ErasedError) Value() json.RawMessage {
 	return json.RawMessage(`{"$erased":"` + e.date() + `"}`)
 }
 
-// NoKeyError says that a sealed value cannot be opened here now, but perhaps elsewhere or later. Nothing that is final may be decided because of it.
+// NoKeyError says that a sealed value cannot be opened here now, but perhaps elsewhere or later. Nothing final may be decided because of it.
 type NoKeyError struct {
 	// Missing is the fingerprint of the key that the key file of this process lacks; "" if the data keys cannot be read now.
 	Missing string

@@ -47,7 +47,7 @@ type Checkpoint struct {
 	Files      []CheckpointFile      `json:"files"`
 	// DefinitionsFile holds the records of the topic definitions, which a copy of the namespace needs. A stopped node cannot read them.
 	DefinitionsFile CheckpointFile `json:"definitions,omitzero"`
-	// KeysFile holds the records of the topic of keys; absent if the namespace encrypts nothing, or the node could not read them.
+	// KeysFile holds the records of the topic of keys. It is absent if the namespace encrypts nothing, or if the node may not read the topic.
 	KeysFile CheckpointFile `json:"keys,omitzero"`
 	// Sum is the checksum of the manifest without it.
 	Sum string `json:"sum"`

@@ -29,7 +29,7 @@ type recordLine struct {
 	Control bool        `json:"control,omitzero"`
 }
 
-// writeRecords writes a file with the records of a topic; none if there are no records, or if read is nil.
+// writeRecords writes the records of a topic to a file. It writes no file if there are no records, or if read is nil.
 func writeRecords(ctx context.Context, fs FS, dir, name string, read ReadRecords) (CheckpointFile, error) {
 	if read == nil {
 		return CheckpointFile{}, nil

@@ -49,7 +49,7 @@ func (e *Env) unseal(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, err
 }
 
-// unopened is set if a value could not be opened for a reason that may pass: whatever an expression says then means nothing, and is not decided.
+// unopened returns why a value could not be opened, if the reason may pass. Then the results of expressions mean nothing, and nothing is decided by them.
 func (e *Env) unopened() *events.NoKeyError {
 	why, _ := errors.AsType[*events.NoKeyError](e.sealed)
 	return why

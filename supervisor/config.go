@@ -165,8 +165,8 @@ type Scheduler interface {
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
 	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
 	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int, err error)
-	// The errors of Start, Check and CheckSignal, and what Accept and Plan say of it, are an *events.NoKeyError if a sealed value cannot be opened now:
-	// the question is asked again.
+	// If a sealed value cannot be opened now, Start, Check and CheckSignal return an *events.NoKeyError, and Accept and Plan set Unopened. The owner asks
+	// again later.
 	//
 	// CheckSignal returns why no step of the task can take a signal, or "" if one may.
 	CheckSignal(t *events.Task, signal string, payload []byte) (string, error)

@@ -109,14 +109,14 @@ func (c *Copying) began(t *events.Task, s *events.Step) (events.Body, error) {
 	return b, nil
 }
 
-// sealed seals the content of a fact of a sealed task, or says why it cannot: nothing may leave in clear text.
+// sealed seals the content of a fact of a sealed task. It returns an error if it cannot, because nothing may leave in clear text.
 func (c *Copying) sealed(t *events.Task, b *events.CompensationStarted) (err error) {
 	for _, slot := range contentOf(b) {
 		if len(*slot) == 0 || events.IsSealed(*slot) {
 			continue
 		}
 		if c.cfg.Keys == nil {
-			return errors.New("its request has content that must be decrypted or encrypted, so the copy needs the key file of the nodes (--seal-key-file)")
+			return errors.New("its request must be made again from encrypted content, so the copy needs the key file of the nodes: give --seal-key-file")
 		}
 		if *slot, err = c.cfg.Keys.SealLike(t.Input, *slot); err != nil {
 			return err

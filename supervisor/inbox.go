@@ -118,7 +118,7 @@ type inputQueue struct {
 	silent int
 	// verify is the hash that the record before the resume point must have, or "" once it is verified.
 	verify string
-	// retryAt is when the first input is judged again, if keyless says that it could not be, for want of a key.
+	// keyless says that the first input could not be judged because a key is missing; retryAt is when it is tried again.
 	retryAt events.Instant
 	keyless bool
 	// given is the fact to be recorded about lost records that an operator gave up, or nil.

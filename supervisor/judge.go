@@ -121,7 +121,7 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	return err
 }
 
-// withoutKey lets an input wait that cannot be opened now, or sets it aside if it must not hold back others any longer.
+// withoutKey handles an input that cannot be opened now: the input waits, or it is set aside if it has held back others for too long.
 func withoutKey(i *inbox, kind *inputKind, item *input, why *events.NoKeyError) error {
 	q := i.queue(item.in)
 	if q.keyless = !i.unopened.tooLong(why, kind.keyless); q.keyless {
@@ -213,8 +213,8 @@ func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")
 }
 
-// mayBeForgotten says whether a task that was accepted at a time may be forgotten. The age is judged by the clock and not by the time of this log,
-// which may be ahead of the time of the partition that the time comes from.
+// mayBeForgotten says whether a task that was accepted at that time may be forgotten. The clock decides how old it is, not the time of this log, which
+// may be ahead of that of the partition from which the time comes.
 func mayBeForgotten(i *inbox, at string) bool {
 	t, err := events.ParseInstant(at)
 	forgotten := i.state.Partition.ForgottenBefore

@@ -87,8 +87,8 @@ func owes(x *outbox, t *events.Task, f *events.Fact) bool {
 }
 
 // keepWork holds back the work that must be sent again. Its report may be in the topic, still unread. If the work were sent now,
-// the second copy could act after that report had made the owner decide that the step had no effect and needs no undo. Likewise the end of a task that a
-// schedule started may be there, and the task may be forgotten in its home, where a second submission would begin it again.
+// the second copy could act after that report had made the owner decide that the step had no effect and needs no undo. Likewise
+// the end of a task that a schedule started may be there. Its home may have forgotten the task, and a second submission would start it again.
 func (x *outbox) keepWork() {
 	fresh := x.fresh[:0]
 	for e := range x.all {
@@ -103,8 +103,8 @@ func (x *outbox) keepWork() {
 	x.fresh = fresh
 }
 
-// sendKept sends the work of running attempts, and the tasks of schedules that have not ended, again once every report below an end offset requested in this epoch has been
-// judged. judged is the time at which that end was requested, zero until then. docs/protocol.md, "Work is sent again
+// sendKept sends again the work of running attempts, and the submissions of schedules whose tasks have not ended, once every report below an end
+// offset requested in this epoch has been judged. judged is the time at which that end was requested, zero until then. docs/protocol.md, "Work is sent again
 // after the reports are judged".
 func (x *outbox) sendKept(judged events.Instant) error {
 	//mutant:resent-work-waits-for-reports

@@ -83,7 +83,7 @@ func (i *inbox) judgeSubmission(item *input) error {
 	case err != nil:
 		return err
 	case known == nil && sub.Schedule != "" && mayBeForgotten(i, item.env.Time):
-		return i.reject(item, id, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and be forgotten")
+		return i.reject(item, id, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
 	case known == nil:
 		return i.accept(item, sub, content)
 	case known.Content == content:

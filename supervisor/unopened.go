@@ -8,14 +8,13 @@ import (
 )
 
 // unopened knows what waits because a sealed value cannot be opened now: the topic of keys cannot be read, or the key file of this node lacks a
-// key. Nothing about it is decided, and it is tried again. Both may pass, and a dead letter, a failed step or an undo would not.
+// key. Both may pass, but a dead letter, a failed step or an undo is final. So nothing is decided, and it is tried again.
 //
-// An input waits where it is, and so do the inputs behind it in its topic, since none may overtake it. If the topic of keys cannot be read, that
-// lasts as long. But the key file of one node may lack a key forever, and no input may stop a partition: after inputKind.keyless an input that
-// needs such a key is set aside.
+// An input waits where it is, and so do the inputs behind it in its topic, because none may overtake it. If the topic of keys cannot be read, they
+// wait until it can. But the key file of one node may lack a key forever, and no input may stop a partition: after inputKind.keyless an input
+// that needs such a key is set aside.
 //
-// A task waits alone, and for as long as it takes. Its row in the store says when it is tried again, so it needs nothing in memory: what this part
-// keeps of it can be lost with the process.
+// A task waits alone, for as long as it takes. Its row in the store says when it is tried again, so what is kept in memory about it may be lost.
 type unopened struct {
 	*core
 	// tasks are those that wait.
@@ -85,7 +84,7 @@ func (u *unopened) hold(id, path string, why *events.NoKeyError) {
 	u.reason = why.Reason
 }
 
-// write has the row of a waiting task written, in which stands when it is tried again.
+// write makes the store write the row of a waiting task, which says when it is tried again.
 func (u *unopened) write(id string) {
 	u.state.Touch(id)
 	u.timers.moved = true
@@ -98,7 +97,7 @@ func (u *unopened) settle(id string) {
 	}
 }
 
-// opens notes that an input was judged that waited: the key file has the key now. If it lacks it again later, that counts from then.
+// opens notes that an input that waited was judged, so the key file has the key now. If it lacks a key later, the time counts from then.
 func (u *unopened) opens() { u.missed = nil }
 
 // waits says whether an attempt must not begin yet.
@@ -115,8 +114,8 @@ func (u *unopened) until(id string) events.Instant {
 	return 0
 }
 
-// woke says whether a task whose row says that its time has come, although none of its timers is due, is tried again now. Only a task that waited
-// for a key has such a row, or one that changed and whose new row is not written yet.
+// woke says whether a task is tried again now. Its row says that its time has come, but none of its timers is due. Such a row belongs to a task that
+// waited for a key, or to one that has changed and whose new row is not written yet.
 func (u *unopened) woke(t *events.Task) bool {
 	if !events.IsSealed(t.Input) || u.until(t.ID) > u.now {
 		return false
@@ -127,7 +126,7 @@ func (u *unopened) woke(t *events.Task) bool {
 
 // Unopened is what waits for sealed values that cannot be opened now.
 type Unopened struct {
-	// Inputs counts the inputs that wait to be judged behind one that cannot be opened, with that one.
+	// Inputs counts the inputs that cannot be opened now and those that wait behind them.
 	Inputs PerInput[int]
 	Tasks  int
 	// Reason says why the latest could not be opened; empty if nothing waits.

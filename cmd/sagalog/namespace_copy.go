@@ -43,7 +43,7 @@ What happened after a checkpoint is not known in the copy: tasks that were submi
 are done again, with the same idempotency keys.
 
 All of this goes along: tasks, also those that have ended and are remembered, so that their IDs stay refused; workflows, schedules,
-limits, settings; held requests; the keys of encrypted content, which takes no key file; and from a log all inputs that nobody had judged. Attempts under way are asked for again, with the same
+limits, settings; held requests; the keys of encrypted content, still encrypted; and from a log all inputs that nobody had judged. Attempts under way are asked for again, with the same
 idempotency keys: the namespace keeps its ID. Jobs that have not ended begin again. Dead letters, alerts and the history of tasks stay
 in the old namespace. Once the copy is complete, start nodes with an empty data directory and the same callback secret, then agents.
 
@@ -61,7 +61,7 @@ The new namespace exists once its last record is written. If the copy is interru
 	f.StringVar(&c.toNamespace, "to-namespace", "", "prefix of the new topic names (default that of --namespace)")
 	f.StringVar(&c.scratch, "scratch", "", "directory for the state while it is copied; must be empty, and is removed (default a temporary one)")
 	f.BoolVar(&c.quiet, "quiet", false, "print no progress")
-	f.StringVar(&c.sealKeyFile, "seal-key-file", "", "key file of the nodes, if the namespace encrypts: needed only while a step is being undone whose undo has the key with")
+	f.StringVar(&c.sealKeyFile, "seal-key-file", "", "key file of the nodes, if the namespace encrypts: needed only while a step is being undone whose undo has a \"with\"")
 	toFlags(f, &c.to)
 	c.output.flags(f)
 	return cmd

@@ -122,8 +122,9 @@ label "subject" names, has its own data keys, which lie wrapped in the topic of 
 func keyCreate() *cobra.Command {
 	return &cobra.Command{
 		Use: "create FILE", Short: "Make a key file, or put a new key before those of a key file", Args: cobra.ExactArgs(1),
-		Long: `Make a key file. If the file exists, a new key becomes its first line: copy the file to all nodes and agents, then run ` + "`sagalog key rewrap`" + `
-and remove the other lines.`,
+		Long: `Make a key file. If the file exists, a new key becomes its first line. A process wraps new data keys with its first line at once, and the other
+processes must already hold that line. So work on a copy of the file: move the new line to the second place, copy the file to all nodes and
+agents, and then make it the first line everywhere. Then run ` + "`sagalog key rewrap`" + `, and remove the other lines.`,
 		Example: `  sagalog key create seal.key
   sagalog serve --brokers k1:9092 --seal-key-file seal.key`,
 		RunE: func(_ *cobra.Command, args []string) error { return createKey(args[0]) },
@@ -267,8 +268,8 @@ func eraseSubject(cmd *cobra.Command, t *sealing.Topic, subject string) error {
 	if len(keys) == 0 {
 		return fmt.Errorf("subject %q has no data key: it was erased before, or nothing was sealed for it (`sagalog key list`)", subject)
 	}
-	warning := fmt.Sprintf("Nobody will be able to read again what tasks of subject %q hold: the inputs, outputs, progress, signals and error messages that were sealed with %s, the first of %s. "+
-		"Tasks that still run are parked, or fail, where they need it. Nothing can undo this.", subject, cli.Counted(len(keys), "data key"), keys[0].Made)
+	warning := fmt.Sprintf("The content of the tasks of subject %q will be lost: the inputs, outputs, progress, signals and error messages that were sealed with %s, the first one made at %s. "+
+		"Tasks that still run are parked, or fail, when they need it. This cannot be undone.", subject, cli.Counted(len(keys), "data key"), keys[0].Made)
 	if err := cli.Agree(cmd, warning, fmt.Sprintf("erase subject %q?", subject)); err != nil {
 		return err
 	}

@@ -137,13 +137,13 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 	if !concluded {
 		return unchecked(err)
 	}
-	if err != nil { // of closing the log: it changes nothing in what was found
+	if err != nil { // from closing the log: the result is complete without it
 		fmt.Fprintf(cmd.ErrOrStderr(), "sagalog: after the check: %v\n", err)
 	}
 	return verdict
 }
 
-// conclude prints the report, and returns what the command ends with.
+// conclude prints the report, and returns the error with which the command ends, or nil.
 func (c *verifyConfig) conclude(out io.Writer, report *verify.Report) (err error) {
 	if c.format == "json" {
 		err = printJSON(out, report)
@@ -168,7 +168,7 @@ func (c *verifyConfig) conclude(out io.Writer, report *verify.Report) (err error
 	return nil
 }
 
-// check opens the log and the evidence, and runs. The report is used before the log is closed, which may take long, or fail.
+// check opens the log and the evidence, and runs. It passes the report to use before it closes the log, because closing may be slow, or fail.
 func (c *verifyConfig) check(ctx context.Context, progress io.Writer, use func(*verify.Report)) (err error) {
 	cfg := verify.Config{Task: c.task, AtRest: c.atRest, Grace: c.grace, Show: c.show}
 	if c.onePartition {

@@ -15,8 +15,8 @@ func target(path string) string {
 	return path
 }
 
-// Replace writes a file with a secret as a whole: whoever reads it meanwhile sees either the old or the new one. It keeps the file's mode and owner,
-// so that the processes that could read the old one can read the new one, too. A new file is for this user only.
+// Replace writes a file with a secret as a whole: a process that reads it meanwhile sees either the old file or the new one. It keeps the mode and the
+// owner of the file, so that the same processes can read the new one. A file that did not exist is readable for this user only.
 func Replace(path string, data []byte) error {
 	path = target(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // for this user only

@@ -149,7 +149,7 @@ func endProblem(err error) *Problem {
 	return problem(http.StatusBadRequest, codeUnreadable, "The body ended early. This line and those after it were not read.")
 }
 
-// contents checks what lines say, and makes the keys that they need.
+// contents checks the content of lines, and makes the keys that they need.
 func (b *bulkRun) contents(list []line) (drafts []draft, faults []error) {
 	drafts, faults = make([]draft, len(list)), make([]error, len(list))
 	for i := range list {
@@ -163,7 +163,7 @@ func (b *bulkRun) contents(list []line) (drafts []draft, faults []error) {
 }
 
 // check checks a line. A submission that must be sent goes to drafts. check returns false when no further line
-// should be read. checked is the draft of the line, and err what its check found.
+// should be read. checked is the draft of the line, and err the result of its check.
 func (b *bulkRun) check(n int, l *line, checked *draft, err error) bool {
 	b.open.weight += int64(len(l.data)) + bulkLine
 	switch {

@@ -211,8 +211,8 @@ func notThen(submitted LoggedFact) *Problem {
 	return problem(http.StatusGone, codeBeforeLog, "The task did not exist then. It was submitted at "+placeOf(submitted)+": ask for that moment or a later one.")
 }
 
-// notInThisLog says that the log knows the task only from where it was carried into it, with the time of its submission from its state: the
-// namespace was copied, or its log was cut.
+// notInThisLog says that the log holds the task only from its carry on, because the namespace was copied or its log was cut. The state of the task has the
+// time of its submission.
 func notInThisLog(t *events.Task, carried LoggedFact) *Problem {
 	return problem(http.StatusGone, codeBeforeLog, fmt.Sprintf("The task was submitted at %s, but this log has its facts only from %s on, because the namespace was copied or its log was cut: ask for that moment or a later one.",
 		t.SubmittedAt, placeOf(carried)))

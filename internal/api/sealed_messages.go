@@ -12,9 +12,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The message of a failure of a sealed task lies in error.detail, sealed, with what the detail was. A node with the key shows both in their places.
+// If a sealed task fails, error.detail holds the message and the original detail, sealed. A node with the key shows both in their usual places.
 
-// saysSealed says whether a text stands for a sealed message: that is what agents and owners write instead.
+// saysSealed says whether a text may stand in for a sealed message: agents and owners then write a text with the word "sealed".
 func saysSealed(text string) bool { return strings.Contains(text, "sealed") }
 
 // openedError returns an error with its message and detail opened; the same error if nothing of it is sealed, or it cannot be opened here.
@@ -43,7 +43,7 @@ func (s documents) hidden(t *events.Task) bool {
 	return s.keys != nil && saysSealed(ReasonOf(t))
 }
 
-// whole returns the task with its steps, if what is known of it without them hides a message.
+// whole returns the task with its steps, if its reason may hide a sealed message, which only the steps hold.
 func (s documents) whole(ctx context.Context, t *events.Task) (*events.Task, error) {
 	if !s.hidden(t) || len(t.Steps) > 0 {
 		return t, nil
@@ -98,7 +98,7 @@ func replaced(reason, step string, sealed, opened *events.Error) string {
 // messages opens the messages in a history, which later facts repeat in their reasons.
 type messages struct {
 	keys Keys
-	// of has, by step, what stands for the last sealed message, and the message.
+	// of has, by step, the text in place of the last sealed message, and the message itself.
 	of map[string][2]string
 }
 

@@ -30,7 +30,7 @@ type Keys interface {
 // its workflow computes it.
 const SubjectLabel = "subject"
 
-// prepareKeys makes the keys that the drafts need all at once. Sealing one of them says what was wrong, if that fails.
+// prepareKeys makes all keys that the drafts need with one write. If that fails, sealing a draft reports the error.
 func (s *submissions) prepareKeys(ctx context.Context, drafts []draft) {
 	if s.keys == nil {
 		return
@@ -81,7 +81,8 @@ func (d *draft) knownInClear(t *events.Task) bool {
 	return err == nil && content == t.Content
 }
 
-// knownByContent says whether the task is the same submission, sealed with another data key. A conflict is no answer while nobody can say.
+// knownByContent says whether the task is the same submission, sealed with another data key. It returns true if that cannot be known now, so that a
+// repeat is not refused as a conflict: the owner decides.
 func (s *submissions) knownByContent(d *draft, t *events.Task) bool {
 	if s.keys == nil {
 		return false
@@ -100,7 +101,7 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 			continue
 		}
 		if t == nil && q.Kind != events.RequestSignal {
-			return problem(http.StatusServiceUnavailable, codeUnavailable, "This node cannot see the task at the moment, and so not for whom to encrypt what you send. Ask again: repeating the request is safe.").retryAfter(time.Second)
+			return problem(http.StatusServiceUnavailable, codeUnavailable, "This node cannot see the task at the moment, so it does not know for which subject to encrypt what you send. Send the request again: repeating it is safe.").retryAfter(time.Second)
 		}
 		var err error
 		if t != nil {
@@ -121,8 +122,8 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 	return nil
 }
 
-// sealArgs seals what users put into the arguments of a job: for the namespace, since they are for the tasks of many subjects. The run of the job
-// opens them, and seals them for each task.
+// sealArgs seals the content in the arguments of a job for the namespace, because it goes to tasks of many subjects. The run of the job opens it, and
+// seals it for each task.
 func sealArgs(ctx context.Context, keys Keys, args json.RawMessage) (json.RawMessage, error) {
 	var q events.Request
 	var members map[string]json.RawMessage

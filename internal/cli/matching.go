@@ -236,7 +236,7 @@ func YesFlag(c *cobra.Command) {
 	WithoutVariable(c.Flags(), "yes")
 }
 
-// Agree says what a command would do, and asks whether to do it, unless --yes is given. Without a terminal to ask at, it refuses.
+// Agree prints a warning and asks whether to go on, unless --yes is given. It refuses if there is no terminal to ask at.
 func Agree(c *cobra.Command, warning, question string) error {
 	switch yes, _ := c.Flags().GetBool("yes"); {
 	case yes:

@@ -58,7 +58,7 @@ func initTokens(cmd *cobra.Command, dir string) error {
 	switch _, err := os.Stat(tokens); {
 	case errors.Is(err, fs.ErrNotExist):
 		if noAdmin == nil {
-			return fmt.Errorf("%s exists, but %s, which would make its token valid, does not: move the token away, or put the other file back", admin, tokens)
+			return fmt.Errorf("%s exists, but %s does not, so its token is not valid: put the missing file back, or move the token away and try again", admin, tokens)
 		}
 		if err := createInto(tokens, admin, access.New{Name: string(access.Admin), Role: access.Admin, Now: time.Now()}); err != nil {
 			return err
@@ -68,7 +68,7 @@ func initTokens(cmd *cobra.Command, dir string) error {
 	default:
 		note("%s exists and is left as it is", tokens)
 		if errors.Is(noAdmin, fs.ErrNotExist) {
-			note("%s does not exist, and its token cannot be shown again; another one: sagalog token create --file %s --name admin-2 --role admin --to %s", admin, tokens, admin)
+			note("%s does not exist, and its token cannot be shown again; to make another one: sagalog token create --file %s --name admin-2 --role admin --to %s", admin, tokens, admin)
 		}
 	}
 	random := make([]byte, 32)

@@ -35,8 +35,8 @@ const (
 )
 
 // The sizes of the segments of topics whose records are deleted: several of the largest records, and far less than the gigabyte that is the default of
-// brokers, which a partition would have to exceed before anything of it leaves the disk. Inputs and requests are deleted within an hour; facts are kept
-// for a month, and more segments would take more open files.
+// brokers, because a partition frees no disk space before it exceeds one segment. Inputs and requests are deleted within an hour. Facts are kept for a
+// month, so small segments would take many open files.
 const (
 	inputSegmentBytes = 16 << 20
 	factSegmentBytes  = 128 << 20
@@ -93,8 +93,8 @@ type TopicSpec struct {
 	MaxMessageBytes int
 	// Retention is for how long records stay in a new topic; zero: until somebody deletes them. Later the topic's own setting counts.
 	Retention time.Duration
-	// SegmentBytes is the size of the segments of a topic whose records are deleted when nobody needs them any more, because a broker deletes whole
-	// segments; zero: as the brokers like.
+	// SegmentBytes is the size of the segments of a topic whose records are deleted when nobody needs them any more: a broker deletes only whole
+	// segments. Zero: the default of the brokers.
 	SegmentBytes int
 	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool

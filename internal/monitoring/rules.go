@@ -100,13 +100,13 @@ var Rules = []Rule{
 	{
 		Name: "SagalogKeysUnread", Expr: `max by (instance) (sagalog_keys_read_age_seconds) > {30s}`, For: time.Minute,
 		Summary:     "{{ $labels.instance }} has not read the topic of keys for {{ $value | humanizeDuration }}",
-		Description: "It does not notice erasures, and after a minute opens nothing that is encrypted, so what needs it waits. Its log says why: look at the leader of the topic keys, and at the permissions of the process.",
+		Description: "The process does not notice erasures. After a minute it decrypts nothing, and all that needs a key waits. Its log says why: check the leader of the topic of keys, and the permissions of the process.",
 		Command:     "sagalog doctor",
 	},
 	{
 		Name: "SagalogHeldForKeys", Expr: `(sum(sagalog_inputs_held_for_keys) or vector(0)) + (sum(sagalog_tasks_held_for_keys) or vector(0)) > 0`, For: 30 * time.Second,
 		Summary:     "{{ $value }} inputs and tasks wait because a node cannot decrypt their content",
-		Description: "The log of the node says why once a minute. If its key file lacks a key, copy the file to it now: after a minute reports park their tasks, and after ten minutes submissions become dead letters.",
+		Description: "The log of the node says why, once a minute. If its key file lacks a key, copy the file of the other nodes to it now: after a minute reports park their tasks, and after ten minutes submissions become dead letters.",
 		Command:     "sagalog key list",
 	},
 	{

@@ -33,7 +33,7 @@ type Config struct {
 	To          Place
 	// Partitions is how many the new namespace has; zero: as many as the old one.
 	Partitions int32
-	// KeyFile opens what the namespace encrypts. It is needed only if a step is being undone whose undo has a `with`; nil without one.
+	// KeyFile opens what the namespace encrypts; nil without one. It is needed only if a step is being undone whose undo has a `with`.
 	KeyFile *sealing.KeyFile
 	// Dir is where the state is folded; it is removed at the end. Empty: a temporary directory.
 	Dir string
@@ -55,7 +55,7 @@ type Result struct {
 	// Entities counts schedules, limits, permits and adopted definitions, each once, and Definitions the records of the definitions.
 	Entities    int `json:"entities"`
 	Definitions int `json:"definitions"`
-	// Keys counts the records of the topic of keys.
+	// Keys counts the records that were copied from the topic of keys.
 	Keys int `json:"keys,omitzero"`
 	// Inputs counts the inputs that nobody had judged, and Held the requests that wait for a task.
 	Inputs int64 `json:"inputs"`

@@ -11,7 +11,7 @@
 //     claims a partition that is closed. Reopen takes that back.
 //   - Half a copy never runs. The first record of its definitions says that it is a copy under way, and NamespaceCreated comes last. A copy that was
 //     interrupted is begun again, into topics that hold nothing.
-//   - No content leaves in clear text: what the namespace encrypts is copied as it is, and so are its keys, which are bound to the ID.
+//   - No encrypted content leaves in clear text: it is copied as it is, and so are its keys, which are bound to the ID of the namespace.
 //   - Nothing is read from the old namespace before it is closed, apart from what is folded up to then.
 //
 // It refuses to write into topics that hold records, and to copy a namespace whose nodes are alive.

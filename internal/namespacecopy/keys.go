@@ -29,7 +29,7 @@ func (s *source) readKeys(ctx context.Context) error {
 	})
 }
 
-// withoutKeys says what to do about content for which no keys are known.
+// withoutKeys says what to do if tasks are encrypted and there are no keys.
 func (s *source) withoutKeys() string {
 	if s.log != nil {
 		return fmt.Sprintf("restore the topic %s first", s.log.topics().Keys())
@@ -60,11 +60,11 @@ func (k checkpointKeys) records() (all []events.Record) {
 	return all
 }
 
-// keysAtOnce bounds what is sent together.
+// keysAtOnce bounds how many records are sent together.
 const keysAtOnce = 1000
 
-// writeKeys copies the records of the topic of keys as they are, which takes no key file: the keys are bound to the ID of the namespace, which stays.
-// Then it opens them, if there is a key file.
+// writeKeys copies the records of the topic of keys as they are. That needs no key file, because the keys are bound to the ID of the namespace, which
+// the copy keeps. Then it opens the keys, if there is a key file.
 func (c *copying) writeKeys(ctx context.Context) error {
 	if len(c.from.keys) > 0 {
 		if err := kafka.EnsureTopics(ctx, c.To.Cluster, c.To.topics().KeysSpec()); err != nil {

@@ -134,7 +134,7 @@ func (t *target) carryTask(ctx context.Context, p *part, id string) error {
 		return fmt.Errorf("partition %d of %s: %w", p.number, t.from.name, err)
 	}
 	if task, err := p.state.Task(id); err == nil && task != nil && events.IsSealed(task.Input) && len(t.from.keys) == 0 {
-		return fmt.Errorf("the content of task %s is encrypted, and %s has no keys: %s", id, t.from.name, t.from.withoutKeys())
+		return fmt.Errorf("the content of task %s is encrypted, but %s holds no keys: %s", id, t.from.name, t.from.withoutKeys())
 	}
 	return t.carry(ctx, id, records)
 }

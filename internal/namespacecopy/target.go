@@ -22,7 +22,7 @@ func (c *copying) checkTarget(ctx context.Context) error {
 	return nil
 }
 
-// occupied says what is in the place. Nobody is advised to delete a namespace that exists: only what a copy left that was interrupted.
+// occupied says what is in the target. It advises to delete only the remains of a copy that was interrupted, never a namespace that exists.
 func (c *copying) occupied(ctx context.Context, held []string) error {
 	there := source{name: c.To.String(), log: &c.To}
 	half := false
@@ -39,7 +39,7 @@ func (c *copying) occupied(ctx context.Context, held []string) error {
 	return fmt.Errorf("%s is in use: the topics %s hold records. Choose another --to-namespace%s", c.To, strings.Join(held, ", "), c.freeName(ctx))
 }
 
-// freeName suggests a name of which there are no records; "" if it finds none.
+// freeName suggests the name of a namespace whose topics hold no records; "" if it finds none.
 func (c *copying) freeName(ctx context.Context) string {
 	for n := 2; n <= mostNames; n++ {
 		name := fmt.Sprintf("%s-%d", c.To.Namespace, n)

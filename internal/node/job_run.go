@@ -299,7 +299,7 @@ func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
 	return nil
 }
 
-// requestFor returns the request for a task. What it holds is sealed for the task if that is sealed, as if somebody asked this task alone.
+// requestFor returns the request for a task. If the task is sealed, the content of the request is sealed for its subject.
 func (r *jobRun) requestFor(t *events.Task) (events.Request, error) {
 	q := r.request
 	q.Task = t.ID

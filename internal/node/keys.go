@@ -49,7 +49,7 @@ func (s *namespace) hasKeys(ctx context.Context) (bool, error) {
 	return slices.Contains(list, s.topics.Keys()), err
 }
 
-// readKeys calls yield for each record of the topic of keys. Who may not read it sees none.
+// readKeys calls yield for each record of the topic of keys. If this node may not read the topic, there are none.
 func (s *namespace) readKeys(ctx context.Context, yield func(events.Record) error) error {
 	if there, err := s.hasKeys(ctx); err != nil || !there {
 		return err

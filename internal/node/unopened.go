@@ -27,6 +27,6 @@ func (u *unopened) look() {
 		for i := range supervisor.Inputs() {
 			inputs += x.Inputs[i]
 		}
-		u.log.Warn("inputs or tasks wait because their content cannot be opened now; they are tried again all the time", "partition", p, "inputs", inputs, "tasks", x.Tasks, "reason", x.Reason)
+		u.log.Warn("inputs or tasks wait because this node cannot open their content now; it keeps trying", "partition", p, "inputs", inputs, "tasks", x.Tasks, "reason", x.Reason)
 	}
 }

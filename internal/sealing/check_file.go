@@ -11,7 +11,7 @@ import (
 )
 
 // checkFile refuses a key file that holds none of the keys that wrap the data keys in use: it is the file of another namespace, or an old one.
-// A process with it could open nothing, and every submission that it takes would fail. A file that lacks only some of them is usual while it is
+// A process with such a file could open nothing, and would fail every submission. A file that lacks only some of the keys is normal while a key is
 // being replaced.
 func (k *Keys) checkFile(log *slog.Logger) error {
 	k.topic.mu.Lock()
@@ -34,7 +34,7 @@ func (k *Keys) checkFile(log *slog.Logger) error {
 	}
 	list := strings.Join(names, ", ")
 	if held {
-		log.Warn("the key file lacks keys that wrap data keys of this namespace: their content cannot be opened here", "file", k.file.path, "keys", list,
+		log.Warn("the key file lacks keys that wrap data keys of this namespace: this process cannot open what those data keys sealed", "file", k.file.path, "keys", list,
 			"remedy", "use the file that the other nodes have; `sagalog key list` shows which key wraps what")
 		return nil
 	}

@@ -15,7 +15,8 @@
 //	key/ID     a data key: subject, when it was made, its bytes wrapped, and the fingerprint of the key that wraps it
 //	erased/ID  says when the data key was erased. It is never deleted, so a copy of the key that comes later counts for nothing.
 //
-// Keys and what they seal are bound to the ID of the namespace, which stays in a copy of it: so a copy takes the records of this topic as they are.
+// Keys, and the values that they seal, are bound to the ID of the namespace. A copy of the namespace keeps the ID, so it takes the records of this
+// topic as they are.
 //
 // Both ciphers are AES-256-GCM, as Tink writes it without a prefix: 12 bytes of nonce, the ciphertext, 16 bytes of tag.
 //

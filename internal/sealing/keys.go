@@ -25,13 +25,13 @@ const (
 	askWithin = 2 * time.Second
 	// failingFor is how long after reading failed nobody waits for it: Run tries again meanwhile.
 	failingFor = askWithin + 2*readEvery
-	// openWithin is how long values are opened after the topic was last read. The keys of some may have been erased since.
+	// openWithin is how long after the last read of the topic values are opened. Their keys may have been erased since.
 	openWithin = time.Minute
 	// MaxSubject bounds the name of a subject, in bytes: it is the value of a label.
 	MaxSubject = events.MaxLabelValue
 )
 
-// ErrNoKey is wrapped in the error of a value that no process will ever open: no key of the namespace does. What may pass is an
+// ErrNoKey is wrapped in the error of a value that no process will ever open, because no key of the namespace opens it. A fault that may pass is an
 // *events.NoKeyError.
 var ErrNoKey = errors.New("the content is sealed, and no key opens it")
 
@@ -53,7 +53,7 @@ type Keys struct {
 // mostUnknown bounds the unknown IDs that are remembered, so that nobody makes each reader ask the brokers all the time.
 const mostUnknown = 1000
 
-// Open reads the keys of a namespace, and refuses a key file that is not theirs. The caller runs Run.
+// Open reads the keys of a namespace, and refuses a key file that opens none of them. The caller runs Run.
 func Open(ctx context.Context, c *kafka.Cluster, namespace string, file *KeyFile, log *slog.Logger) (*Keys, error) {
 	k := &Keys{topic: NewTopic(c, namespace, log), file: file, now: time.Now, making: make(chan struct{}, 1)}
 	k.readAt = k.now()
@@ -63,10 +63,10 @@ func Open(ctx context.Context, c *kafka.Cluster, namespace string, file *KeyFile
 	return k, k.checkFile(log)
 }
 
-// Bind says which namespace the keys are of: see Topic.Bind. Who seals for new subjects needs it.
+// Bind says to which namespace the keys belong: see Topic.Bind. It must be called before new subjects are sealed for.
 func (k *Keys) Bind(ctx context.Context, id string) error { return k.topic.Bind(ctx, id) }
 
-// Create makes the topic of keys if it is missing: who seals for new subjects needs it.
+// Create makes the topic of keys if it is missing. New subjects cannot be sealed for without it.
 func (k *Keys) Create(ctx context.Context) error { return k.topic.Create(ctx) }
 
 // Run follows the topic until ctx ends.
@@ -90,18 +90,18 @@ func (k *Keys) read(ctx context.Context) bool {
 	if err != nil {
 		k.failedAt = k.now()
 		if !failed {
-			k.topic.log.Warn("the topic of keys cannot be read: erasures are not noticed here, and if this lasts, sealed content is not opened", "topic", k.topic.name, "after", openWithin, "error", err)
+			k.topic.log.Warn("the topic of keys cannot be read: this process does not notice erasures, and soon opens no sealed content; check the leader of the topic, and the permissions of this process", "topic", k.topic.name, "after", openWithin, "error", err)
 		}
 		return false
 	}
 	k.readAt, k.failedAt = at, time.Time{}
 	if failed {
-		k.topic.log.Info("the topic of keys is read again", "topic", k.topic.name)
+		k.topic.log.Info("the topic of keys can be read again", "topic", k.topic.name)
 	}
 	return true
 }
 
-// ReadAge returns how long ago the topic was last read. What was erased since is not known here.
+// ReadAge returns how long ago the topic was last read. This process does not know of later erasures.
 func (k *Keys) ReadAge() time.Duration {
 	k.topic.mu.Lock()
 	defer k.topic.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *Keys) Stale() error {
 // openedKey is what a data key is used for.
 type openedKey struct {
 	aead *subtle.AESGCM
-	// bound is what the values are bound to.
+	// bound is the associated data of the values.
 	bound []byte
 	// same is the key of the hash by which equal inputs are recognised.
 	same []byte
@@ -239,7 +239,7 @@ func mac(key []byte, parts ...string) []byte {
 func (k *Keys) Open(value []byte) ([]byte, error) {
 	return k.openWith(func(id string) (*openedKey, error) {
 		if k.ReadAge() > openWithin && (k.failing() || !k.read(context.Background())) {
-			return nil, &events.NoKeyError{Reason: "the topic of keys cannot be read, so nobody knows whether the content was erased"}
+			return nil, &events.NoKeyError{Reason: "the topic of keys cannot be read, so the content may have been erased"}
 		}
 		return k.find(id)
 	}, value)

@@ -10,10 +10,10 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Which data key of a subject is its first, by which equal inputs are recognised, and which is its latest, which seals, follows from when they were
-// made. So that no clock decides that, a key is made at least a millisecond after all that the topic has. Only two processes that make the
-// first keys of a subject at the same moment do not see each other's; a submission that is then repeated with the other key is compared by
-// content: see events.Submission.Repeats.
+// The data keys of a subject are ordered by the time when they were made. Equal inputs are recognised by the first key, and the latest one seals. The
+// order must not depend on clocks, so a new key is dated at least a millisecond after every key of its subject in the topic. Two processes that make
+// the first keys of a subject at the same moment do not see each other's key. A submission that is then repeated with the other key is compared
+// by content: see events.Submission.Repeats.
 
 // Prepare makes the first data keys of those of the subjects that have none, with one write.
 func (k *Keys) Prepare(ctx context.Context, subjects ...string) error {
@@ -71,7 +71,7 @@ func (k *Keys) make(ctx context.Context, needed func() []string) error {
 	namespace := k.topic.ring.namespace
 	k.topic.mu.Unlock()
 	if namespace == "" {
-		return fmt.Errorf("no data key can be made: namespace %s has none, and only a node knows the ID that a key is bound to", k.topic.namespace)
+		return fmt.Errorf("namespace %s has no data key yet, and only a node can make the first one: start a node with --seal-key-file, and submit a task over its API", k.topic.namespace)
 	}
 	var list []events.Record
 	for _, subject := range needed() {

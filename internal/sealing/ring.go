@@ -18,7 +18,7 @@ const (
 
 // keyRecord is a data key in the topic.
 type keyRecord struct {
-	// Namespace is the ID of the namespace, which the key and what it seals are bound to. A copy of a namespace keeps it.
+	// Namespace is the ID of the namespace, to which the key and its values are bound. A copy of the namespace keeps it.
 	Namespace string         `json:"namespace"`
 	Subject   string         `json:"subject"`
 	Made      events.Instant `json:"made"`
@@ -37,17 +37,17 @@ type erasedRecord struct {
 type dataKey struct {
 	id string
 	keyRecord
-	// opened is nil until the key is first used, and again if it was not used for long; recent is its place among those that were used.
+	// opened is nil until the key is first used, and again after other keys have displaced it; recent is its place in ring.opened.
 	opened *openedKey
 	recent *list.Element
 }
 
-// mostOpened bounds the data keys that are kept opened in a process. To open one again takes microseconds.
+// mostOpened bounds the data keys that a process keeps opened. Opening one again takes microseconds.
 const mostOpened = 10_000
 
 // ring is the fold of the topic of keys.
 type ring struct {
-	// namespace is the ID of the namespace: what a node knows, or else the one of the first key. Keys of others are passed over.
+	// namespace is the ID of the namespace: the one that Bind set, or else that of the first key. Keys of other namespaces are skipped.
 	namespace string
 	// all are those that were not erased, by their IDs, and erased the others.
 	all    map[string]*dataKey
@@ -128,7 +128,7 @@ func (r *ring) erase(id string, e erasedRecord) {
 	}
 }
 
-// used notes that an opened key is used, and closes the one that was not for longest if there are too many.
+// used notes that an opened key is used. If too many are opened, it closes the least recently used one.
 func (r *ring) used(k *dataKey) {
 	if k.recent != nil {
 		r.opened.MoveToFront(k.recent)

@@ -42,7 +42,7 @@ func (t *Topic) Create(ctx context.Context) error {
 	return nil
 }
 
-// Bind says which namespace the keys are of, by the ID that stays in a copy. Who does not know it takes the one of the first key.
+// Bind says to which namespace the keys belong, by the ID, which a copy of the namespace keeps. Without Bind the ID is that of the first key.
 func (t *Topic) Bind(ctx context.Context, id string) error {
 	if err := t.takeTurn(ctx); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (t *Topic) takeTurn(ctx context.Context) error {
 	}
 }
 
-// Read reads the topic to its end, as of a moment after the call. A topic that never existed is empty. One that ends below what was read was
-// restored or made again: what it holds now counts.
+// Read reads the topic to its end, as of a moment after the call. A topic that never existed is empty. A topic that ends before the position that was
+// read was restored or created again, and is read from its beginning.
 func (t *Topic) Read(ctx context.Context) error {
 	if err := t.takeTurn(ctx); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (t *Topic) Read(ctx context.Context) error {
 		if next == 0 {
 			return nil
 		}
-		return fmt.Errorf("the topic %s, which has the keys, is gone: restore it", t.name)
+		return fmt.Errorf("the topic of keys %s is gone: restore it", t.name)
 	}
 	if err != nil {
 		return fmt.Errorf("read the topic of keys: %w", err)
@@ -115,7 +115,7 @@ func (t *Topic) fold(ctx context.Context, into *ring, next, end int64) (int64, e
 			return nil
 		}
 		if err := into.apply(&r); err != nil {
-			t.log.Warn("a record of the keys is passed over", "topic", t.name, "error", err)
+			t.log.Warn("a record in the topic of keys is skipped", "topic", t.name, "error", err)
 		}
 		return nil
 	})
@@ -143,7 +143,7 @@ func (t *Topic) producer() (*kafka.Producer, error) {
 	return t.writer, nil
 }
 
-// Close closes what was opened to write. Who writes again opens it again.
+// Close closes the producer. A later write opens another one.
 func (t *Topic) Close() {
 	t.writing.Lock()
 	defer t.writing.Unlock()

@@ -110,7 +110,7 @@ func (q *inputs) tooLate(r *events.Record) bool {
 		(now.Sub(at) > p.Settings.RememberFor.Std()+skew || now.Sub(p.ForgottenBefore) > skew && at < p.ForgottenBefore)
 }
 
-// mayBeTooLate says whether what a schedule sent is so old that its task may be forgotten, as far as the clocks can tell.
+// mayBeTooLate says whether a submission of a schedule is so old that its task may be forgotten, as far as the clocks can tell.
 func (q *inputs) mayBeTooLate(r *events.Record) bool {
 	at, err := events.ParseInstant(r.Header(events.HeaderTime))
 	const skew = 6 * time.Second

@@ -100,8 +100,8 @@ type Faults struct {
 	Wrong float64 `json:",omitzero"`
 	// The average number of schedules.
 	Schedules float64 `json:",omitzero"`
-	// LateStarts is how likely the second copy of a submission of a schedule lands up to a minute later, when its task may be forgotten. Schedules then
-	// also start tasks that are forgotten soon.
+	// LateStarts is the probability that the second copy of a submission of a schedule arrives up to a minute late, when its task may be forgotten.
+	// With the same probability a schedule starts tasks that are forgotten soon.
 	LateStarts float64 `json:",omitzero"`
 	// How many hours some agents stay away after the other faults have ended.
 	Away float64 `json:",omitzero"`

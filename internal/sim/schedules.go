@@ -276,7 +276,8 @@ type scheduleEffects struct {
 	// of is the schedule of each task, and owed the destination of each effect of a fact, by the ID of the fact and the kind.
 	of   map[string]string
 	owed map[string]string
-	// accepted has the tasks that schedules have started, with where each of these began: a due time starts one task, however often its submission is sent.
+	// accepted has the tasks that schedules started, each with the offset at which its schedule began. A due time starts one task, however often its
+	// submission is sent.
 	accepted map[string]bool
 	// born is the offset of the fact that brought each schedule into the partition, and began the record of the definitions that it came from.
 	born, began map[string]int64

@@ -111,7 +111,7 @@ type limit struct {
 	endsAt, backAt map[events.Link]events.Instant
 }
 
-// correct takes a correction of the time: a permit that was given back at the wrong time is kept for its whole duration from then on.
+// correct follows a correction of the time. A permit that was given back at a wrong time is kept for its whole duration, counted from the corrected time.
 func (l *limit) correct(to events.Instant) {
 	l.given = nil
 	for link, ends := range l.endsAt {

@@ -25,7 +25,7 @@ const states: Record<string, [word: string, tone: string]> = {
 export const word = (state: string): string => states[state]?.[0] ?? state.replaceAll("_", " ");
 export const tone = (state: string): string => states[state]?.[1] ?? "none";
 
-/** What stands for the state of a step, or of its undo, if an operator skipped the undo: nothing was taken back. */
+/** Shown as the state of a step, and of its undo, if an operator skipped the undo: the effect of the step remains. */
 export const effectLeft = "skipped (effect left)";
 export const wordOfStep = (s: Step): string => (s.undo?.skipped ? effectLeft : word(s.state));
 export const toneOfStep = (s: Step): string => (s.undo?.skipped ? "wait" : tone(s.state));

@@ -44,7 +44,7 @@ export function Charts(): JSX.Element {
 
 const second = (r: Row): number => Math.floor(new Date(r.at).getTime() / 1000);
 
-/** How many seconds of a minute are over, but never less than 15, so that one task is no peak. */
+/** How many seconds of a minute have passed: at least 15, so that one task does not look like a peak. */
 const lasted = (from: number): number => Math.min(60, Math.max(15, Date.now() / 1000 - from));
 
 function rates(rows: Row[], times: number[]): Line[] {

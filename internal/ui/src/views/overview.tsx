@@ -136,7 +136,7 @@ export function Overview(): JSX.Element {
   );
 }
 
-/** The dead letters of the last day, by reason. Nothing says which of the older ones were dealt with. */
+/** The dead letters of the last day, by reason. Older ones are left out, because nothing records whether somebody dealt with them. */
 function DeadOnes({ of: list, more }: { of: Letters["dead_letters"]; more: boolean }): JSX.Element {
   const reasons = new Map<string, number>();
   for (const d of list) reasons.set(d.reason, (reasons.get(d.reason) ?? 0) + 1);

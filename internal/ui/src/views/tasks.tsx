@@ -49,13 +49,13 @@ const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") 
 
 const workflowOf = (t: ListedTask): string => `${t.workflow} @${t.version}`;
 
-/** How many characters wide the columns of IDs and workflows become if there is room. */
+/** The widths of the columns of IDs and workflows, in characters, if there is room. */
 interface Widths {
   id: number;
   workflow: number;
 }
 
-/** As wide as the longest text in it, in steps, so that a column does not move with each new row. An ID is whole up to the length of a UUID. */
+/** The width of the longest text, in steps of four, so that the column does not move with each new row. An ID as long as a UUID fits. */
 const wide = (texts: readonly string[], most: number): number => 4 * Math.ceil(Math.min(most, Math.max(8, ...texts.map((t) => t.length))) / 4) + 2;
 
 /** The columns, of which the labels' are chosen. */
