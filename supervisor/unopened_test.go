@@ -23,11 +23,19 @@ func (l *lock) Open(value []byte) ([]byte, error) {
 	if l.why != nil {
 		return nil, l.why
 	}
-	s, ok := events.ParseSealed(value)
-	if !ok {
-		return nil, fmt.Errorf("%s is not sealed as a whole", value)
+	if s, ok := events.ParseSealed(value); ok {
+		return s.Text, nil
 	}
-	return s.Text, nil
+	var parts map[string]json.RawMessage // some of which are sealed
+	if err := json.Unmarshal(value, &parts); err != nil {
+		return nil, err
+	}
+	for name, part := range parts {
+		if s, ok := events.ParseSealed(part); ok {
+			parts[name] = s.Text
+		}
+	}
+	return json.Marshal(parts)
 }
 
 func (l *lock) SealLike(_, value []byte) ([]byte, error) {
@@ -106,9 +114,12 @@ func TestASubmissionDoesNotWaitForeverForAKeyThatTheFileLacks(t *testing.T) {
 // A task waits alone, and its condition, or the input of its step, is evaluated when that is possible: no step fails, and nothing is undone.
 func TestATaskWhoseContentCannotBeOpenedNowWaitsAlone(t *testing.T) {
 	t.Parallel()
-	for _, second := range []string{`if: "${ input.who == 'ada' }"`, `with: {who: "${ input.who }"}`} {
-		b, a, l := newLocked(t, "", second)
-		b.submitSealed("t1")
+	whole, part := locked(`{"who":"ada"}`), `{"who":`+locked(`"ada"`)+`}`
+	for _, c := range []struct{ second, input string }{
+		{`if: "${ input.who == 'ada' }"`, whole}, {`with: {who: "${ input.who }"}`, whole}, {`with: {who: "${ input.who }"}`, part},
+	} {
+		b, a, l := newLocked(t, "", c.second)
+		b.submit("t1", "two", `,"input":`+c.input)
 		a.run()
 		l.why = absent
 		b.doneSealed("t1", `{"v":1}`)

@@ -81,14 +81,13 @@ func (d *draft) knownInClear(t *events.Task) bool {
 	return err == nil && content == t.Content
 }
 
-// knownByContent says whether the task is the same submission, sealed with another data key. It returns true if that cannot be known now, so that a
-// repeat is not refused as a conflict: the owner decides.
-func (s *submissions) knownByContent(d *draft, t *events.Task) bool {
+// knownByContent says whether the task is the same submission, sealed with another data key. The error is an *events.NoKeyError if that cannot be known
+// now.
+func (s *submissions) knownByContent(d *draft, t *events.Task) (bool, error) {
 	if s.keys == nil {
-		return false
+		return false, nil
 	}
-	repeats, err := d.submission.Repeats(t, s.keys.Open)
-	return repeats || err != nil
+	return d.submission.Repeats(t, s.keys.Open)
 }
 
 // seal seals what an operator sends to a sealed task, or to one that is not known here.

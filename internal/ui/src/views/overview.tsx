@@ -22,7 +22,7 @@ type Letters = components["schemas"]["DeadLettersAnswerBody"];
 type Schedules = components["schemas"]["SchedulesAnswerBody"];
 
 const day = 24 * 60 * 60 * 1000;
-const mostLetters = 200;
+const mostLetters = 50;
 
 const count = (by: string, query: Record<string, string> = {}) => (signal: AbortSignal) => get<Counts>("v1/counts", { query: { ...query, by }, signal });
 
@@ -37,7 +37,7 @@ export function Overview(): JSX.Element {
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
-  const letters = useLive<Letters>("new dead letters", (signal) => get("v1/dead-letters", { query: { limit: mostLetters }, signal }), 5);
+  const letters = useLive<Letters>("dead letters new", (signal) => get("v1/dead-letters", { query: { limit: mostLetters }, signal }), 30);
   const alerts = useAlerts();
   const needs: JSX.Element[] = [];
   for (const g of (groups.data?.counts ?? []).slice(0, 20)) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
