@@ -25,7 +25,7 @@ const oldest = "4bca7589ca6d8cb1d6b9d108c216eb7bcce13bca"
 // newLevel is the level that the build under test understands, and the oldest build does not.
 const newLevel = events.FormatVersion + 1
 
-// oftenHangs lets so many attempts hang that a stream of few deliveries has some that are retried.
+// oftenHangs is high enough that a stream of few deliveries has attempts that hang and are retried.
 const oftenHangs = "package=0.1"
 
 // TestUpgrade upgrades three nodes under load, rolls one of them back, and raises the level of the namespace.
