@@ -69,7 +69,7 @@ func TestAProcessThatCannotReadTheKeysOpensNothing(t *testing.T) {
 	_, err = k.Open(sealed)
 	require.NoError(t, err, "it reads when it is asked")
 	require.NoError(t, k.Stale())
-	require.Contains(t, said.String(), "is read again")
+	require.Contains(t, said.String(), "can be read again")
 }
 
 // The clock of a process that rotates a key may be behind that of the process that made the first one.
