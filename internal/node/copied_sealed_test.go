@@ -145,7 +145,7 @@ func copyEncrypted(t *testing.T, lost bool) {
 	to.keyFile, to.topics, w.keyFile = w.keyFile, kafka.Topics{Namespace: "clinic"}, nil
 	_, err := w.copyTo(half, checkpoints...)
 	require.ErrorContains(t, err, `task "b-1", step "book" is being undone`)
-	require.ErrorContains(t, err, "needs the key file of the nodes (--seal-key-file)")
+	require.ErrorContains(t, err, "needs the key file of the nodes: give --seal-key-file")
 	w.keyFile = to.keyFile
 	r, err := w.copyTo(to, checkpoints...)
 	require.NoError(t, err)
