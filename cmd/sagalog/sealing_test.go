@@ -143,7 +143,7 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 	require.Contains(t, s.sagalog("key", "list", "--brokers", s.brokers), `"c-17"`)
 	unasked := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17")
 	require.Equal(t, 2, unasked.code(), "there is no terminal")
-	require.Regexp(t, `what tasks of subject "c-17" hold: .* sealed with 1 data key, .* give --yes`, unasked.err.String())
+	require.Regexp(t, `the tasks of subject "c-17" will be lost: .* sealed with 1 data key, .* give --yes`, unasked.err.String())
 	require.Contains(t, s.await("done", secretWord), `"processed"`, "nothing is erased")
 	require.Contains(t, s.sagalog("namespace", "erase", "--brokers", s.brokers, "--subject", "c-17", "--yes"), "erased: 1 data key of subject")
 	again := s.at.run(t, "namespace", "erase", "--brokers", s.brokers, "--subject", "c-17", "--yes")
