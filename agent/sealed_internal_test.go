@@ -3,36 +3,17 @@ package agent
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/kafka"
-	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
-	"github.com/sagalog/sagalog/internal/sealing"
+	"github.com/sagalog/sagalog/internal/sealing/sealingtest"
 	"github.com/stretchr/testify/require"
 )
 
-func newKeys(t *testing.T) (*sealing.Keys, *sealing.Topic) {
-	c := kafkatest.Start(t)
-	kafkatest.Create(t, c, kafka.Topics{Namespace: "ns"}.KeysSpec())
-	path := filepath.Join(t.TempDir(), "seal.key")
-	require.NoError(t, os.WriteFile(path, []byte(sealing.NewKey()), 0o600))
-	file, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	k, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	require.NoError(t, k.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"))
-	t.Cleanup(k.Topic().Close)
-	return k, k.Topic()
-}
-
 func TestWhatComesOfASealedRequestIsSealed(t *testing.T) {
-	keys, topic := newKeys(t)
+	keys := sealingtest.Keys(t)
 	sealed, err := keys.Seal(t.Context(), "c-17", []byte(`{"secret":"in"}`))
 	require.NoError(t, err)
 	q := &request{work: events.Work{Input: sealed, Output: json.RawMessage(`"clear"`)}}
@@ -60,7 +41,7 @@ func TestWhatComesOfASealedRequestIsSealed(t *testing.T) {
 	require.NotContains(t, report.Message, "Ada")
 	require.JSONEq(t, `{"message":"no such patient: Ada","detail":{"a":1}}`, open(report.Detail))
 
-	_, err = topic.Erase(t.Context(), "c-17", events.At(time.Now()))
+	_, err = keys.Topic().Erase(t.Context(), "c-17", events.At(time.Now()))
 	require.NoError(t, err)
 	gone := &request{work: events.Work{Input: sealed}}
 	f := gone.unseal(keys)
@@ -71,7 +52,7 @@ func TestWhatComesOfASealedRequestIsSealed(t *testing.T) {
 }
 
 func TestAnAgentWithoutAKeyRefusesSealedRequestsAndServesOthers(t *testing.T) {
-	keys, _ := newKeys(t)
+	keys := sealingtest.Keys(t)
 	sealed, err := keys.Seal(t.Context(), "", []byte(`1`))
 	require.NoError(t, err)
 	f := (&request{work: events.Work{Input: sealed}}).unseal(nil)

@@ -2,25 +2,20 @@ package api
 
 import (
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/kafka"
-	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
-	"github.com/sagalog/sagalog/internal/sealing"
+	"github.com/sagalog/sagalog/internal/sealing/sealingtest"
 	"github.com/stretchr/testify/require"
 )
 
 // However an answer is cut into writes, its sealed values are opened, and the rest stays as it is.
 func TestAnAnswerIsOpenedOnItsWay(t *testing.T) {
-	keys := sealingKeys(t)
+	keys := sealingtest.Keys(t)
 	seal := func(subject, value string) string {
 		sealed, err := keys.Seal(t.Context(), subject, []byte(value))
 		require.NoError(t, err)
@@ -48,25 +43,11 @@ func TestAnAnswerIsOpenedOnItsWay(t *testing.T) {
 	}
 }
 
-func sealingKeys(t *testing.T) *sealing.Keys {
-	c := kafkatest.Start(t)
-	kafkatest.Create(t, c, kafka.Topics{Namespace: "ns"}.KeysSpec())
-	path := filepath.Join(t.TempDir(), "seal.key")
-	require.NoError(t, os.WriteFile(path, []byte(sealing.NewKey()), 0o600))
-	file, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	keys, err := sealing.Open(t.Context(), c, "ns", file, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	require.NoError(t, keys.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"))
-	t.Cleanup(keys.Topic().Close)
-	return keys
-}
-
 // What an operator sends to a task that this node cannot see would be sealed for the namespace, and so outlive the subject. A signal may come
 // before its task; the owner seals it for the task.
 func TestContentForATaskThatCannotBeSeenIsRefused(t *testing.T) {
 	t.Parallel()
-	s := &requests{keys: sealingKeys(t)}
+	s := &requests{keys: sealingtest.Keys(t)}
 	for _, q := range []events.Request{
 		{Kind: events.RequestRetry, With: json.RawMessage(`1`)}, {Kind: events.RequestComplete, Output: json.RawMessage(`1`)}, {Kind: events.RequestRerun, Input: json.RawMessage(`1`)},
 		{Kind: events.RequestFail, Error: &events.Error{Detail: json.RawMessage(`1`)}},
@@ -83,7 +64,7 @@ func TestContentForATaskThatCannotBeSeenIsRefused(t *testing.T) {
 
 func TestTheArgumentsOfAJobAreSealed(t *testing.T) {
 	t.Parallel()
-	keys := sealingKeys(t)
+	keys := sealingtest.Keys(t)
 	for _, args := range []string{
 		`{"payload":{"a":"secret"},"signal":"go"}`, `{"output":"secret","step":"s"}`, `{"step":"s","with":"secret"}`, `{"from":"s","input":"secret"}`,
 		`{"error":{"class":"permanent","detail":"secret","message":"no"},"step":"s"}`,

@@ -24,7 +24,8 @@ var star = map[string][]string{
 	"internal/acls":   {"internal/kafka"},             // names of topics and groups
 	"internal/access": {"events", "internal/repeats"}, // who may call the API
 
-	"internal/sealing": {"events", "internal/access", "internal/jsontext", "internal/kafka", "internal/pause"}, // the topic of keys, and the file that wraps them
+	"internal/sealing":             {"events", "internal/access", "internal/jsontext", "internal/kafka", "internal/pause"}, // the topic of keys, and the file that wraps them
+	"internal/sealing/sealingtest": {"internal/kafka", "internal/kafka/kafkatest", "internal/sealing"},                     // keys for tests
 
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
 	"internal/monitoring": nil,                                                           // writes files for Prometheus and Grafana

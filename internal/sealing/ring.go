@@ -90,6 +90,7 @@ func (r *ring) apply(rec *events.Record) error {
 	if r.namespace = cmp.Or(r.namespace, k.Namespace); k.Namespace != r.namespace {
 		return fmt.Errorf("the data key %s at offset %d is of the namespace with the ID %s, and this one has the ID %s", events.Clip(id, 64), rec.Offset, events.Clip(k.Namespace, 64), r.namespace)
 	}
+	k.Namespace = r.namespace // the same bytes for all keys
 	_, erased := r.erased[id]
 	switch known := r.all[id]; {
 	case erased:

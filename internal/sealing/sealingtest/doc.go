@@ -1,0 +1,2 @@
+// Package sealingtest opens keys for the tests of those who seal.
+package sealingtest
