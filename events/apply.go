@@ -303,6 +303,8 @@ func (s *State) fold(f *Fact) error {
 		s.touchPart(KindDefinition, b.Hash)
 	case *Submitted:
 		return s.submitted(f, b)
+	case *ChildRefused:
+		return s.refusedChild(f, b)
 	case *RequestHeld:
 		s.hold(f, b)
 	case *InputRejected:
@@ -344,7 +346,7 @@ func (s *State) fold(f *Fact) error {
 		return foldCarry(s, f)
 	case *NamespaceClosed:
 		foldClosed(&s.Partition, f, b)
-	case *InputForwarded, *StateHash, *PermitReturned:
+	case *InputForwarded, *StateHash, *PermitReturned, *ChildReturned:
 	case *Unreadable:
 		return b.Err
 	case *EffectFailed:
@@ -385,6 +387,9 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		t.DeadlineWithin = Duration(min(b.Deadline, from.Add(MaxDelay.Std())).Sub(from))
 	}
 	t.beginSoft(b.RemindAfter, from)
+	if b.Parent != nil {
+		t.Parent = &Parent{ParentLink: *b.Parent}
+	}
 	if b.Concurrency != nil {
 		t.Permit = &TaskPermit{Concurrency: *b.Concurrency}
 	}

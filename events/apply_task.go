@@ -15,7 +15,7 @@ func (s *State) foldTask(f *Fact) error {
 	if t == nil {
 		return unknownTask(s, f.Task)
 	}
-	if _, again := f.Body.(*TaskRerun); t.State.Ended() && !again {
+	if t.State.Ended() && !afterEnd(f.Body) {
 		return fmt.Errorf("%w: task %q has ended", ErrImpossible, f.Task) // INV9
 	}
 	t.UpdatedAt = max(t.UpdatedAt, f.Time)
@@ -62,6 +62,8 @@ func (s *State) foldTask(f *Fact) error {
 		return t.pausing(f)
 	case *PermitAsked, *PermitGranted, *PermitReleased, *PermitBlocked:
 		return permitFact(t, f)
+	case *ChildAsked, *ChildrenReleased, *ChildAnswered, *ChildUndoRequested, *ChildReleased:
+		return childFact(t, f)
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
@@ -199,7 +201,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	s.undoQuiet = undoQuiet{}
 	s.Tries++
 	t.State = TaskStateProcessing
-	return nil
+	return byChild(t, s, f, b.Child)
 }
 
 // skipStep forgets the failure of a step that failed before its start and was reopened. The plan never skips a step that was
@@ -217,7 +219,7 @@ func skipStep(t *Task, f *Fact, b *StepSkipped) error {
 	}
 	*s = Step{
 		Path: b.Step, State: StepStateSkipped, Attempt: s.Attempt, EndedAt: f.Time, Reason: b.Why,
-		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, Left: s.Left, undoQuiet: s.undoQuiet, row: s.row, changed: true,
+		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row, changed: true,
 	}
 	return nil
 }
@@ -246,6 +248,7 @@ func completeStep(t *Task, s *Step, f *Fact, b *StepCompleted) {
 	t.Completions++
 	s.State, s.EndedAt, s.Output, s.Error, s.Reason, s.With = StepStateCompleted, f.Time, b.Output, nil, "", nil
 	s.Completion, s.Touched, s.Wait = t.Completions, s.Attempted(), nil
+	s.triedByChild()
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	if s.Pivot {
 		t.PivotPassed = true
@@ -285,6 +288,7 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 	s.State, s.EndedAt, s.Error, s.Reason, s.Wait = state, now, e, v.Reason, nil
 	s.FailureCount++
 	t.FailureCount++
+	s.triedByChild()
 	switch v.Action {
 	case ActionRetry:
 		s.State, s.RetryAt = StepStateWaiting, v.At
@@ -350,7 +354,7 @@ func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 	u.limit(b.StartBy, f.Time)
 	u.Tries++
 	s.State = StepStateUndoing
-	return nil
+	return byChild(t, s, f, b.Child)
 }
 
 // openUndo returns a step whose undo may start, or fail before its start: its do has ended, and its undo has not begun or is
@@ -379,6 +383,7 @@ func (t *Task) compensated(f *Fact, b *Compensated) error {
 		return err
 	}
 	s.doubt(b.QuietAt, s.Undo.StartedAt)
+	s.triedByChild()
 	s.undone(f.Time)
 	return nil
 }
@@ -403,6 +408,7 @@ func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, qu
 	u := s.Undo
 	u.State, u.EndedAt, u.Error = StepStateFailed, f.Time, &e
 	s.doubt(quietAt, u.StartedAt)
+	s.triedByChild()
 	u.FailureCount++
 	t.FailureCount++
 	switch v.Action {

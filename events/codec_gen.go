@@ -216,6 +216,563 @@ func (v *Carrying) read(r *jsontext.Reader) (seen uint64) {
 	return seen
 }
 
+func (v *ChildAnswer) write(w *jsontext.Writer) {
+	w.Text(`{"child":`, v.Child)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.Text(`,"state":`, string(v.State))
+	if len(v.Output) > 0 {
+		w.Raw(`,"output":`, v.Output)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.Code != "" {
+		w.Text(`,"code":`, v.Code)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildAnswer) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "child":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Child)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "state":
+			r.Once(&seen, 1<<2)
+			v.State = ChildEnd(word(r))
+		case "output":
+			r.Once(&seen, 1<<3)
+			r.Raw(&v.Output)
+		case "reason":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Reason)
+		case "code":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Code)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildAnswer) size() int {
+	n := 28
+	n += 2 + len(v.Child)
+	n += v.Link.size()
+	n += 2 + len(v.State)
+	if len(v.Output) > 0 {
+		n += 10 + len(v.Output)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.Code != "" {
+		n += 8 + 2 + len(v.Code)
+	}
+	return n
+}
+
+func (v *ChildAnswered) write(w *jsontext.Writer) {
+	w.Literal(`{"answer":`)
+	v.Answer.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildAnswered) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "answer":
+			r.Once(&seen, 1<<0)
+			v.Answer.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildAnswered) size() int {
+	n := 12
+	n += v.Answer.size()
+	return n
+}
+
+func (v *ChildAsked) write(w *jsontext.Writer) {
+	w.Text(`{"child":`, v.Child)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	if v.Cancel != "" {
+		w.Text(`,"cancel":`, v.Cancel)
+	}
+	if v.Late {
+		w.Bool(`,"late":`, v.Late)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildAsked) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "child":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Child)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		case "cancel":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Cancel)
+		case "late":
+			r.Once(&seen, 1<<3)
+			v.Late = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildAsked) size() int {
+	n := 19
+	n += 2 + len(v.Child)
+	n += v.Link.size()
+	if v.Cancel != "" {
+		n += 10 + 2 + len(v.Cancel)
+	}
+	if v.Late {
+		n += 8 + 5
+	}
+	return n
+}
+
+func (v *ChildCall) write(w *jsontext.Writer) {
+	w.Text(`{"task":`, v.Task)
+	if v.Workflow != "" {
+		w.Text(`,"workflow":`, v.Workflow)
+	}
+	if v.Version != 0 {
+		w.Int(`,"version":`, int64(v.Version))
+	}
+	if v.Priority != 0 {
+		w.Int(`,"priority":`, int64(v.Priority))
+	}
+	if len(v.Labels) > 0 {
+		w.Literal(`,"labels":`)
+		from := len(w.B)
+		var room [jsontext.Few]string
+		for _, key := range jsontext.SortedKeys(room[:0], v.Labels) {
+			w.Text(`,`, key)
+			value := v.Labels[key]
+			w.Text(`:`, value)
+		}
+		w.End(from)
+	}
+	if v.Deadline != "" {
+		w.Text(`,"deadline":`, v.Deadline)
+	}
+	if v.Depth != 0 {
+		w.Int(`,"depth":`, int64(v.Depth))
+	}
+	if v.Detach {
+		w.Bool(`,"detach":`, v.Detach)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildCall) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "task":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Task)
+		case "workflow":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Workflow)
+		case "version":
+			r.Once(&seen, 1<<2)
+			v.Version = r.Int()
+		case "priority":
+			r.Once(&seen, 1<<3)
+			v.Priority = r.Int()
+		case "labels":
+			r.Once(&seen, 1<<4)
+			v.Labels = map[string]string{}
+			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
+				key := r.Key()
+				var value string
+				value = r.String()
+				if v.Labels[key] = value; len(v.Labels) < n {
+					r.Doubt()
+				}
+			}
+		case "deadline":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Deadline)
+		case "depth":
+			r.Once(&seen, 1<<6)
+			v.Depth = r.Int()
+		case "detach":
+			r.Once(&seen, 1<<7)
+			v.Detach = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildCall) size() int {
+	n := 10
+	n += 2 + len(v.Task)
+	if v.Workflow != "" {
+		n += 12 + 2 + len(v.Workflow)
+	}
+	if v.Version != 0 {
+		n += 11 + 5
+	}
+	if v.Priority != 0 {
+		n += 12 + 5
+	}
+	if len(v.Labels) > 0 {
+		n += 10 + 32*len(v.Labels)
+	}
+	if v.Deadline != "" {
+		n += 12 + 2 + len(v.Deadline)
+	}
+	if v.Depth != 0 {
+		n += 9 + 5
+	}
+	if v.Detach {
+		n += 10 + 5
+	}
+	return n
+}
+
+func (v *ChildRefused) write(w *jsontext.Writer) {
+	w.Literal(`{"parent":`)
+	v.Parent.write(w)
+	if v.Workflow != "" {
+		w.Text(`,"workflow":`, v.Workflow)
+	}
+	if v.Content != "" {
+		w.Text(`,"content":`, v.Content)
+	}
+	w.Text(`,"reason":`, v.Reason)
+	if v.Detail != "" {
+		w.Text(`,"detail":`, v.Detail)
+	}
+	w.Literal(`,"remember_for":`)
+	v.RememberFor.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildRefused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "parent":
+			r.Once(&seen, 1<<0)
+			v.Parent.read(r)
+		case "workflow":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Workflow)
+		case "content":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Content)
+		case "reason":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Reason)
+		case "detail":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Detail)
+		case "remember_for":
+			r.Once(&seen, 1<<5)
+			v.RememberFor.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildRefused) size() int {
+	n := 38
+	n += v.Parent.size()
+	if v.Workflow != "" {
+		n += 12 + 2 + len(v.Workflow)
+	}
+	if v.Content != "" {
+		n += 11 + 2 + len(v.Content)
+	}
+	n += 2 + len(v.Reason)
+	if v.Detail != "" {
+		n += 10 + 2 + len(v.Detail)
+	}
+	n += 26
+	return n
+}
+
+func (v *ChildRelease) write(w *jsontext.Writer) {
+	w.Text(`{"child":`, v.Child)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildRelease) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "child":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Child)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildRelease) size() int {
+	n := 19
+	n += 2 + len(v.Child)
+	n += v.Link.size()
+	return n
+}
+
+func (v *ChildReleased) write(w *jsontext.Writer) {
+	w.Literal(`{"link":`)
+	v.Link.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildReleased) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "link":
+			r.Once(&seen, 1<<0)
+			v.Link.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildReleased) size() int {
+	n := 10
+	n += v.Link.size()
+	return n
+}
+
+func (v *ChildReturned) write(w *jsontext.Writer) {
+	w.Text(`{"child":`, v.Child)
+	w.Literal(`,"link":`)
+	v.Link.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildReturned) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "child":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Child)
+		case "link":
+			r.Once(&seen, 1<<1)
+			v.Link.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildReturned) size() int {
+	n := 19
+	n += 2 + len(v.Child)
+	n += v.Link.size()
+	return n
+}
+
+func (v *ChildState) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if len(v.Tries) > 0 {
+		w.Literal(`,"tries":`)
+		w.B = append(w.B, '[')
+		for i := range v.Tries {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.Tries[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
+	if v.AskedAt != 0 {
+		w.Literal(`,"asked_at":`)
+		v.AskedAt.write(w)
+	}
+	if v.Cancelled != "" {
+		w.Text(`,"cancelled":`, v.Cancelled)
+	}
+	if v.Late {
+		w.Bool(`,"late":`, v.Late)
+	}
+	if v.Detach {
+		w.Bool(`,"detach":`, v.Detach)
+	}
+	w.End(from)
+}
+
+func (v *ChildState) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "tries":
+			r.Once(&seen, 1<<0)
+			v.Tries = make([]ChildTry, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item ChildTry
+				item.read(r)
+				r.Settle()
+				v.Tries = append(v.Tries, item)
+			}
+		case "asked_at":
+			r.Once(&seen, 1<<1)
+			v.AskedAt.read(r)
+		case "cancelled":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Cancelled)
+		case "late":
+			r.Once(&seen, 1<<3)
+			v.Late = r.Bool()
+		case "detach":
+			r.Once(&seen, 1<<4)
+			v.Detach = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *ChildTry) write(w *jsontext.Writer) {
+	w.Text(`{"task":`, v.Task)
+	w.Int(`,"n":`, int64(v.N))
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildTry) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "task":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Task)
+		case "n":
+			r.Once(&seen, 1<<1)
+			v.N = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *ChildUndoRequested) write(w *jsontext.Writer) {
+	w.Literal(`{"link":`)
+	v.Link.write(w)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildUndoRequested) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "link":
+			r.Once(&seen, 1<<0)
+			v.Link.read(r)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildUndoRequested) size() int {
+	n := 10
+	n += v.Link.size()
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	return n
+}
+
+func (v *ChildrenReleased) write(w *jsontext.Writer) {
+	if v.Children == nil {
+		w.Literal(`{"children":`)
+		w.Literal("null")
+	} else {
+		w.Literal(`{"children":`)
+		w.B = append(w.B, '[')
+		for i := range v.Children {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.Children[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ChildrenReleased) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "children":
+			r.Once(&seen, 1<<0)
+			v.Children = make([]ChildRelease, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item ChildRelease
+				item.read(r)
+				r.Settle()
+				v.Children = append(v.Children, item)
+			}
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ChildrenReleased) size() int {
+	n := 14
+	n += 32 * len(v.Children)
+	return n
+}
+
 func (v *Closed) write(w *jsontext.Writer) {
 	w.Text(`{"to":`, v.To)
 	w.Literal(`,"at":`)
@@ -519,6 +1076,10 @@ func (v *CompensationStarted) write(w *jsontext.Writer) {
 	if v.Run != 0 {
 		w.Int(`,"run":`, int64(v.Run))
 	}
+	if v.Child != nil {
+		w.Literal(`,"child":`)
+		v.Child.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -555,6 +1116,10 @@ func (v *CompensationStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "run":
 			r.Once(&seen, 1<<9)
 			v.Run = r.Int()
+		case "child":
+			r.Once(&seen, 1<<10)
+			v.Child = new(ChildCall)
+			v.Child.read(r)
 		default:
 			r.Doubt()
 		}
@@ -586,6 +1151,9 @@ func (v *CompensationStarted) size() int {
 	}
 	if v.Run != 0 {
 		n += 7 + 5
+	}
+	if v.Child != nil {
+		n += 9 + v.Child.size()
 	}
 	return n
 }
@@ -1670,6 +2238,100 @@ func (v *NotBeforePassed) read(r *jsontext.Reader) (seen uint64) {
 func (v *NotBeforePassed) size() int {
 	n := 16
 	n += 26
+	return n
+}
+
+func (v *Parent) write(w *jsontext.Writer) {
+	w.Literal(`{"link":`)
+	v.Link.write(w)
+	w.Int(`,"depth":`, int64(v.Depth))
+	if v.Detach {
+		w.Bool(`,"detach":`, v.Detach)
+	}
+	if v.Undo != 0 {
+		w.Int(`,"undo":`, int64(v.Undo))
+	}
+	if v.Refused != "" {
+		w.Text(`,"refused":`, v.Refused)
+	}
+	if v.Released {
+		w.Bool(`,"released":`, v.Released)
+	}
+	if v.ToldAt != 0 {
+		w.Literal(`,"told_at":`)
+		v.ToldAt.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *Parent) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "link":
+			r.Once(&seen, 1<<0)
+			v.Link.read(r)
+		case "depth":
+			r.Once(&seen, 1<<1)
+			v.Depth = r.Int()
+		case "detach":
+			r.Once(&seen, 1<<2)
+			v.Detach = r.Bool()
+		case "undo":
+			r.Once(&seen, 1<<3)
+			v.Undo = r.Int()
+		case "refused":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Refused)
+		case "released":
+			r.Once(&seen, 1<<5)
+			v.Released = r.Bool()
+		case "told_at":
+			r.Once(&seen, 1<<6)
+			v.ToldAt.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *ParentLink) write(w *jsontext.Writer) {
+	w.Literal(`{"link":`)
+	v.Link.write(w)
+	w.Int(`,"depth":`, int64(v.Depth))
+	if v.Detach {
+		w.Bool(`,"detach":`, v.Detach)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *ParentLink) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "link":
+			r.Once(&seen, 1<<0)
+			v.Link.read(r)
+		case "depth":
+			r.Once(&seen, 1<<1)
+			v.Depth = r.Int()
+		case "detach":
+			r.Once(&seen, 1<<2)
+			v.Detach = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *ParentLink) size() int {
+	n := 19
+	n += v.Link.size()
+	n += 5
+	if v.Detach {
+		n += 10 + 5
+	}
 	return n
 }
 
@@ -3773,6 +4435,10 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"undo":`)
 		v.Undo.write(w)
 	}
+	if v.ByChild != nil {
+		w.Literal(`,"by_child":`)
+		v.ByChild.write(w)
+	}
 	if v.Wait != nil {
 		w.Literal(`,"wait":`)
 		v.Wait.write(w)
@@ -3905,57 +4571,61 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<20)
 			v.Undo = new(UndoState)
 			v.Undo.read(r)
-		case "wait":
+		case "by_child":
 			r.Once(&seen, 1<<21)
+			v.ByChild = new(ChildState)
+			v.ByChild.read(r)
+		case "wait":
+			r.Once(&seen, 1<<22)
 			v.Wait = new(Wait)
 			v.Wait.read(r)
 		case "with":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			r.Raw(&v.With)
 		case "heartbeat":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			r.Raw(&v.Progress)
 		case "progressed_at":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.ProgressedAt.read(r)
 		case "run":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.Run = r.Int()
 		case "earlier_attempts":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.EarlierAttempts = r.Int()
 		case "earlier_undos":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			v.EarlierUndos = r.Int()
 		case "left":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.TimedFrom.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.SoftFrom.read(r)
 		case "undo_quiet_at":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.UndoQuietAt.read(r)
 		case "undo_quiet_from":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.UndoQuietFrom.read(r)
 		default:
 			r.Doubt()
@@ -4537,6 +5207,10 @@ func (v *StepStarted) write(w *jsontext.Writer) {
 		w.Literal(`,"remind_after":`)
 		v.RemindAfter.write(w)
 	}
+	if v.Child != nil {
+		w.Literal(`,"child":`)
+		v.Child.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -4592,6 +5266,10 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "remind_after":
 			r.Once(&seen, 1<<15)
 			v.RemindAfter.read(r)
+		case "child":
+			r.Once(&seen, 1<<16)
+			v.Child = new(ChildCall)
+			v.Child.read(r)
 		default:
 			r.Doubt()
 		}
@@ -4642,6 +5320,9 @@ func (v *StepStarted) size() int {
 	if v.RemindAfter != 0 {
 		n += 16 + 26
 	}
+	if v.Child != nil {
+		n += 9 + v.Child.size()
+	}
 	return n
 }
 
@@ -4689,6 +5370,10 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
+	if v.Parent != nil {
+		w.Literal(`,"parent":`)
+		v.Parent.write(w)
+	}
 	w.End(from)
 }
 
@@ -4716,6 +5401,10 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	}
 	if v.NotBefore != "" {
 		w.Text(`,"not_before":`, v.NotBefore)
+	}
+	if v.Parent != nil {
+		w.Literal(`,"parent":`)
+		v.Parent.write(w)
 	}
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
@@ -4786,6 +5475,10 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule_began":
 			r.Once(&seen, 1<<11)
 			v.ScheduleBegan = r.Int64()
+		case "parent":
+			r.Once(&seen, 1<<12)
+			v.Parent = new(ParentLink)
+			v.Parent.read(r)
 		default:
 			r.Doubt()
 		}
@@ -4829,6 +5522,9 @@ func (v *Submission) size() int {
 	}
 	if v.ScheduleBegan != 0 {
 		n += 18 + 5
+	}
+	if v.Parent != nil {
+		n += 10 + v.Parent.size()
 	}
 	return n
 }
@@ -4885,6 +5581,10 @@ func (v *Submitted) write(w *jsontext.Writer) {
 	}
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
+	if v.Parent != nil {
+		w.Literal(`,"parent":`)
+		v.Parent.write(w)
 	}
 	if v.RemindAfter != 0 {
 		w.Literal(`,"remind_after":`)
@@ -4957,11 +5657,15 @@ func (v *Submitted) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule_began":
 			r.Once(&seen, 1<<15)
 			v.ScheduleBegan = r.Int64()
-		case "remind_after":
+		case "parent":
 			r.Once(&seen, 1<<16)
+			v.Parent = new(ParentLink)
+			v.Parent.read(r)
+		case "remind_after":
+			r.Once(&seen, 1<<17)
 			v.RemindAfter.read(r)
 		case "remember_for":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.RememberFor.read(r)
 		default:
 			r.Doubt()
@@ -5012,6 +5716,9 @@ func (v *Submitted) size() int {
 	}
 	if v.ScheduleBegan != 0 {
 		n += 18 + 5
+	}
+	if v.Parent != nil {
+		n += 10 + v.Parent.size()
 	}
 	if v.RemindAfter != 0 {
 		n += 16 + 26
@@ -5213,6 +5920,13 @@ func (v *Task) write(w *jsontext.Writer) {
 	}
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
+	}
+	if v.Parent != nil {
+		w.Literal(`,"parent":`)
+		v.Parent.write(w)
+	}
+	if v.ChildrenReleased {
+		w.Bool(`,"children_released":`, v.ChildrenReleased)
 	}
 	if v.Traceparent != "" {
 		w.Text(`,"traceparent":`, v.Traceparent)
@@ -5443,23 +6157,30 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule_began":
 			r.Once(&seen, 1<<49)
 			v.ScheduleBegan = r.Int64()
-		case "traceparent":
+		case "parent":
 			r.Once(&seen, 1<<50)
+			v.Parent = new(Parent)
+			v.Parent.read(r)
+		case "children_released":
+			r.Once(&seen, 1<<51)
+			v.ChildrenReleased = r.Bool()
+		case "traceparent":
+			r.Once(&seen, 1<<52)
 			r.Text(&v.Traceparent)
 		case "reply_to":
-			r.Once(&seen, 1<<51)
+			r.Once(&seen, 1<<53)
 			r.Text(&v.ReplyTo)
 		case "reply_key":
-			r.Once(&seen, 1<<52)
+			r.Once(&seen, 1<<54)
 			r.Text(&v.ReplyKey)
 		case "reply_began":
-			r.Once(&seen, 1<<53)
+			r.Once(&seen, 1<<55)
 			v.ReplyBegan.read(r)
 		case "last":
-			r.Once(&seen, 1<<54)
+			r.Once(&seen, 1<<56)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<55)
+			r.Once(&seen, 1<<57)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -5468,7 +6189,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<56)
+			r.Once(&seen, 1<<58)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -5623,6 +6344,10 @@ func (v *TaskProcessed) write(w *jsontext.Writer) {
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
+	if v.Answers != nil {
+		w.Literal(`,"answers":`)
+		v.Answers.write(w)
+	}
 	w.End(from)
 }
 
@@ -5642,6 +6367,10 @@ func (v *TaskProcessed) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule_began":
 			r.Once(&seen, 1<<3)
 			v.ScheduleBegan = r.Int64()
+		case "answers":
+			r.Once(&seen, 1<<4)
+			v.Answers = new(Link)
+			v.Answers.read(r)
 		default:
 			r.Doubt()
 		}
@@ -5663,6 +6392,9 @@ func (v *TaskProcessed) size() int {
 	}
 	if v.ScheduleBegan != 0 {
 		n += 18 + 5
+	}
+	if v.Answers != nil {
+		n += 11 + v.Answers.size()
 	}
 	return n
 }
@@ -5977,6 +6709,10 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
+	if v.Answers != nil {
+		w.Literal(`,"answers":`)
+		v.Answers.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -6010,6 +6746,10 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule_began":
 			r.Once(&seen, 1<<6)
 			v.ScheduleBegan = r.Int64()
+		case "answers":
+			r.Once(&seen, 1<<7)
+			v.Answers = new(Link)
+			v.Answers.read(r)
 		default:
 			r.Doubt()
 		}
@@ -6038,6 +6778,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if v.ScheduleBegan != 0 {
 		n += 18 + 5
+	}
+	if v.Answers != nil {
+		n += 11 + v.Answers.size()
 	}
 	return n
 }
@@ -6068,6 +6811,10 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
+	if v.Answers != nil {
+		w.Literal(`,"answers":`)
+		v.Answers.write(w)
+	}
 	w.End(from)
 }
 
@@ -6095,6 +6842,10 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 		case "schedule_began":
 			r.Once(&seen, 1<<4)
 			v.ScheduleBegan = r.Int64()
+		case "answers":
+			r.Once(&seen, 1<<5)
+			v.Answers = new(Link)
+			v.Answers.read(r)
 		default:
 			r.Doubt()
 		}
@@ -6119,6 +6870,9 @@ func (v *TaskUndone) size() int {
 	}
 	if v.ScheduleBegan != 0 {
 		n += 18 + 5
+	}
+	if v.Answers != nil {
+		n += 11 + v.Answers.size()
 	}
 	return n
 }
@@ -6849,6 +7603,20 @@ func wordOf(b []byte) string {
 		return "park"
 	case "continue":
 		return "continue"
+	case "accepted":
+		return "accepted"
+	case "processed":
+		return "processed"
+	case "undone":
+		return "undone"
+	case "terminated":
+		return "terminated"
+	case "rejected":
+		return "rejected"
+	case "lost":
+		return "lost"
+	case "refused":
+		return "refused"
 	case "retryable":
 		return "retryable"
 	case "permanent":
@@ -6925,20 +7693,14 @@ func wordOf(b []byte) string {
 		return "skipped"
 	case "undoing":
 		return "undoing"
-	case "undone":
-		return "undone"
 	case "undo_failed":
 		return "undo_failed"
 	case "pending":
 		return "pending"
 	case "processing":
 		return "processing"
-	case "processed":
-		return "processed"
 	case "error":
 		return "error"
-	case "terminated":
-		return "terminated"
 	case "cancel":
 		return "cancel"
 	case "pause":

@@ -14,6 +14,8 @@ type TaskProcessed struct {
 	Schedule string          `json:"schedule,omitempty"`
 	// ScheduleBegan is where that schedule began: one of the same name may have been deleted before it.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
+	// Answers is the link of the parent that learns of it; absent if none does.
+	Answers *Link `json:"answers,omitempty"`
 }
 
 // TaskUndone ends a task all of whose effects are undone.
@@ -26,6 +28,8 @@ type TaskUndone struct {
 	Schedule string          `json:"schedule,omitempty"`
 	// ScheduleBegan is where that schedule began: one of the same name may have been deleted before it.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
+	// Answers is the link of the parent that learns of it; absent if none does.
+	Answers *Link `json:"answers,omitempty"`
 }
 
 // TaskTerminated ends a task where it stands.
@@ -41,17 +45,19 @@ type TaskTerminated struct {
 	Schedule string          `json:"schedule,omitempty"`
 	// ScheduleBegan is where that schedule began: one of the same name may have been deleted before it.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
+	// Answers is the link of the parent that learns of it; absent if none does.
+	Answers *Link `json:"answers,omitempty"`
 }
 
 // End completes a fact that ends the task with what others wait for: the release of its permit, and the schedule that started it.
 func End(t *Task, b Body) {
 	switch b := b.(type) {
 	case *TaskProcessed:
-		b.Release, b.Schedule, b.ScheduleBegan = OpenPermit(t), t.Schedule, t.ScheduleBegan
+		b.Release, b.Schedule, b.ScheduleBegan, b.Answers = OpenPermit(t), t.Schedule, t.ScheduleBegan, OpenParent(t)
 	case *TaskUndone:
-		b.Release, b.Schedule, b.ScheduleBegan = OpenPermit(t), t.Schedule, t.ScheduleBegan
+		b.Release, b.Schedule, b.ScheduleBegan, b.Answers = OpenPermit(t), t.Schedule, t.ScheduleBegan, OpenParent(t)
 	case *TaskTerminated:
-		b.Release, b.Schedule, b.ScheduleBegan = OpenPermit(t), t.Schedule, t.ScheduleBegan
+		b.Release, b.Schedule, b.ScheduleBegan, b.Answers = OpenPermit(t), t.Schedule, t.ScheduleBegan, OpenParent(t)
 	}
 }
 
@@ -78,9 +84,18 @@ func namesSchedule(t *Task, f *Fact) error {
 	return nil
 }
 
+// namesParent checks that a fact that ends a task answers its parent.
+func namesParent(t *Task, f *Fact) error {
+	a, ok := ChildAnswerOf(f)
+	if l := OpenParent(t); ok != (l != nil) || ok && a.Link != *l {
+		return fmt.Errorf("%w: %s of task %q does not answer its parent, or another", ErrImpossible, f.Body.Name(), t.ID)
+	}
+	return nil
+}
+
 // ended ends the task.
 func (t *Task) ended(f *Fact) error {
-	if err := errors.Join(releasePermit(t, f, releaseOf(f.Body)), namesSchedule(t, f)); err != nil {
+	if err := errors.Join(releasePermit(t, f, releaseOf(f.Body)), namesSchedule(t, f), namesParent(t, f)); err != nil {
 		return err
 	}
 	if b, ok := f.Body.(*TaskTerminated); ok {

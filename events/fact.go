@@ -46,6 +46,13 @@ const (
 	NameTaskPaused              Name = "TaskPaused"
 	NameTaskResumed             Name = "TaskResumed"
 	NameTaskTerminated          Name = "TaskTerminated"
+	NameChildAsked              Name = "ChildAsked"
+	NameChildAnswered           Name = "ChildAnswered"
+	NameChildRefused            Name = "ChildRefused"
+	NameChildUndoRequested      Name = "ChildUndoRequested"
+	NameChildReleased           Name = "ChildReleased"
+	NameChildReturned           Name = "ChildReturned"
+	NameChildrenReleased        Name = "ChildrenReleased"
 	NameTasksSwept              Name = "TasksSwept"
 	NamePermitAsked             Name = "PermitAsked"
 	NamePermitGranted           Name = "PermitGranted"
@@ -173,6 +180,8 @@ type Submitted struct {
 	// definitions.
 	Schedule      string `json:"schedule,omitempty"`
 	ScheduleBegan int64  `json:"schedule_began,omitzero"`
+	// Parent is the try of another task that started this one, which learns its end.
+	Parent *ParentLink `json:"parent,omitempty"`
 	// RemindAfter is the soft limit of the task; zero if its definition gives none.
 	RemindAfter Duration `json:"remind_after,omitzero"`
 	// RememberFor is how long the task is remembered after its end; zero if its definition does not say it, and the settings do.
@@ -204,6 +213,8 @@ type StepStarted struct {
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// RemindAfter is the soft limit of the step, which the first attempt begins; zero if its definition gives none.
 	RemindAfter Duration `json:"remind_after,omitzero"`
+	// Child is set if a task does the step, and no agent: the effect is its submission then. CompleteBy is zero if it may take any time.
+	Child *ChildCall `json:"child,omitempty"`
 }
 
 // Outcome describes how an attempt went. The times are for what-if replay, and could not be added later.
@@ -306,6 +317,8 @@ type CompensationStarted struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 	// Run is the run of the do that it undoes, from the second on.
 	Run int `json:"run,omitzero"`
+	// Child is set if the child of the step is asked to undo itself, and no agent. It may take any time.
+	Child *ChildCall `json:"child,omitempty"`
 }
 
 // Compensated says that the undo of one step succeeded.
@@ -422,11 +435,13 @@ const (
 	RejectConflict        = "conflict"
 	RejectMisplaced       = "misplaced"
 	RejectTooOld          = "too_old"
-	RejectRefused         = "refused"
-	RejectExpired         = "expired"
-	RejectLimit           = "limit"
-	RejectInternal        = "internal"
-	RejectEnded           = "judging_ended_process"
+	// RejectLost is that of a child about which nobody knows anything although it was asked before.
+	RejectLost     = "lost"
+	RejectRefused  = "refused"
+	RejectExpired  = "expired"
+	RejectLimit    = "limit"
+	RejectInternal = "internal"
+	RejectEnded    = "judging_ended_process"
 )
 
 // InputForwarded sends a misplaced input to its home partition; its effect is the marked copy.
@@ -472,6 +487,8 @@ const (
 	EffectPermit = "permit"
 	// EffectStart is the submission of a task that another entity starts, and EffectEnd tells that entity how the task ended.
 	EffectStart = "start"
+	// EffectChild is what a parent says to its child after that, in the same topic.
+	EffectChild = "child"
 	EffectEnd   = "end"
 	// EffectCancel asks such a task to cancel.
 	EffectCancel = "cancel"

@@ -43,6 +43,13 @@ var names = []Name{
 	NameTaskPaused,
 	NameTaskResumed,
 	NameTaskTerminated,
+	NameChildAsked,
+	NameChildAnswered,
+	NameChildRefused,
+	NameChildUndoRequested,
+	NameChildReleased,
+	NameChildReturned,
+	NameChildrenReleased,
 	NameTasksSwept,
 	NamePermitAsked,
 	NamePermitGranted,
@@ -109,6 +116,13 @@ func (*RunBegun) Name() Name                { return NameRunBegun }
 func (*TaskPaused) Name() Name              { return NameTaskPaused }
 func (*TaskResumed) Name() Name             { return NameTaskResumed }
 func (*TaskTerminated) Name() Name          { return NameTaskTerminated }
+func (*ChildAsked) Name() Name              { return NameChildAsked }
+func (*ChildAnswered) Name() Name           { return NameChildAnswered }
+func (*ChildRefused) Name() Name            { return NameChildRefused }
+func (*ChildUndoRequested) Name() Name      { return NameChildUndoRequested }
+func (*ChildReleased) Name() Name           { return NameChildReleased }
+func (*ChildReturned) Name() Name           { return NameChildReturned }
+func (*ChildrenReleased) Name() Name        { return NameChildrenReleased }
 func (*TasksSwept) Name() Name              { return NameTasksSwept }
 func (*PermitAsked) Name() Name             { return NamePermitAsked }
 func (*PermitGranted) Name() Name           { return NamePermitGranted }
@@ -211,6 +225,20 @@ func NewBody(n Name) (Body, error) {
 		return new(TaskResumed), nil
 	case NameTaskTerminated:
 		return new(TaskTerminated), nil
+	case NameChildAsked:
+		return new(ChildAsked), nil
+	case NameChildAnswered:
+		return new(ChildAnswered), nil
+	case NameChildRefused:
+		return new(ChildRefused), nil
+	case NameChildUndoRequested:
+		return new(ChildUndoRequested), nil
+	case NameChildReleased:
+		return new(ChildReleased), nil
+	case NameChildReturned:
+		return new(ChildReturned), nil
+	case NameChildrenReleased:
+		return new(ChildrenReleased), nil
 	case NameTasksSwept:
 		return new(TasksSwept), nil
 	case NamePermitAsked:
@@ -346,6 +374,20 @@ func nameOf(b []byte) Name {
 		return NameTaskResumed
 	case NameTaskTerminated:
 		return NameTaskTerminated
+	case NameChildAsked:
+		return NameChildAsked
+	case NameChildAnswered:
+		return NameChildAnswered
+	case NameChildRefused:
+		return NameChildRefused
+	case NameChildUndoRequested:
+		return NameChildUndoRequested
+	case NameChildReleased:
+		return NameChildReleased
+	case NameChildReturned:
+		return NameChildReturned
+	case NameChildrenReleased:
+		return NameChildrenReleased
 	case NameTasksSwept:
 		return NameTasksSwept
 	case NamePermitAsked:
@@ -479,6 +521,20 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TaskResumed:
 		b.write(w)
 	case *TaskTerminated:
+		b.write(w)
+	case *ChildAsked:
+		b.write(w)
+	case *ChildAnswered:
+		b.write(w)
+	case *ChildRefused:
+		b.write(w)
+	case *ChildUndoRequested:
+		b.write(w)
+	case *ChildReleased:
+		b.write(w)
+	case *ChildReturned:
+		b.write(w)
+	case *ChildrenReleased:
 		b.write(w)
 	case *TasksSwept:
 		b.write(w)
@@ -615,6 +671,20 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *TaskTerminated:
 		b.read(r)
+	case *ChildAsked:
+		b.read(r)
+	case *ChildAnswered:
+		b.read(r)
+	case *ChildRefused:
+		b.read(r)
+	case *ChildUndoRequested:
+		b.read(r)
+	case *ChildReleased:
+		b.read(r)
+	case *ChildReturned:
+		b.read(r)
+	case *ChildrenReleased:
+		b.read(r)
 	case *TasksSwept:
 		b.read(r)
 	case *PermitAsked:
@@ -749,6 +819,20 @@ func bodySize(body Body) int {
 	case *TaskResumed:
 		return b.size()
 	case *TaskTerminated:
+		return b.size()
+	case *ChildAsked:
+		return b.size()
+	case *ChildAnswered:
+		return b.size()
+	case *ChildRefused:
+		return b.size()
+	case *ChildUndoRequested:
+		return b.size()
+	case *ChildReleased:
+		return b.size()
+	case *ChildReturned:
+		return b.size()
+	case *ChildrenReleased:
 		return b.size()
 	case *TasksSwept:
 		return b.size()

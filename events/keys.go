@@ -65,7 +65,7 @@ var keyWords = [...]string{
 	1: string(TaskStatePending), 2: string(TaskStateProcessing), 3: string(TaskStateProcessed), 4: string(TaskStateUndoing), 5: string(TaskStateUndone), 6: string(TaskStateError),
 	7: string(Do), 8: string(Undo), 9: string(TaskStateTerminated),
 	10: string(WaitingAgent), 11: string(WaitingCapacity), 12: string(WaitingLimit), 13: string(WaitingConcurrency), 14: string(WaitingSignal), 15: string(WaitingChild), 16: string(WaitingSleep),
-	17: string(WaitingRetry), 18: string(WaitingCoolDown), 19: string(WaitingQuiet), 20: string(WaitingPaused), 21: string(WaitingNotBefore), 22: string(WaitingOperator),
+	17: string(WaitingRetry), 18: string(WaitingCoolDown), 19: string(WaitingQuiet), 20: string(WaitingPaused), 21: string(WaitingNotBefore), 22: string(WaitingOperator), 23: string(TaskStateRejected),
 }
 
 var errKeys = errors.New("keys of a task are damaged")

@@ -68,7 +68,7 @@ func rerunning(t *Task, f *Fact) error {
 // was left of its quiet time then counts from now on, and its latest fact is this one.
 func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 	s, _ := t.RunningStep()
-	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil {
+	if !t.State.Ended() && t.State != TaskStateError || t.Paused != nil || t.NotBefore != 0 || s != nil || t.ChildrenReleased || t.State.Ended() && t.Parent.Kept() {
 		return fmt.Errorf("%w: task %q is rerun, and is %s, is paused, waits for its time, or has a running attempt", ErrImpossible, t.ID, t.State)
 	}
 	t.judged(RequestRerun, b.Request, "")
@@ -116,7 +116,7 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 		//mutant:redone-step-has-new-run
 		//mutant:undo-in-doubt-outlasts-its-run
 		//mutant:left-outlasts-its-run
-		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, undoQuiet: s.undoQuiet, row: s.row}
+		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row}
 		s.change()
 	}
 	if len(t.Rerun.Input) > 0 {

@@ -34,6 +34,8 @@ type Submission struct {
 	// ScheduleBegan is the offset of the record of the definitions with which that schedule began. A task that a deleted schedule of the same name
 	// started is therefore a conflict too: its end does not concern this schedule.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
+	// Parent is set by the engine, for the tasks that do a step of another one. It is part of the content.
+	Parent *ParentLink `json:"parent,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -105,7 +107,7 @@ func readSubmission(data []byte) *Submission {
 // filled counts the members that are not empty.
 func (s *Submission) filled() int {
 	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
-		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "") + count(s.Schedule != "") + count(s.ScheduleBegan != 0)
+		count(s.Labels != nil) + count(s.Deadline != "") + count(s.NotBefore != "") + count(s.ReplyTo != "") + count(s.ReplyKey != "") + count(s.Schedule != "") + count(s.ScheduleBegan != 0) + count(s.Parent != nil)
 }
 
 // check returns a fault of a submission whose members have the right types.
@@ -131,6 +133,9 @@ func (s *Submission) check() error {
 	}
 	if s.ScheduleBegan < 0 {
 		return memberError("/schedule_began", "is not the offset of a schedule")
+	}
+	if s.Parent != nil && s.Parent.check() != "" {
+		return memberError("/parent", "%s", s.Parent.check())
 	}
 	if err := s.checkTimes(); err != nil {
 		return err
@@ -270,6 +275,12 @@ func (s *Submission) readMember(m member) error {
 		if err := json.Unmarshal(m.value, &s.ScheduleBegan); err != nil || s.ScheduleBegan < 1 {
 			return memberError(at, "is not the offset of a schedule")
 		}
+	case "parent":
+		var p *ParentLink
+		if err := json.Unmarshal(m.value, &p); err != nil || p == nil || p.check() != "" {
+			return memberError(at, "is not the step of a task")
+		}
+		s.Parent = p
 	case "not_before":
 		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")

@@ -18,11 +18,13 @@ const (
 	TaskStateUndone     TaskState = "undone"
 	TaskStateError      TaskState = "error"
 	TaskStateTerminated TaskState = "terminated"
+	// TaskStateRejected is that of a child that was never accepted: see ChildRefused.
+	TaskStateRejected TaskState = "rejected"
 )
 
 // Ended says whether the state is final.
 func (s TaskState) Ended() bool {
-	return s == TaskStateProcessed || s == TaskStateUndone || s == TaskStateTerminated
+	return s == TaskStateProcessed || s == TaskStateUndone || s == TaskStateTerminated || s == TaskStateRejected
 }
 
 // StepState is the state of a step.
@@ -132,6 +134,10 @@ type Task struct {
 	Schedule      string `json:"schedule,omitempty"`
 	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 
+	// Parent is set if another task started this one. ChildrenReleased says that this one, which is to be forgotten, needs its children no more.
+	Parent           *Parent `json:"parent,omitempty"`
+	ChildrenReleased bool    `json:"children_released,omitzero"`
+
 	Traceparent string `json:"traceparent,omitempty"`
 	// ReplyTo and ReplyKey are those of the submission. ReplyBegan is the position of the fact by which the first step began, if ReplyTo is set.
 	ReplyTo    string   `json:"reply_to,omitempty"`
@@ -196,6 +202,8 @@ type Step struct {
 	changed bool
 
 	Undo *UndoState `json:"undo,omitempty"`
+	// ByChild is set if a child did an attempt of the step.
+	ByChild *ChildState `json:"by_child,omitempty"`
 	// Wait is set while the step, which no agent does, is under way.
 	Wait *Wait `json:"wait,omitempty"`
 	// With is the input that an operator gave for all further attempts, instead of the one that the definition leads to.

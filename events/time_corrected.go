@@ -77,7 +77,13 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 			at.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)
 			u.correct(to)
 		}
+		if s.ByChild != nil {
+			s.ByChild.AskedAt = min(s.ByChild.AskedAt, to)
+		}
 		s.change()
+	}
+	if t.Parent != nil {
+		t.Parent.ToldAt = min(t.Parent.ToldAt, to)
 	}
 	// Nothing says which attempt it is of, but each of them has started by now.
 	//mutant:corrected-doubt-lasts

@@ -18,8 +18,10 @@ const (
 	TimerSoftLimit TimerKind = "soft_limit"
 	TimerReminder  TimerKind = "reminder"
 	TimerPermit    TimerKind = "permit"
-	TimerExpiry    TimerKind = "expiry"
-	TimerHorizon   TimerKind = "horizon"
+	// TimerChild is when a step asks its child again.
+	TimerChild   TimerKind = "child"
+	TimerExpiry  TimerKind = "expiry"
+	TimerHorizon TimerKind = "horizon"
 )
 
 // Timer is something that a task must do at some time.
@@ -38,8 +40,11 @@ func (t *Task) Timers() []Timer {
 	}
 	var list []Timer
 	for _, s := range t.Steps {
-		if s.State == StepStateRunning {
+		if s.State == StepStateRunning && (s.CompleteBy != 0 || s.asking(Do) == 0) {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
+		}
+		if at := max(s.asking(Do), s.asking(Undo)); at != 0 {
+			list = append(list, s.askTimer(at))
 		}
 		if s.Waits() {
 			if m, ok := s.timer(t); ok {
@@ -49,7 +54,9 @@ func (t *Task) Timers() []Timer {
 			list = s.timers(list, Timer{s.nextAt(t.UpdatedAt), TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {
-			list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
+			if u.CompleteBy != 0 || s.asking(Undo) == 0 {
+				list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
+			}
 		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing && t.Paused == nil {
 			list = u.timers(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
 		}

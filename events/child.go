@@ -1,0 +1,403 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A step may be done by another task, its child. Then an attempt of the step, here called a try, starts the child, and the end of the child
+// ends the try. Parent and child may live in different partitions, so each decides by its own log alone, and what they say to each other are
+// effects: docs/protocol.md, "Children".
+//
+// The try is a link (see Link): N is the number of the attempt, which counts through all runs, so Run is always 1. The step's state has the
+// link as long as the task is remembered, and the child has it as Task.Parent from its acceptance on. A child is forgotten only after its
+// parent has released it, and the parent does that when it is due to be forgotten itself. Until then it may ask the child to undo itself.
+
+// ParentLink says to a child which try started it. Submissions of children have it as their member parent, and so their content differs from
+// that of any other submission.
+type ParentLink struct {
+	Link Link `json:"link"`
+	// Depth is how many parents the child has, one above the other: at most MaxDepth.
+	Depth int `json:"depth"`
+	// Detach says that the parent waits only until the child is accepted. Then the child is nobody's: it is never undone by its parent, and is
+	// forgotten like a task without one.
+	Detach bool `json:"detach,omitzero"`
+}
+
+// MaxDepth bounds how many parents a task has, one above the other, so that a workflow that starts itself comes to an end.
+const MaxDepth = 10
+
+// ChildCall is what an attempt has that is done by a child and not by an agent: the child, and for a do what its submission says.
+type ChildCall struct {
+	// Task is the ID of the child.
+	Task     string            `json:"task"`
+	Workflow string            `json:"workflow,omitempty"`
+	Version  int               `json:"version,omitzero"`
+	Priority int               `json:"priority,omitzero"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Deadline string            `json:"deadline,omitempty"`
+	Depth    int               `json:"depth,omitzero"`
+	Detach   bool              `json:"detach,omitzero"`
+}
+
+// ChildState is what a step knows of its children.
+type ChildState struct {
+	// Tries are those whose children may still be asked to undo themselves, and are remembered, in their order. The last is that of the latest
+	// attempt.
+	Tries []ChildTry `json:"tries,omitempty"`
+	// AskedAt is when the running attempt last asked its child.
+	AskedAt Instant `json:"asked_at,omitzero"`
+	// Cancelled says why the running attempt wants its child to turn back; empty if it does not.
+	Cancelled string `json:"cancelled,omitempty"`
+	// Late says that it does because the time of the step is over.
+	Late   bool `json:"late,omitzero"`
+	Detach bool `json:"detach,omitzero"`
+}
+
+// ChildTry is a try of a step.
+type ChildTry struct {
+	Task string `json:"task"`
+	N    int    `json:"n"`
+}
+
+// Parent is what a child knows of its parent.
+type Parent struct {
+	ParentLink
+	// Undo is the number of the latest request to undo the task, and Refused says why that was refused; empty if it was not.
+	Undo    int    `json:"undo,omitzero"`
+	Refused string `json:"refused,omitempty"`
+	// Released says that the parent needs the task no more.
+	Released bool `json:"released,omitzero"`
+	// ToldAt is when the task last repeated its answer.
+	ToldAt Instant `json:"told_at,omitzero"`
+}
+
+// ChildAsked asks a child how it stands. Its effect is the ask. It is a repeat of the fact that began the attempt, unless Cancel says that the
+// child is to turn back.
+type ChildAsked struct {
+	Child string `json:"child"`
+	Link  Link   `json:"link"`
+	// Cancel says why the child is to turn back; empty if it is not.
+	Cancel string `json:"cancel,omitempty"`
+	// Late says that the time of the step is over.
+	Late bool `json:"late,omitzero"`
+}
+
+// ChildrenReleased says that an ended task, which is to be forgotten, needs children no more. Its effects are the releases. It cannot be undone or
+// rerun after that.
+type ChildrenReleased struct {
+	Children []ChildRelease `json:"children"`
+}
+
+// ChildRelease is the end of a link.
+type ChildRelease struct {
+	Child string `json:"child"`
+	Link  Link   `json:"link"`
+}
+
+// ChildReturned answers a child whose link nobody has: its parent is forgotten. Its effect is the release.
+type ChildReturned struct {
+	ChildRelease
+}
+
+// ChildRefused is the child of a submission that cannot be accepted: a task that has ended before it began. While it is remembered, no copy of
+// the submission starts it. Its effect is the answer.
+type ChildRefused struct {
+	Parent   ParentLink `json:"parent"`
+	Workflow string     `json:"workflow,omitempty"`
+	Content  string     `json:"content,omitempty"`
+	// Reason is one of the reasons of a dead letter, or RejectLost, and Detail says more.
+	Reason      string   `json:"reason"`
+	Detail      string   `json:"detail,omitempty"`
+	RememberFor Duration `json:"remember_for"`
+}
+
+// ChildAnswered repeats the answer of a child, or says why it refuses to undo itself, or that another task has its ID. Its effect is the answer.
+type ChildAnswered struct {
+	Answer ChildAnswer `json:"answer"`
+}
+
+// ChildUndoRequested turns a child to undoing, whether it has ended or not, because its parent is undone.
+type ChildUndoRequested struct {
+	Link   Link   `json:"link"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// ChildReleased says that the parent needs the task no more.
+type ChildReleased struct {
+	Link Link `json:"link"`
+}
+
+const (
+	// TellParentAfter is how long after its end, and the time for which it is remembered, a child waits for its release until it repeats its
+	// answer, and then again.
+	TellParentAfter = 24 * RepeatAfter
+	// releasedAtOnce bounds the children of ChildrenReleased.
+	releasedAtOnce = 500
+)
+
+// ChildID returns the ID of the child of a try. base is empty unless the definition gives the ID.
+func ChildID(task, path, base string, try int) string {
+	if base == "" {
+		base = task + "/" + path
+	}
+	if try > 1 {
+		base += "~" + strconv.Itoa(try)
+	}
+	if len(base) <= MaxTaskID {
+		return base
+	}
+	digest := sha256.Sum256([]byte(base))
+	sum := "~" + hex.EncodeToString(digest[:childHash])
+	return Clip(base, MaxTaskID-len(sum)) + sum
+}
+
+// childHash is how many bytes of a hash distinguish the IDs of children that are too long.
+const childHash = 16
+
+// ChildLink returns the link of an attempt that is done by a child.
+func ChildLink(t *Task, path string, op Operation, attempt int) Link {
+	return Link{Task: t.ID, Incarnation: t.Incarnation, Run: 1, Path: path, Operation: op, N: attempt}
+}
+
+// Child returns the child of the latest try of the step; empty if it has none, or it is detached and nothing of it is awaited.
+func (s *Step) Child() string {
+	if s == nil || s.ByChild == nil || len(s.ByChild.Tries) == 0 {
+		return ""
+	}
+	return s.ByChild.Tries[len(s.ByChild.Tries)-1].Task
+}
+
+// HasChild says whether the task has the link, whether it still waits for something or not.
+func HasChild(t *Task, child string, l Link) bool {
+	s := t.Step(l.Path)
+	if s == nil || s.ByChild == nil || l.Task != t.ID || l.Incarnation != t.Incarnation {
+		return false
+	}
+	for _, try := range s.ByChild.Tries {
+		if try.Task == child && (l.Operation == Undo || try.N == l.N) {
+			return true
+		}
+	}
+	return false
+}
+
+// AwaitsChild says whether an attempt runs that the answer to this link ends.
+func AwaitsChild(t *Task, child string, l Link) bool {
+	return HasChild(t, child, l) && t.Running(l.Path, l.Operation, l.N) && t.Step(l.Path).Child() == child
+}
+
+// AskChild returns the fact by which the running attempt of an operation asks its child how it stands, or to turn back.
+func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAsked {
+	n := s.Attempt
+	if op == Undo {
+		n = s.Undo.Attempt
+	}
+	return &ChildAsked{Child: s.Child(), Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
+}
+
+// CancelChild returns the fact by which a task that turns back wants the same of a child that runs, nil if there is none of which it does not want it yet.
+func CancelChild(t *Task) *ChildAsked {
+	if t.State != TaskStateUndoing {
+		return nil
+	}
+	for _, s := range t.Steps {
+		//mutant:children-turn-back
+		if s.State == StepStateRunning && s.ByChild != nil && s.ByChild.Cancelled == "" {
+			return AskChild(t, s, Do, reasonOr(t.Reason, "its parent is undone"), false)
+		}
+	}
+	return nil
+}
+
+// ReleaseChildren returns the fact by which an ended task releases its children, as many as one fact takes; nil if it has none.
+func ReleaseChildren(t *Task) *ChildrenReleased {
+	var list []ChildRelease
+	for _, s := range t.Steps {
+		if s.ByChild == nil {
+			continue
+		}
+		for _, try := range s.ByChild.Tries {
+			if len(list) == releasedAtOnce {
+				break
+			}
+			list = append(list, ChildRelease{try.Task, ChildLink(t, s.Path, Do, try.N)})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return &ChildrenReleased{list}
+}
+
+// Kept says whether the task must not be forgotten, because its parent may still need it.
+func (p *Parent) Kept() bool { return p != nil && !p.Released && !p.Detach }
+
+// afterEnd says whether a fact may be about a task that has ended (INV9).
+func afterEnd(b Body) bool {
+	switch b.(type) {
+	case *TaskRerun, *ChildrenReleased, *ChildAnswered, *ChildUndoRequested, *ChildReleased:
+		return true
+	}
+	return false
+}
+
+// childFact takes the facts of parents and children about each other.
+func childFact(t *Task, f *Fact) error {
+	switch b := f.Body.(type) {
+	case *ChildAsked:
+		return askedChild(t, f, b)
+	case *ChildrenReleased:
+		return releasedChildren(t, f, b)
+	case *ChildAnswered:
+		if t.Parent != nil && t.Parent.Link.names(&b.Answer.Link) {
+			answered(t, f, b)
+		}
+	case *ChildUndoRequested:
+		return undoRequested(t, f, b)
+	case *ChildReleased:
+		if t.Parent == nil || t.Parent.Released || t.Parent.Link != b.Link {
+			return fmt.Errorf("%w: %s of task %q, which no longer has that link", ErrImpossible, f.Body.Name(), t.ID)
+		}
+		t.Parent.Released = true
+	}
+	return nil
+}
+
+// names says whether two links are of one step of one task, and may differ in what is asked.
+func (l *Link) names(other *Link) bool {
+	return l.Task == other.Task && l.Incarnation == other.Incarnation && l.Path == other.Path
+}
+
+// byChild takes note of an attempt that a child does.
+func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
+	if c == nil {
+		if s.ByChild != nil {
+			s.ByChild.AskedAt = 0
+		}
+		return nil
+	}
+	if b, undo := f.Body.(*CompensationStarted); undo {
+		if s.Child() != c.Task {
+			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not its child", ErrImpossible, b.Attempt, s.Path, c.Task)
+		}
+		s.ByChild.AskedAt = f.Time
+		return nil
+	}
+	if s.ByChild == nil {
+		s.ByChild = &ChildState{}
+	}
+	x := s.ByChild
+	x.Tries = append(slices.Clip(x.Tries), ChildTry{c.Task, s.Attempt})
+	x.AskedAt, x.Cancelled, x.Late, x.Detach = f.Time, "", false, c.Detach
+	return nil
+}
+
+// triedByChild takes note of the end of an attempt that a child did.
+func (s *Step) triedByChild() {
+	if x := s.ByChild; x != nil && x.AskedAt != 0 {
+		x.AskedAt = 0
+		if x.Detach { // it is nobody's now
+			x.Tries = slices.Clip(x.Tries[:max(len(x.Tries)-1, 0)])
+		}
+	}
+}
+
+// asking returns when the running attempt of an operation last asked its child, zero if no child does it.
+func (s *Step) asking(op Operation) Instant {
+	if s.ByChild == nil || s.ByChild.AskedAt == 0 || (op == Undo) != (s.Undo != nil && s.Undo.State == StepStateRunning) {
+		return 0
+	}
+	return s.ByChild.AskedAt
+}
+
+// askTimer returns when the running attempt asks its child again.
+func (s *Step) askTimer(asked Instant) Timer {
+	m := Timer{Due: asked.Add(RepeatAfter), Kind: TimerChild, Path: s.Path, Operation: Do, Attempt: s.Attempt}
+	if s.asking(Undo) != 0 {
+		m.Operation, m.Attempt = Undo, s.Undo.Attempt
+	}
+	return m
+}
+
+func askedChild(t *Task, f *Fact, b *ChildAsked) error {
+	s := t.Step(b.Link.Path)
+	if s == nil || s.asking(b.Link.Operation) == 0 || !AwaitsChild(t, b.Child, b.Link) || b.Link != ChildLink(t, s.Path, b.Link.Operation, b.Link.N) {
+		return fmt.Errorf("%w: %s of step %q of task %q, which does not wait for %q", ErrImpossible, f.Body.Name(), b.Link.Path, t.ID, b.Child)
+	}
+	x := s.change().ByChild
+	x.AskedAt = f.Time
+	if b.Link.Operation == Do {
+		x.Cancelled, x.Late = reasonOr(b.Cancel, x.Cancelled), x.Late || b.Late
+	}
+	return nil
+}
+
+func releasedChildren(t *Task, f *Fact, b *ChildrenReleased) error {
+	want := ReleaseChildren(t)
+	if !t.State.Ended() || want == nil || !slices.Equal(want.Children, b.Children) {
+		return fmt.Errorf("%w: %s of task %q, which has not ended or has other children", ErrImpossible, f.Body.Name(), t.ID)
+	}
+	t.ChildrenReleased = true
+	for _, c := range b.Children {
+		s := t.Step(c.Link.Path).change()
+		s.ByChild.Tries = slices.DeleteFunc(slices.Clone(s.ByChild.Tries), func(x ChildTry) bool { return x.N == c.Link.N })
+	}
+	return nil
+}
+
+// refusedChild takes a child that was never accepted.
+func (s *State) refusedChild(f *Fact, b *ChildRefused) error {
+	if known, err := s.Task(f.Task); err != nil {
+		return err
+	} else if known != nil {
+		return fmt.Errorf("%w: task %q was accepted already", ErrImpossible, f.Task)
+	}
+	at := Position{s.Partition.Epoch, f.Sequence}
+	t := &Task{
+		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, State: TaskStateRejected, Content: b.Content, Reason: b.Detail,
+		SubmittedAt: f.Time, UpdatedAt: f.Time, EndedAt: f.Time, Facts: 1, Traceparent: f.Traceparent, Last: at, RememberFor: b.RememberFor,
+		Parent: &Parent{ParentLink: b.Parent, Refused: b.Reason, ToldAt: f.Time},
+	}
+	s.tasks[f.Task], s.absent = t, ""
+	s.touchTask(f.Task, t)
+	return nil
+}
+
+func answered(t *Task, f *Fact, b *ChildAnswered) {
+	p := t.Parent
+	p.ToldAt = f.Time
+	if a := &b.Answer; a.Link.Operation == Undo && a.Link.N > p.Undo {
+		p.Undo, p.Refused = a.Link.N, ""
+		if a.State == ChildRefuses {
+			p.Refused = a.Reason
+		}
+	}
+}
+
+// undoRequested turns the task to undoing. Of a task that has ended, as in a rerun, what was left of its quiet time counts from now on if it ended
+// while the clock was wrong.
+func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
+	p := t.Parent
+	if p == nil || p.Released || !p.Link.names(&b.Link) || b.Link.Operation != Undo || b.Link.N <= p.Undo || t.ChildrenReleased ||
+		t.State.Ended() && t.State != TaskStateProcessed || t.Irrevocable() {
+		return fmt.Errorf("%w: task %q, which is %s, undoes itself for %q", ErrImpossible, t.ID, t.State, b.Link.Task)
+	}
+	p.Undo, p.Refused = b.Link.N, ""
+	t.Paused = nil
+	if t.State.Ended() {
+		for _, s := range t.Steps {
+			s.change().correctQuiet(f.Time)
+		}
+		t.UpdatedAt = f.Time
+		t.QuietAt, t.StepsQuietAt = lasting(t.QuietAt, t.EndedAt, f.Time), lasting(t.StepsQuietAt, t.EndedAt, f.Time)
+		t.EndedAt, t.State = 0, TaskStateProcessing
+		t.replace(&t.Output, nil)
+	}
+	t.Rerun = nil
+	t.beginUndoing(reasonOr(b.Reason, "its parent is undone"))
+	return nil
+}
