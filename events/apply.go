@@ -346,6 +346,11 @@ func (s *State) fold(f *Fact) error {
 		return foldCarry(s, f)
 	case *NamespaceClosed:
 		foldClosed(&s.Partition, f, b)
+	case *ChildAnswered:
+		if t, err := s.Task(f.Task); t == nil { // a parent asks about a child that is not known
+			return err
+		}
+		return s.foldTask(f)
 	case *InputForwarded, *StateHash, *PermitReturned, *ChildReturned:
 	case *Unreadable:
 		return b.Err

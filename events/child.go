@@ -245,6 +245,16 @@ func afterEnd(b Body) bool {
 	return false
 }
 
+// forgetAt returns when a task may be forgotten that has ended and whose definition, or parent, says for how long it is remembered. A child that
+// nobody has released repeats its answer then.
+func (t *Task) forgetAt() Instant {
+	at := t.EndedAt.Add(t.RememberFor.Std())
+	if t.Parent.Kept() {
+		return max(at, t.Parent.ToldAt).Add(TellParentAfter)
+	}
+	return at
+}
+
 // childFact takes the facts of parents and children about each other.
 func childFact(t *Task, f *Fact) error {
 	switch b := f.Body.(type) {
@@ -312,6 +322,19 @@ func (s *Step) asking(op Operation) Instant {
 		return 0
 	}
 	return s.ByChild.AskedAt
+}
+
+// ends says whether the running attempt to do the step has a complete-by time that is to come. A child that is to turn back has none any more.
+func (s *Step) ends() bool {
+	return s.asking(Do) == 0 || s.CompleteBy != 0 && s.ByChild.Cancelled == ""
+}
+
+// DoneByChild returns the child that does the running attempt of an operation; empty if none does.
+func (s *Step) DoneByChild(op Operation) string {
+	if s == nil || s.asking(op) == 0 {
+		return ""
+	}
+	return s.Child()
 }
 
 // askTimer returns when the running attempt asks its child again.
@@ -400,4 +423,10 @@ func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 	t.Rerun = nil
 	t.beginUndoing(reasonOr(b.Reason, "its parent is undone"))
 	return nil
+}
+
+// Check says what is wrong with what the definition gives for a child.
+func (c *ChildCall) Check() error {
+	s := &Submission{ID: c.Task, Workflow: c.Workflow, Version: c.Version, Priority: c.Priority, Labels: c.Labels, Deadline: c.Deadline}
+	return s.check()
 }

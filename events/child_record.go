@@ -87,7 +87,8 @@ func (a *ChildAnswer) Check() string {
 	return "state is none that a child can have"
 }
 
-func (p *ParentLink) check() string {
+// Check says what is wrong with the link of a submission, "" if nothing is.
+func (p *ParentLink) Check() string {
 	if why := p.Link.checkChild(); why != "" {
 		return why
 	}
@@ -198,6 +199,8 @@ func AnswerAgain(t *Task, l Link) (a ChildAnswer, ok bool) {
 	switch {
 	case l.Operation == Undo && p.Refused != "" && p.Undo == l.N:
 		a.State, a.Reason = ChildRefuses, p.Refused
+	case t.State == TaskStateRejected && l.Operation == Undo:
+		a.State = ChildUndone
 	case t.State == TaskStateRejected:
 		a.State, a.Code = ChildRejected, p.Refused
 		if p.Refused == RejectLost {

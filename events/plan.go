@@ -128,6 +128,8 @@ type Start struct {
 	Condition   *bool
 	Pivot       bool
 	Undoable    bool
+	// Child is set if a task does the attempt, and no agent.
+	Child *ChildCall
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

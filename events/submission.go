@@ -134,8 +134,8 @@ func (s *Submission) check() error {
 	if s.ScheduleBegan < 0 {
 		return memberError("/schedule_began", "is not the offset of a schedule")
 	}
-	if s.Parent != nil && s.Parent.check() != "" {
-		return memberError("/parent", "%s", s.Parent.check())
+	if s.Parent != nil && s.Parent.Check() != "" {
+		return memberError("/parent", "%s", s.Parent.Check())
 	}
 	if err := s.checkTimes(); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (s *Submission) readMember(m member) error {
 		}
 	case "parent":
 		var p *ParentLink
-		if err := json.Unmarshal(m.value, &p); err != nil || p == nil || p.check() != "" {
+		if err := json.Unmarshal(m.value, &p); err != nil || p == nil || p.Check() != "" {
 			return memberError(at, "is not the step of a task")
 		}
 		s.Parent = p

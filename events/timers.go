@@ -40,7 +40,7 @@ func (t *Task) Timers() []Timer {
 	}
 	var list []Timer
 	for _, s := range t.Steps {
-		if s.State == StepStateRunning && (s.CompleteBy != 0 || s.asking(Do) == 0) {
+		if s.State == StepStateRunning && s.ends() {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
 		if at := max(s.asking(Do), s.asking(Undo)); at != 0 {
@@ -54,7 +54,7 @@ func (t *Task) Timers() []Timer {
 			list = s.timers(list, Timer{s.nextAt(t.UpdatedAt), TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {
-			if u.CompleteBy != 0 || s.asking(Undo) == 0 {
+			if s.asking(Undo) == 0 {
 				list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
 			}
 		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing && t.Paused == nil {

@@ -92,6 +92,7 @@ type bodyStep struct {
 	Heartbeat   events.Duration `json:"heartbeat"`
 	Sleep       json.RawMessage `json:"sleep"`
 	Wait        json.RawMessage `json:"wait"`
+	Child       json.RawMessage `json:"child"`
 	Needs       []string        `json:"needs"`
 	If          string          `json:"if"`
 	With        json.RawMessage `json:"with"`
@@ -187,6 +188,9 @@ func (b *body) step(id string, forward bool) Step {
 	if out.Sleep, out.Wait = present(s.Sleep), present(s.Wait); out.Sleep != nil || out.Wait != nil {
 		out.CompleteWithin, out.Retry, out.CoolDown = s.CompleteWithin, Retry{Attempts: 1, Then: out.Retry.Then}, nil
 	}
+	if out.Child = present(s.Child); out.Child != nil { // a child may take any time
+		out.CompleteWithin, out.CoolDown = s.CompleteWithin, nil
+	}
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark
 	}
@@ -204,6 +208,9 @@ func (b *body) undo(s Step, u *bodyUndo) *Undo {
 	}
 	if out.Operation = u.Operation; out.Operation == "" && out.Agent == s.Agent {
 		out.Operation = s.Operation
+	}
+	if out.Agent == "" { // the child undoes itself
+		return &Undo{Retry: Retry{Attempts: 1, Then: ThenPark}}
 	}
 	out.Retry.Then = ThenPark
 	return out

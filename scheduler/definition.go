@@ -41,7 +41,7 @@ type Step struct {
 	ID          string `json:"id"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Agent does the step. Absent if nobody does: Sleep or Wait is set then.
+	// Agent does the step. Absent if a task does, or nobody: Child, Sleep or Wait is set then.
 	Agent string `json:"agent,omitempty"`
 	// Operation is the agent's operation that does the step, if it has a name: events.Call.Function.
 	Operation string   `json:"operation,omitempty"`
@@ -50,6 +50,8 @@ type Step struct {
 	If string `json:"if,omitempty"`
 	// Sleep is the duration of a step that sleeps, or an object with the template of its end, until.
 	Sleep json.RawMessage `json:"sleep,omitempty"`
+	// Child is an object with the workflow of the task that does the step, and what its submission says.
+	Child json.RawMessage `json:"child,omitempty"`
 	// Wait is an object with signal, a name or a list of names, and the JSON Schema of the payload.
 	Wait json.RawMessage `json:"wait,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
@@ -109,14 +111,14 @@ type CoolDown struct {
 
 // Undo is how a step is undone.
 type Undo struct {
-	// Agent is the agent of the step, unless the definition names another one.
-	Agent string `json:"agent"`
+	// Agent is the agent of the step, unless the definition names another one. It is absent if the child that did the step undoes itself.
+	Agent string `json:"agent,omitempty"`
 	// Operation is the agent's operation whose undo is called: the one of the step, unless the definition names another one or another
 	// agent.
 	Operation string `json:"operation,omitempty"`
 	// With is the template of the undo's input. If absent, the undo gets the step's recorded input.
 	With           json.RawMessage `json:"with,omitempty"`
-	CompleteWithin events.Duration `json:"complete_within"`
+	CompleteWithin events.Duration `json:"complete_within,omitzero"`
 	// Retry.Then is always park: an undo cannot be undone.
 	Retry Retry `json:"retry"`
 }

@@ -67,6 +67,9 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 				at.template(m.value, m.path)
 			}
 		}
+		for _, m := range s.given {
+			at.template(m.value, m.path)
+		}
 		if s.failIf != nil {
 			at.judging().condition(*s.failIf, "the check can never fail")
 		}

@@ -10,7 +10,7 @@ import (
 // kind: needs and condition, state, and the order in which steps are undone. A kind's decisions become facts, so the fold of the
 // steps' state (events) and their timers (events.Task.Timers, supervisor) need no kind either.
 //
-// Only the steps of agents have attempts, so start of any other kind returns an error.
+// Only the steps of agents and of children have attempts, so start of any other kind returns an error.
 type stepKind interface {
 	// begin returns what starts the step, or why it cannot start. All steps that it needs are over, and its condition holds.
 	begin(env *Env) (opening, error)
@@ -37,6 +37,8 @@ func (s *Step) kind() stepKind {
 		return &sleepStep{step: s}
 	case len(s.Wait) > 0:
 		return &waitStep{step: s}
+	case len(s.Child) > 0:
+		return &childStep{agentStep: agentStep{step: s}}
 	}
 	return &agentStep{step: s}
 }
@@ -62,6 +64,8 @@ func compileKind(s *Step) (stepKind, error) {
 		return compileSleepStep(s)
 	case len(s.Wait) > 0:
 		return compileWaitStep(s)
+	case len(s.Child) > 0:
+		return compileChildStep(s)
 	}
 	return compileAgentStep(s)
 }

@@ -165,7 +165,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	}
 	c, at := p.compiled(path), t.Step(path)
 	switch {
-	case c == nil || op != events.Do || len(c.kind.calls()) == 0:
+	case c == nil || op != events.Do || !c.step.attempts():
 		return 0, false, nil
 	case at == nil:
 		return 0, needsOver(c, t), nil
@@ -263,6 +263,9 @@ func finish(p *Program, env *Env) events.Body {
 // time. Nothing is undone while an attempt of a do is running: docs/protocol.md, "Undo".
 func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	var next *events.Step
+	if ask := events.CancelChild(t); ask != nil {
+		return events.Plan{Facts: []events.Body{ask}}, nil
+	}
 	for _, step := range t.Steps {
 		if step.State == events.StepStateRunning {
 			return events.Plan{}, nil
@@ -370,7 +373,7 @@ func (s *Scheduler) Limit(t *events.Task, path string) string {
 func (s *Scheduler) Defined(t *events.Task, path string) events.StepTraits {
 	if p := s.Program(t.Definition); p != nil {
 		if c := p.compiled(path); c != nil {
-			return events.StepTraits{Known: true, Pivot: c.step.Pivot, Calls: len(c.kind.calls()) > 0}
+			return events.StepTraits{Known: true, Pivot: c.step.Pivot, Calls: c.step.attempts()}
 		}
 	}
 	return events.StepTraits{}

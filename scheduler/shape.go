@@ -13,7 +13,7 @@ var (
 	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "remember_for", "labels", "priority", "fair_by", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
+	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "child", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "operation", "with", "complete_within", "retry"}
@@ -55,7 +55,9 @@ type outlineStep struct {
 	signals []member
 	payload any
 	// The members that are present; nil for the others.
-	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
+	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason, child, detach *member
+	// given are the members of child that may have expressions.
+	given []member
 }
 
 type outlineNeed struct {
@@ -303,6 +305,9 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	if v, ok := keys["undo"]; ok {
 		s.undo = &v
 		s.shapeUndo(v)
+		if s.child != nil {
+			s.shapeChildUndo(v)
+		}
 	}
 }
 

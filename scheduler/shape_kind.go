@@ -15,11 +15,13 @@ const (
 	keyAgent = "agent"
 	keySleep = "sleep"
 	keyWait  = "wait"
+	keyChild = "child"
 )
 
-// kindKeys are the keys that a step may have if nobody does it, by the key of its kind. Agents take all the others.
+// kindKeys are the keys that a step may have if no agent does it, by the key of its kind. Agents take all the others.
 var kindKeys = map[string][]string{
 	keySleep: {keySleep, "needs", "if"},
+	keyChild: {keyChild, "title", "description", "needs", "if", "with", "complete_within", "retry", "undo", "pivot", "on_timeout", "fail_if", "fail_reason", "remind_after"},
 	keyWait:  {keyWait, "needs", "if", "complete_within", "on_timeout", "fail_if", "fail_reason", "remind_after"},
 }
 
@@ -28,7 +30,15 @@ func (s *outlineStep) shapeKind(n *yaml.Node, keys map[string]member) {
 	agent, isAgent := keys[keyAgent]
 	sleep, sleeps := keys[keySleep]
 	wait, waits := keys[keyWait]
+	child, byChild := keys[keyChild]
 	switch {
+	case byChild && (isAgent || sleeps || waits):
+		s.doc.fault(child.key, child.path, "a step has a child or an agent, or sleeps, or waits for a signal, not two of them: make it two steps")
+		s.shapeChild(child)
+	case byChild:
+		s.child = &child
+		s.shapeChild(child)
+		s.refuse(keys, keyChild, "a step that a child does")
 	case isAgent && sleeps:
 		s.doc.fault(sleep.key, sleep.path, "a step has an agent or sleeps, not both: make it two steps")
 	case waits && (isAgent || sleeps):

@@ -68,6 +68,9 @@ func (d *dispatch) open() error {
 
 // room returns how many attempts of an agent's operation may start now: none if no instance offers it or the agent is paused.
 func (d *dispatch) room(c events.Call) int {
+	if c.Agent == "" { // children: the batch is their bound
+		return d.cfg.BatchFacts
+	}
 	window := d.cfg.Window
 	if d.offers != nil {
 		o := d.offers[c.Agent]
@@ -113,7 +116,7 @@ func (d *dispatch) hasLeft(c events.Call) bool {
 
 // isMissing says whether no instance offers the operation of an agent.
 func (d *dispatch) isMissing(c events.Call) bool {
-	return d.offers != nil && !d.offers[c.Agent].Has(c)
+	return c.Agent != "" && d.offers != nil && !d.offers[c.Agent].Has(c)
 }
 
 // missing returns the operations whose attempts wait because no instance offers them, or because no broker takes their requests.

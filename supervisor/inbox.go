@@ -69,6 +69,7 @@ func reportJudgements() map[string]judgement {
 	for _, kind := range []string{events.TypeSchedulePause, events.TypeScheduleResume, events.TypeScheduleTrigger} {
 		all[kind] = judgeScheduleRequest
 	}
+	all[events.TypeChildAnswer] = judgeChild
 	all[events.TypeLimitPause], all[events.TypeLimitResume] = judgeLimitRequest, judgeLimitRequest
 	return all
 }
@@ -81,6 +82,7 @@ func submissionJudgements() map[string]judgement {
 			all[v.Type()] = (*inbox).judgeRequest
 		}
 	}
+	parentJudgements(all)
 	return all
 }
 

@@ -82,6 +82,10 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 	case events.EffectStart:
 		if !e.again { // otherwise the task may have been submitted before, and its end will come
 			body.ScheduleEnded = x.schedules.unstarted(e.fact, y.failed)
+			if _, child := e.fact.Body.(*events.StepStarted); child {
+				task = e.fact.Task
+				x.planner.failAttempt(e, body)
+			}
 		}
 	case events.EffectWork:
 		task = e.fact.Task

@@ -27,6 +27,9 @@ func (i *inbox) judgeReport(item *input) error {
 	if err != nil || t == nil {
 		return err
 	}
+	if s := t.Step(p.Step); s.DoneByChild(p.Operation) != "" {
+		return i.reject(item, id, events.RejectRefused, fmt.Sprintf("task %q does the step, and no agent", s.Child()))
+	}
 	if p.Ticket != t.Incarnation {
 		return nil // it is about an earlier task with the same ID, whose attempts have the same numbers
 	}

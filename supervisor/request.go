@@ -178,6 +178,9 @@ func resumed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 func terminated(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	//mutant:terminate-refuses-while-running
 	if s, op := t.RunningStep(); s != nil {
+		if child := s.DoneByChild(op); child != "" {
+			return refused("task %q does step %q: cancel or terminate that task first", child, s.Path)
+		}
 		n := s.Attempt
 		if op == events.Undo {
 			n = s.Undo.Attempt

@@ -12,7 +12,9 @@ import (
 // rerun lets steps of a task run once more that has ended or is parked. Nothing is redone that runs: its outcome would be that of the new run.
 func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	//mutant:rerun-refuses-while-running
-	if s, op := t.RunningStep(); s != nil {
+	if s, op := t.RunningStep(); s != nil && s.DoneByChild(op) != "" {
+		return refused("task %q does step %q: wait for its end, or cancel it, then rerun this task", s.Child(), s.Path)
+	} else if s != nil {
 		return refused("an attempt to %s step %q is running: fail it, or wait for it, then rerun the task", op, s.Path)
 	}
 	switch {
@@ -22,6 +24,10 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("the task is %s: rerun is for a task that has ended or is parked", t.State)
 	case t.NotBefore != 0:
 		return refused("the task has not begun, and may not before %s: retry it", t.NotBefore)
+	case t.State.Ended() && t.Parent.Kept():
+		return refused("the task is a child of task %q, which may know its end already: rerun step %q of that task", t.Parent.Link.Task, t.Parent.Link.Path)
+	case t.ChildrenReleased:
+		return refused("the task is to be forgotten, and has released its children: submit it again with another ID")
 	case t.ParkDue != "":
 		return refused("the task is about to be parked: ask again when it is parked")
 	}

@@ -81,6 +81,8 @@ func owes(x *outbox, t *events.Task, f *events.Fact) bool {
 		return !over(b.Schedule, b.Task)
 	case *events.ScheduleCancelRequested:
 		return !over(b.Schedule, b.Task)
+	case *events.ChildAsked:
+		return t != nil && events.AwaitsChild(t, b.Child, b.Link)
 	}
 	c := changeOf(t, f)
 	return c.what != began || c.running(t)
@@ -93,7 +95,7 @@ func (x *outbox) keepWork() {
 	fresh := x.fresh[:0]
 	for e := range x.all {
 		for _, y := range e.effects {
-			if y.kind == events.EffectWork || y.kind == events.EffectStart {
+			if y.kind == events.EffectWork || y.kind == events.EffectStart || y.kind == events.EffectChild {
 				x.kept = append(x.kept, y)
 			} else {
 				fresh = append(fresh, y)

@@ -63,6 +63,8 @@ func contentOf(body events.Body) []*json.RawMessage {
 		return []*json.RawMessage{&b.With}
 	case *events.TaskRerun:
 		return []*json.RawMessage{&b.Input}
+	case *events.ChildAnswered:
+		return []*json.RawMessage{&b.Answer.Output}
 	case *events.TaskProcessed:
 		return []*json.RawMessage{&b.Output}
 	}

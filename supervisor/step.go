@@ -41,13 +41,16 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.settings().PayloadBytes)}, nil
 	}
 	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
+	if s.Child != nil && s.CompleteWithin == 0 {
+		completeBy = 0
+	}
 	startBy := p.startBy(t, r, s.Within)
 	if r.Operation == events.Undo {
-		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path)}, nil, nil
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output, Run: t.RunOf(r.Path), Child: s.Child}, nil, nil
 	}
 	b := &events.StepStarted{
 		Step: r.Path, Agent: r.Agent, Function: r.Function, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
-		Input: s.Input, Run: t.RunOf(r.Path), Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
+		Input: s.Input, Run: t.RunOf(r.Path), Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable, Child: s.Child,
 	}
 	if !attempted(t, r.Path, r.Operation) {
 		b.RemindAfter = s.RemindAfter
@@ -107,12 +110,18 @@ func attempted(t *events.Task, path string, op events.Operation) bool {
 func workOf(f *events.Fact) (events.Work, bool) {
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
+		if b.Child != nil {
+			return events.Work{}, false
+		}
 		return events.Work{
 			//mutant:work-has-the-run-of-its-fact
 			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
 			Heartbeat: b.Heartbeat, CapBy: b.CapBy, Progress: b.Progress,
 		}, true
 	case *events.CompensationStarted:
+		if b.Child != nil {
+			return events.Work{}, false
+		}
 		return events.Work{
 			Run: events.RunOf(b.Run), Step: b.Step, Agent: b.Agent, Function: b.Function, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output,
 		}, true
@@ -144,6 +153,10 @@ func changeOf(t *events.Task, f *events.Fact) change {
 	}
 	x := change{attempt: attempt{task: f.Task, op: events.Do}, what: ended}
 	switch b := f.Body.(type) {
+	case *events.StepStarted: // a child does it
+		return change{attempt{f.Task, b.Step, events.Do, b.Attempt}, began, ""}
+	case *events.CompensationStarted:
+		return change{attempt{f.Task, b.Step, events.Undo, b.Attempt}, began, ""}
 	case *events.StepCompleted:
 		//mutant:completed-by-hand-frees-no-place
 		if b.Request == "" { // an operator completes a step of which no attempt runs

@@ -30,7 +30,7 @@ func (t *timers) sweep(at events.Instant) error {
 	if !more {
 		t.sweptAt = t.now
 	}
-	if len(swept.Tasks) == 0 {
+	if len(swept.Tasks)+len(swept.first) == 0 {
 		return nil
 	}
 	//mutant:sweep-waits-after-jump
@@ -44,7 +44,37 @@ func (t *timers) sweep(at events.Instant) error {
 			return err
 		}
 	}
-	return t.record(&events.Fact{Body: swept, Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon)}, nil)
+	for _, f := range swept.first {
+		if err := t.record(f, nil); err != nil {
+			return err
+		}
+	}
+	if len(swept.Tasks) == 0 {
+		return nil
+	}
+	return t.record(&events.Fact{Body: &swept.TasksSwept, Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon)}, nil)
+}
+
+// sweep is what is decided about tasks that may be forgotten.
+type sweep struct {
+	events.TasksSwept
+	// first are the facts about tasks that are not forgotten yet, because of their parents or children.
+	first []*events.Fact
+}
+
+// beforeForgotten says whether a task that may be forgotten must be kept because of its parent or its children, and what they must learn; nil if that is nothing. A
+// child whose parent has not released it repeats its answer: the parent may be gone. A parent releases its children.
+func beforeForgotten(t *events.Task) (body events.Body, kept bool) {
+	if t.Parent.Kept() {
+		if a, ok := events.AnswerAgain(t, *events.OpenParent(t)); ok {
+			return &events.ChildAnswered{Answer: a}, true
+		}
+		return nil, true
+	}
+	if b := events.ReleaseChildren(t); b != nil {
+		return b, true
+	}
+	return nil, false
 }
 
 // forgetBy returns the time by which tasks are forgotten. While the log is ahead of the clock, because an earlier owner's clock was
@@ -81,9 +111,9 @@ func (t *timers) forgettable(by events.Instant, limit int) ([]string, error) {
 
 // sweepable returns the fact that forgets some of the tasks that may be forgotten now, and whether there are more. The remaining tasks do
 // not wait for the next interval, so that a partition that ends a thousand tasks a second can also forget a thousand a second.
-func (t *timers) sweepable(by events.Instant) (swept *events.TasksSwept, more bool, err error) {
+func (t *timers) sweepable(by events.Instant) (swept *sweep, more bool, err error) {
 	remember := t.settings().RememberFor.Std()
-	swept = &events.TasksSwept{EndedBefore: by.Add(-remember)}
+	swept = &sweep{TasksSwept: events.TasksSwept{EndedBefore: by.Add(-remember)}}
 	ids, err := t.forgettable(by, sweepBatch)
 	if err != nil || len(ids) == 0 {
 		return swept, false, err
@@ -101,6 +131,13 @@ func (t *timers) sweepable(by events.Instant) (swept *events.TasksSwept, more bo
 		its := t.rememberFor(task)
 		//mutant:sweep-waits-for-effects
 		if !task.State.Ended() || task.EndedAt.Add(its) >= by || busy[id] || t.replies.owes(task) {
+			continue
+		}
+		//mutant:child-waits-for-its-release
+		if b, kept := beforeForgotten(task); kept {
+			if b != nil {
+				swept.first = append(swept.first, &events.Fact{Task: id, Body: b, Cause: events.CauseTimer(id, task.Run, "", 0, events.TimerHorizon)})
+			}
 			continue
 		}
 		swept.Tasks = append(swept.Tasks, id)

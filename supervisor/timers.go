@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -68,6 +69,7 @@ var timerKinds = []timerKind{
 	{kind: events.TimerReminder, decide: (*timers).remind},
 	{kind: events.TimerSoftLimit, decide: passSoftLimit},
 	{kind: events.TimerPermit, decide: (*timers).askAgain},
+	{kind: events.TimerChild, decide: (*timers).askChild},
 }
 
 func rowOf(k events.TimerKind) *timerKind {
@@ -275,6 +277,9 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		return nil
 	}
 	s := task.Step(m.Path)
+	if s.ByChild != nil && m.Operation == events.Do && s.Agent == "" {
+		return events.AskChild(task, s, events.Do, "the time of step "+strconv.Quote(m.Path)+" of its parent is over", true)
+	}
 	c, started := s.Call(m.Operation), s.StartedAt
 	if m.Operation == events.Undo {
 		started = s.Undo.StartedAt

@@ -54,6 +54,9 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 		}
 		return s, ""
 	case events.StepStateRunning:
+		if child := s.DoneByChild(op); child != "" {
+			return s, fmt.Sprintf("task %q does step %q: cancel or terminate that task, and its end ends the attempt", child, path)
+		}
 		return s, fmt.Sprintf("attempt %d to %s step %q is running: fail it first", attempt, op, path)
 	case events.StepStateNotStarted, events.StepStateWaiting, events.StepStateFailed:
 		return s, ""
@@ -125,6 +128,9 @@ func failed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		attempt, running = s.Attempt, s.State == events.StepStateRunning
 	}
 	effect := q.Effect
+	if child := s.DoneByChild(op); running && child != "" {
+		return refused("task %q does it: cancel or terminate that task, and its end ends the attempt", child)
+	}
 	switch {
 	case running && effect == "":
 		effect = events.EffectInDoubt
