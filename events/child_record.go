@@ -87,6 +87,20 @@ func (a *ChildAnswer) Check() string {
 	return "state is none that a child can have"
 }
 
+// ParentLink returns the parent of the submission, nil if it has none, or says what is wrong with it.
+func (s *Submission) ParentLink() (p *ParentLink, why string) {
+	if len(s.Parent) == 0 {
+		return nil, ""
+	}
+	if json.Unmarshal(s.Parent, &p) != nil || p == nil {
+		return nil, "is not the step of a task"
+	}
+	if why := p.Check(); why != "" {
+		return nil, why
+	}
+	return p, ""
+}
+
 // Check says what is wrong with the link of a submission, "" if nothing is.
 func (p *ParentLink) Check() string {
 	if why := p.Link.checkChild(); why != "" {
@@ -145,9 +159,13 @@ func ChildSubmissionOf(t *Task, f *Fact) *Submission {
 		return nil
 	}
 	c := b.Child
+	parent, err := Marshal(&ParentLink{Link: ChildLink(t, b.Step, Do, b.Attempt), Depth: c.Depth, Detach: c.Detach})
+	if err != nil {
+		return nil // it can be encoded
+	}
 	return &Submission{
 		ID: c.Task, Workflow: c.Workflow, Version: c.Version, Input: b.Input, Priority: c.Priority, Labels: c.Labels, Deadline: c.Deadline,
-		Parent: &ParentLink{Link: ChildLink(t, b.Step, Do, b.Attempt), Depth: c.Depth, Detach: c.Detach},
+		Parent: parent,
 	}
 }
 

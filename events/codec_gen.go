@@ -5370,9 +5370,8 @@ func (v *Submission) write(w *jsontext.Writer) {
 	if v.ScheduleBegan != 0 {
 		w.Int(`,"schedule_began":`, v.ScheduleBegan)
 	}
-	if v.Parent != nil {
-		w.Literal(`,"parent":`)
-		v.Parent.write(w)
+	if len(v.Parent) > 0 {
+		w.Raw(`,"parent":`, v.Parent)
 	}
 	w.End(from)
 }
@@ -5402,9 +5401,8 @@ func (v *Submission) writeCanonical(w *jsontext.Writer) {
 	if v.NotBefore != "" {
 		w.Text(`,"not_before":`, v.NotBefore)
 	}
-	if v.Parent != nil {
-		w.Literal(`,"parent":`)
-		v.Parent.write(w)
+	if len(v.Parent) > 0 {
+		w.Canonical(`,"parent":`, v.Parent)
 	}
 	if v.Priority != 0 {
 		w.Int(`,"priority":`, int64(v.Priority))
@@ -5477,8 +5475,7 @@ func (v *Submission) read(r *jsontext.Reader) (seen uint64) {
 			v.ScheduleBegan = r.Int64()
 		case "parent":
 			r.Once(&seen, 1<<12)
-			v.Parent = new(ParentLink)
-			v.Parent.read(r)
+			r.Raw(&v.Parent)
 		default:
 			r.Doubt()
 		}
@@ -5523,8 +5520,8 @@ func (v *Submission) size() int {
 	if v.ScheduleBegan != 0 {
 		n += 18 + 5
 	}
-	if v.Parent != nil {
-		n += 10 + v.Parent.size()
+	if len(v.Parent) > 0 {
+		n += 10 + len(v.Parent)
 	}
 	return n
 }

@@ -34,8 +34,8 @@ type Submission struct {
 	// ScheduleBegan is the offset of the record of the definitions with which that schedule began. A task that a deleted schedule of the same name
 	// started is therefore a conflict too: its end does not concern this schedule.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
-	// Parent is set by the engine, for the tasks that do a step of another one. It is part of the content.
-	Parent *ParentLink `json:"parent,omitempty"`
+	// Parent is set by the engine, for the tasks that do a step of another one: a ParentLink. It is part of the content.
+	Parent json.RawMessage `json:"parent,omitempty"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.
@@ -134,8 +134,8 @@ func (s *Submission) check() error {
 	if s.ScheduleBegan < 0 {
 		return memberError("/schedule_began", "is not the offset of a schedule")
 	}
-	if s.Parent != nil && s.Parent.Check() != "" {
-		return memberError("/parent", "%s", s.Parent.Check())
+	if _, why := s.ParentLink(); why != "" {
+		return memberError("/parent", "%s", why)
 	}
 	if err := s.checkTimes(); err != nil {
 		return err
@@ -276,11 +276,14 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not the offset of a schedule")
 		}
 	case "parent":
-		var p *ParentLink
-		if err := json.Unmarshal(m.value, &p); err != nil || p == nil || p.Check() != "" {
-			return memberError(at, "is not the step of a task")
+		raw, err := Compact(m.value)
+		if err != nil {
+			return memberError(at, "is %s", err)
 		}
-		s.Parent = p
+		s.Parent = raw
+		if p, why := s.ParentLink(); p == nil {
+			return memberError(at, "%s", why)
+		}
 	case "not_before":
 		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")

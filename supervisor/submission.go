@@ -65,6 +65,7 @@ func (i *inbox) judgeSubmission(item *input) error {
 	if err != nil {
 		return i.reject(item, "", rejection(item.data, err), err.Error())
 	}
+	parent, _ := sub.ParentLink() // it was checked
 	id, err := events.TaskID(item.record.Key, item.env.Subject, sub.ID)
 	if err != nil {
 		return i.reject(item, "", events.RejectInvalid, err.Error())
@@ -82,12 +83,12 @@ func (i *inbox) judgeSubmission(item *input) error {
 	switch {
 	case err != nil:
 		return err
-	case known == nil && (sub.Schedule != "" || sub.Parent != nil) && mayBeForgotten(i, item.env.Time):
+	case known == nil && (sub.Schedule != "" || parent != nil) && mayBeForgotten(i, item.env.Time):
 		return i.reject(item, id, events.RejectTooOld, "the schedule or the parent sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
 	case known == nil:
 		return i.accept(item, sub, content)
-	case sub.Parent != nil:
-		if repeats, err := i.repeatsChild(item, known, sub.Parent); repeats || err != nil {
+	case parent != nil:
+		if repeats, err := i.repeatsChild(item, known, parent); repeats || err != nil {
 			return err
 		}
 	case known.Content == content:
@@ -170,14 +171,15 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 			return err
 		}
 	}
-	if sub.Parent != nil {
-		ofChild(&accepted, sub.Parent, i.settings())
+	parent, _ := sub.ParentLink() // it was checked
+	if parent != nil {
+		ofChild(&accepted, parent, i.settings())
 	}
 	f := i.caused(item, sub.ID, &events.Submitted{
 		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: accepted.Priority,
 		Labels: accepted.Labels, Deadline: times.Deadline, NotBefore: times.NotBefore, Delay: times.Delay, Content: content, ReplyTo: sub.ReplyTo, ReplyKey: sub.ReplyKey,
 		Concurrency: accepted.Concurrency, FairBy: accepted.FairBy, Schedule: sub.Schedule, ScheduleBegan: sub.ScheduleBegan, RemindAfter: accepted.RemindAfter,
-		RememberFor: accepted.RememberFor, Parent: sub.Parent,
+		RememberFor: accepted.RememberFor, Parent: parent,
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)

@@ -1,0 +1,158 @@
+package supervisor_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+const family = `
+workflow: parent
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 100ms, then: undo}}
+steps:
+  trip: {child: {workflow: child}, with: {n: 1}, undo: {}}
+  pay: {needs: [trip], agent: alpha, with: {v: "${ steps.trip.output.v }"}}
+`
+
+const offspring = `
+workflow: child
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 100ms, then: undo}}
+steps:
+  only: {agent: beta, undo: {}}
+output: {v: 7}
+`
+
+// toOthers says whether an effect is for another task.
+func toOthers(s supervisor.Send) bool {
+	return slices.Contains([]string{events.EffectStart, events.EffectChild, events.EffectEnd}, s.Kind)
+}
+
+// relay delivers what parents and children say to each other, until nobody says anything.
+func (c *candidate) relay() {
+	c.run()
+	for range 100 {
+		list := c.sent
+		c.sent = slices.DeleteFunc(slices.Clone(list), toOthers)
+		none := true
+		for _, s := range list {
+			if toOthers(s) {
+				c.b.put(events.Input(s.Topic), s.Record)
+				none = false
+			}
+		}
+		if none {
+			return
+		}
+		c.run()
+	}
+	require.Fail(c.b.t, "parents and children never stop talking", "%v", c.b.names())
+}
+
+func TestAChildDoesAStep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	require.Equal(t, "child", b.task("p/trip").Workflow)
+	require.JSONEq(t, `{"n":1}`, string(b.task("p/trip").Input))
+	require.Equal(t, []string{"p/trip.only do#1"}, a.work())
+	b.done("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateProcessed, b.task("p/trip").State)
+	require.JSONEq(t, `{"v":7}`, string(b.task("p").Step("trip").Output))
+	require.JSONEq(t, `{"v":7}`, string(b.task("p").Step("pay").Input))
+	b.done("p", "pay", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateProcessed, b.task("p").State)
+	sameEverywhere(t, b, a)
+}
+
+func TestAParentThatTurnsBackUndoesItsChild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	b.done("p/trip", "only", 1)
+	a.relay()
+	b.failed("p", "pay", 1, events.ClassPermanent, events.EffectNone)
+	a.relay()
+	require.Equal(t, events.TaskStateUndoing, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateUndoing, b.task("p").State)
+	b.undone("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateUndone, b.task("p").State)
+	sameEverywhere(t, b, a)
+}
+
+func TestAChildThatRunsTurnsBackWithItsParent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	b.request(events.RequestCancel, "c", "p")
+	a.relay()
+	require.Equal(t, events.TaskStateUndoing, b.task("p/trip").State)
+	b.done("p/trip", "only", 1)
+	a.relay()
+	b.undone("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateUndone, b.task("p").State)
+	require.Equal(t, "child_undone", b.task("p").Step("trip").Error.Code)
+	sameEverywhere(t, b, a)
+}
+
+// A child is remembered as long as its parent, however long that is, and says each day how it ended. When the parent is due to be forgotten it
+// releases its children first.
+func TestAChildIsForgottenAfterItsParent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: parent
+remember_for: 24h
+steps:
+  trip: {child: {workflow: child}, undo: {}}
+  stay: {needs: [trip], wait: {signal: go}}
+`, `
+workflow: child
+remember_for: 1h
+steps:
+  nap: {sleep: 1s}
+`)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	days := func(n int) {
+		for range n * 48 {
+			a.pass(30 * time.Minute)
+			a.relay()
+		}
+	}
+	days(4)
+	require.Equal(t, events.TaskStateProcessed, b.task("p/trip").State)
+	require.Equal(t, 3, count[*events.ChildAnswered](b))
+	require.Zero(t, count[*events.ChildrenReleased](b))
+	q, err := events.EncodeRequest(events.Request{ID: "s", Kind: events.RequestSignal, Task: "p", Signal: "go"}, events.Subject{ID: "s", Source: "/op", Time: b.now})
+	require.NoError(t, err)
+	b.put(events.Submissions, q)
+	a.relay()
+	require.Equal(t, events.TaskStateProcessed, b.task("p").State)
+	days(2)
+	require.Equal(t, 1, count[*events.ChildrenReleased](b))
+	require.Equal(t, 1, count[*events.ChildReleased](b))
+	s, _, _ := b.read()
+	for _, id := range []string{"p", "p/trip"} {
+		gone, err := s.Task(id)
+		require.NoError(t, err)
+		require.Nil(t, gone)
+	}
+	sameEverywhere(t, b, a)
+}
