@@ -69,7 +69,8 @@ var timerKinds = []timerKind{
 	{kind: events.TimerReminder, decide: (*timers).remind},
 	{kind: events.TimerSoftLimit, decide: passSoftLimit},
 	{kind: events.TimerPermit, decide: (*timers).askAgain},
-	{kind: events.TimerChild, decide: (*timers).askChild},
+	// An answer that is not read yet makes the repeat needless. (The store finds running attempts by such timers, too.)
+	{kind: events.TimerChild, reads: outcomeInputs, decide: (*timers).askChild},
 }
 
 func rowOf(k events.TimerKind) *timerKind {

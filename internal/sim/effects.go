@@ -144,7 +144,7 @@ func (e *effects) believes(f *events.Fact, b *events.StepFailed) {
 
 // EffectsOf lists the effects of a fact. It is independent of the owner's code.
 func EffectsOf(f *events.Fact) (kinds []string) {
-	kinds = otherEffectsOf(f)
+	kinds = append(otherEffectsOf(f), relativeEffectsOf(f)...)
 	if _, _, _, ok := permitOf(f); ok {
 		kinds = append(kinds, events.EffectPermit)
 	}
@@ -155,7 +155,9 @@ func EffectsOf(f *events.Fact) (kinds []string) {
 func otherEffectsOf(f *events.Fact) []string {
 	switch b := f.Body.(type) {
 	case *events.StepStarted, *events.CompensationStarted:
-		return []string{events.EffectWork}
+		if relativeEffectsOf(f) == nil {
+			return []string{events.EffectWork}
+		}
 	case *events.InputRejected:
 		return []string{events.EffectDeadLetter}
 	case *events.InputForwarded:
@@ -306,6 +308,8 @@ func StillOwed(s *events.State, f *events.Fact, to string) bool {
 		return t != nil && t.Running(b.Step, events.Do, b.Attempt)
 	case *events.CompensationStarted:
 		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
+	case *events.ChildAsked:
+		return t != nil && events.AwaitsChild(t, b.Child, b.Link)
 	case *events.ScheduleFired:
 		return !scheduleKnowsEnd(s, b.Schedule, b.Task)
 	case *events.ScheduleCancelRequested:

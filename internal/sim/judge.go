@@ -58,6 +58,7 @@ type Input struct {
 	Schedule     events.ScheduleRequest
 	ScheduleVerb string
 	End          events.TaskEnd
+	Relative     Relative
 	// Early says that a report landed before its attempt began, or an input about a schedule before the partition had the schedule. No agent
 	// had been asked by then, so the report may be passed, even if the attempt runs when a fact passes it.
 	Early bool
@@ -80,6 +81,7 @@ const (
 	InputPermit     InputKind = 5
 	InputSchedule   InputKind = 6
 	InputTaskEnd    InputKind = 7
+	InputRelative   InputKind = 9 // of a parent or a child
 	InputLimit      InputKind = 8 // Task is the name of the limit, and Request says what it asks for
 )
 
@@ -185,7 +187,14 @@ func (j *Judge) Follows(f *events.Fact) {
 		}
 		return
 	}
-	if x, ok := j.Input(in, offset); ok && t != nil && !x.Outcome(id, t.Incarnation, t.RunOf(id.Step)) {
+	x, known := j.Input(in, offset)
+	if known && x.Kind == InputRelative {
+		if why := followsRelative(f, id, &x.Relative); why != "" {
+			j.Fail("INV7: %s of %s does not follow from %s, %s", f.Body.Name(), id, f.Cause, why)
+		}
+		return
+	}
+	if known && t != nil && !x.Outcome(id, t.Incarnation, t.RunOf(id.Step)) {
 		j.Fail("INV7: %s of %s does not follow from %s, which is about another attempt or an earlier task with the same ID", f.Body.Name(), id, f.Cause)
 	}
 }
@@ -215,6 +224,8 @@ func (j *Judge) needsFact(x *Input) string {
 		}
 	case InputPermit:
 		return j.needsPermitFact(&x.Permit)
+	case InputRelative:
+		return j.needsRelativeFact(&x.Relative)
 	case InputSchedule, InputTaskEnd:
 		return j.needsScheduleFact(x)
 	case InputLimit:

@@ -59,6 +59,7 @@ func Configurations() []Bounded {
 	others(add)
 	byHand(add)
 	permits(add)
+	children(add)
 	limits(add)
 	reruns(add)
 	trims(add)

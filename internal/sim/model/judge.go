@@ -83,6 +83,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.byHand(f)
 	j.waits(f)
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
+	j.Relatives(f, j.w.states())
 	checkReruns(j, f)
 }
 

@@ -29,6 +29,9 @@ func (w *World) Rest() string {
 	if owes := sim.PermitRest(w.states(), w.sp.cfg.at(w.s.clock)); owes != "" {
 		return owes
 	}
+	if owes := sim.RelativesRest(w.states()); owes != "" {
+		return owes
+	}
 	return heldRest(w)
 }
 
@@ -129,8 +132,8 @@ func (w *World) taskRest(t *events.Task, now events.Instant) string {
 	}
 	for _, s := range t.Steps {
 		undo := s.Undo != nil && s.Undo.State == events.StepStateRunning
-		if s.State != events.StepStateRunning && !undo {
-			continue
+		if s.State != events.StepStateRunning && !undo || s.DoneByChild(events.Do) != "" || s.DoneByChild(events.Undo) != "" {
+			continue // what a child does is checked with the child
 		}
 		return fmt.Sprintf("input skipped or effect lost: %s of %s runs, and no report of it will come", s.Path, t.ID)
 	}

@@ -70,7 +70,9 @@ type effect struct {
 	unowed bool
 	work   *events.Work
 	permit *events.PermitMessage
-	name   string
+	// relative is set for what parents and children say to each other.
+	relative *sim.Input
+	name     string
 }
 
 func newSpace(cfg Config) *space {
@@ -242,6 +244,13 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 		e.permit = &m
 		x := sim.OfPermit(&a.Record, m)
 		e.name = x.Permit.String()
+	case events.EffectStart, events.EffectChild, events.EffectEnd:
+		e.fact = a.Record.Header(events.HeaderID)
+		x, err := sim.RelativeOf(&a.Record)
+		if err != nil {
+			panic(fmt.Sprintf("model: an owner sends what no parent or child can read: %v", err))
+		}
+		e.relative, e.name = &x, x.Relative.String()
 	case events.EffectAlert:
 		e.fact = a.Record.Header(events.HeaderID)
 		var body supervisor.Alert

@@ -136,6 +136,36 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
   s: {agent: x, limit: bank, undo: {retry: {attempts: 2, backoff: 1ms}}}
 `, `
+workflow: mother
+defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {child: {workflow: quick}, undo: {}}
+`, `
+workflow: mother-back
+defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {child: {workflow: quick}, undo: {}}
+  t: {needs: [s], agent: y, complete_within: 5s}
+`, `
+workflow: mother-of-work
+defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {child: {workflow: back}, undo: {}}
+`, `
+workflow: mother-of-pivot
+defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {child: {workflow: pivot}, undo: {}}
+`, `
+workflow: mother-of-nobody
+defaults: {retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {child: {workflow: nowhere}, undo: {}}
+`, `
+workflow: quick
+steps:
+  k: {agent: x, if: "${ task.priority == 9 }"}
+`, `
 workflow: beside
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:

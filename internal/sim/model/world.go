@@ -218,6 +218,9 @@ func (w *World) arrive(p int32, id int32) {
 	case e.permit != nil:
 		x := input{in: events.Reports, record: e.record, Input: sim.OfPermit(&e.record, *e.permit), name: e.name}
 		w.put(e.record.Partition, w.sp.internInput(x))
+	case e.relative != nil:
+		x := input{in: events.Input(e.topic), record: e.record, Input: *e.relative, name: e.name}
+		w.put(e.record.Partition, w.sp.internInput(x))
 	case e.kind == events.EffectForward:
 		x := w.forwarded(e)
 		w.put(e.record.Partition, w.sp.internInput(x))
