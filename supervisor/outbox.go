@@ -337,6 +337,7 @@ func (x *outbox) send() {
 		if y.done || x.replies.hold(y) {
 			continue
 		}
+		//mutant:cancel-waits-behind-its-submission
 		if y.kind == events.EffectChild && len(x.kept) > 0 { // the submission of the child may be among them
 			x.kept = append(x.kept, y)
 			continue

@@ -147,6 +147,9 @@ func followsRelative(f *events.Fact, id Attempt, x *Relative) string {
 			return ""
 		}
 	case *events.StepFailed:
+		if state == events.ChildLost && b.Verdict.Action != events.ActionPark {
+			return "which says lost, and the task does not park"
+		}
 		if b.Effect == events.EffectNone && (state == events.ChildUndone || state == events.ChildRejected) || b.Effect != events.EffectNone && state != events.ChildUndone {
 			return ""
 		}
@@ -200,7 +203,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 				continue
 			}
 			for _, try := range s.ByChild.Tries {
-				if c := find(states, try.Task); c != nil && c.State != events.TaskStateUndone && c.State != events.TaskStateRejected {
+				if c := childOf(states, t, try.Task); c != nil && c.State != events.TaskStateUndone && c.State != events.TaskStateRejected {
 					j.Fail("%s is undone, and its child %s is %s", t.ID, c.ID, c.State)
 				}
 			}
@@ -248,16 +251,26 @@ func parentRest(t *events.Task, states []*events.State) string {
 		if id == "" {
 			continue
 		}
-		switch c := find(states, id); {
+		switch c := childOf(states, t, id); {
 		case c == nil:
 			return fmt.Sprintf("%s waits for %s, which is not known", t.ID, id)
 		case c.State.Ended():
 			return fmt.Sprintf("%s waits for %s, which is %s", t.ID, id, c.State)
+		case op == events.Do && t.Undoing() && !c.Undoing() && !c.Irrevocable():
+			return fmt.Sprintf("%s, which is %s, does not turn back with %s", id, c.State, t.ID)
 		case op == events.Undo && !c.Undoing():
 			return fmt.Sprintf("%s waits until %s is undone, which is %s", t.ID, id, c.State)
 		}
 	}
 	return ""
+}
+
+// childOf returns the child of a task with that ID, nil if there is none.
+func childOf(states []*events.State, t *events.Task, id string) *events.Task {
+	if c := find(states, id); c != nil && c.Parent != nil && c.Parent.Link.Task == t.ID && c.Parent.Link.Incarnation == t.Incarnation {
+		return c
+	}
+	return nil
 }
 
 func find(states []*events.State, id string) *events.Task {

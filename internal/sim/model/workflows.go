@@ -162,6 +162,15 @@ defaults: {retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {child: {workflow: nowhere}, undo: {}}
 `, `
+workflow: mother-of-waiting
+defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {child: {workflow: waiting}, undo: {}}
+`, `
+workflow: waiting
+steps:
+  k: {wait: {signal: go}, complete_within: 100s}
+`, `
 workflow: quick
 steps:
   k: {agent: x, if: "${ task.priority == 9 }"}

@@ -1,0 +1,23 @@
+package model_test
+
+// childMutants break the rules of parents and children.
+var childMutants = []mutant{
+	{"children-turn-back", "the children of a task that turns back turn back too",
+		never, "^a child that waits, a cancel$", "does not turn back with"},
+	{"lost-child-parks", "a child that is lost parks its parent",
+		swap("events.ActionPark", "events.ActionUndo"), "^a lost child$", "does not park"},
+	{"lost-child-never-starts", "a child that counts as lost is remembered, so that no copy of its submission starts it",
+		never, "^a lost child$", "INV12|waits for"},
+	{"child-past-its-pivot-refuses", "a child that is past its point of no return does not undo itself",
+		swap("t.Irrevocable()", "false"), "^a child past its pivot$", "stops|INV|undoes itself"},
+	{"link-tells-children-apart", "a task that has the ID of a child and another link is none",
+		swap("known.Parent == nil || known.Parent.Link != p.Link", "false"), "^a child whose ID is taken$", "stops|internal|INV12|waits for"},
+	{"unknown-link-is-released", "a child whose parent is forgotten is released",
+		swap("t == nil || !events.HasChild(t, a.Child, a.Link)", "t == nil"), "^a child of a parent that comes again$", "INV12"},
+	{"answer-counts-once", "an answer ends an attempt once",
+		never, "^a child, a crash$", "stops|INV"},
+	{"child-waits-for-its-release", "a child is forgotten after its parent has released it, and a parent after it has released its children",
+		swap("; kept", "; kept && false"), "^a child that is forgotten$", "is forgotten before"},
+	{"cancel-waits-behind-its-submission", "what a parent says to its child is sent behind the child's submission",
+		swap("len(x.kept) > 0", "false"), "^a child, a cancel, a crash$", "INV12|orphan|waits for|begins although"},
+}
