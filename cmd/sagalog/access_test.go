@@ -60,11 +60,7 @@ func TestNodesWithTokensAndTLS(t *testing.T) {
 	require.Equal(t, 0, as("workflow", "apply", "w.yaml", "--api", urls[0]).code())
 	made := as("token", "create", "--file", "access/tokens.json", "--name", "shop", "--role", "submitter", "--to", "shop.token")
 	require.Equal(t, 0, made.code(), made.err.String())
-	tasks := 8 // in partitions of both nodes
-	if testing.Short() {
-		tasks = 3
-	}
-	for i := range tasks {
+	for i := range few(8, 3) { // about tasks in partitions of both nodes
 		id := fmt.Sprintf("o%d", i)
 		submit := at.run(t, "task", "submit", "--api", urls[i%2], "-w", "order", "--id", id, "--token-file", "shop.token")
 		require.Equal(t, 0, submit.code(), submit.err.String())

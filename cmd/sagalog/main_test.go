@@ -38,6 +38,14 @@ func startsAgain(t *testing.T) {
 	}
 }
 
+// few is n, or fewer in short runs.
+func few(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 func TestMain(m *testing.M) {
 	execagent.Guard() // the program starts itself as a guard, without its variables
 	if os.Getenv(programEnv) == "" {
