@@ -82,8 +82,6 @@ func (i *inbox) judgeSubmission(item *input) error {
 	switch {
 	case err != nil:
 		return err
-	case known == nil && sub.Schedule != "" && mayBeForgotten(i, item.env.Time):
-		return i.reject(item, id, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
 	case known == nil:
 		return i.accept(item, sub, content)
 	case known.Content == content:
@@ -137,10 +135,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if adopted != nil { // this partition uses the definition that it adopted, even if defaults have changed since
 		v.Version = adopted.Version
 		if !i.sched.Prepared(v.Hash) {
-			v.Body, err = i.state.DefinitionBody(v.Hash)
-		}
-		if err != nil {
-			return err
+			if v.Body, err = i.state.DefinitionBody(v.Hash); err != nil {
+				return err
+			}
 		}
 	} else if v.Unusable != "" {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
@@ -155,6 +152,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
+	}
+	if sub.Schedule != "" && startTooOld(i, item, accepted.RememberFor) {
+		return i.reject(item, sub.ID, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
 	}
 	times, err := sub.TimesFrom(i.stamp(), i.sched.Deadline(v.Hash))
 	if err != nil {

@@ -108,6 +108,10 @@ func (t *timers) sweepable(by events.Instant) (swept *events.TasksSwept, more bo
 		if its < remember {
 			swept.ForgottenBefore = max(swept.ForgottenBefore, task.EndedAt+1)
 		}
+		if task.Schedule != "" {
+			//mutant:forgotten-start-is-noted
+			swept.ScheduledForgottenBefore = max(swept.ScheduledForgottenBefore, task.EndedAt+1)
+		}
 	}
 	return swept, len(swept.Tasks) == sweepBatch || (inFlight && len(ids) == sweepBatch), nil
 }
