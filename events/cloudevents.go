@@ -28,6 +28,7 @@ const (
 	TypeTaskEnd              = "sagalog.task.end"
 	TypeCopying              = "sagalog.copying"
 	TypeOmitted              = "sagalog.omitted"
+	TypeKeysMade             = "sagalog.keys.made"
 	TypePresence             = "sagalog.presence"
 	TypeAlert                = "sagalog.alert"
 )

@@ -2445,6 +2445,10 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 		w.Literal(`,"forgotten_before":`)
 		v.ForgottenBefore.write(w)
 	}
+	if v.ScheduledForgottenBefore != 0 {
+		w.Literal(`,"scheduled_forgotten_before":`)
+		v.ScheduledForgottenBefore.write(w)
+	}
 	if v.Reader != 0 {
 		w.Int(`,"reader":`, int64(v.Reader))
 	}
@@ -2555,24 +2559,27 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "forgotten_before":
 			r.Once(&seen, 1<<14)
 			v.ForgottenBefore.read(r)
-		case "reader":
+		case "scheduled_forgotten_before":
 			r.Once(&seen, 1<<15)
+			v.ScheduledForgottenBefore.read(r)
+		case "reader":
+			r.Once(&seen, 1<<16)
 			v.Reader = r.Int()
 		case "schedules_offset":
-			r.Once(&seen, 1<<16)
+			r.Once(&seen, 1<<17)
 			v.SchedulesOffset = r.Int64()
 		case "limits_offset":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.LimitsOffset = r.Int64()
 		case "tasks":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<19)
 			v.Tasks = r.Int64()
 		case "carry":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<20)
 			v.Carry = new(Carrying)
 			v.Carry.read(r)
 		case "carried":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<21)
 			v.Carried = make([]Carried, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Carried
@@ -2581,16 +2588,16 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				v.Carried = append(v.Carried, item)
 			}
 		case "carried_at":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			v.CarriedAt.read(r)
 		case "since_carry":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			v.SinceCarry = r.Int64()
 		case "since_hash":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.SinceHash = r.Int()
 		case "closed":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.Closed = new(Closed)
 			v.Closed.read(r)
 		default:
@@ -6895,6 +6902,10 @@ func (v *TasksSwept) write(w *jsontext.Writer) {
 		w.Literal(`,"forgotten_before":`)
 		v.ForgottenBefore.write(w)
 	}
+	if v.ScheduledForgottenBefore != 0 {
+		w.Literal(`,"scheduled_forgotten_before":`)
+		v.ScheduledForgottenBefore.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -6915,6 +6926,9 @@ func (v *TasksSwept) read(r *jsontext.Reader) (seen uint64) {
 		case "forgotten_before":
 			r.Once(&seen, 1<<2)
 			v.ForgottenBefore.read(r)
+		case "scheduled_forgotten_before":
+			r.Once(&seen, 1<<3)
+			v.ScheduledForgottenBefore.read(r)
 		default:
 			r.Doubt()
 		}
@@ -6929,6 +6943,9 @@ func (v *TasksSwept) size() int {
 	n += 26
 	if v.ForgottenBefore != 0 {
 		n += 20 + 26
+	}
+	if v.ScheduledForgottenBefore != 0 {
+		n += 30 + 26
 	}
 	return n
 }

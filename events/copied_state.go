@@ -68,10 +68,26 @@ func CopiedTask(s *State, id string) ([]EntityCarried, error) {
 	return carryTask(s, t)
 }
 
-// CopiedPartition returns the partition with which a copy begins. from are those that it comes from. Its epoch follows all of theirs, so that each
+// CopyTarget is a partition of a copy, which has that many Partitions, and begins in that epoch.
+type CopyTarget struct {
+	Partition, Partitions int32
+	Epoch                 string
+}
+
+// mayHold says whether the home of a task can be the target in the copy, and that partition in the namespace that is copied. Both are the remainder of
+// one hash.
+func (c CopyTarget) mayHold(partition int32, partitions int) bool {
+	shared := partitions
+	for rest := int(c.Partitions); rest > 0; {
+		shared, rest = rest, shared%rest
+	}
+	return int(partition)%shared == int(c.Partition)%shared
+}
+
+// CopiedPartition returns the partition with which a copy begins. from are those of the namespace that is copied. Its epoch follows all of theirs, so that each
 // position in a task that was copied precedes the copy, and no task gets an incarnation that another one had.
-func CopiedPartition(from []*PartitionState, number int32, epoch string) (PartitionState, error) {
-	p := PartitionState{Partition: number, Owner: CopyOwner}
+func CopiedPartition(from []*PartitionState, to CopyTarget) (PartitionState, error) {
+	p := PartitionState{Partition: to.Partition, Owner: CopyOwner}
 	for _, x := range from {
 		switch {
 		case x.Correcting != 0:
@@ -80,7 +96,11 @@ func CopiedPartition(from []*PartitionState, number int32, epoch string) (Partit
 			return p, fmt.Errorf("the state of partition %d is not complete: it began with a carry that has not ended", x.Partition)
 		}
 		p.Epoch.N = max(p.Epoch.N, x.Epoch.N)
-		p.Time, p.JumpedAt, p.ForgottenBefore = max(p.Time, x.Time), max(p.JumpedAt, x.JumpedAt), max(p.ForgottenBefore, x.ForgottenBefore)
+		p.Time, p.JumpedAt = max(p.Time, x.Time), max(p.JumpedAt, x.JumpedAt)
+		if to.mayHold(x.Partition, len(from)) {
+			p.ForgottenBefore = max(p.ForgottenBefore, x.ForgottenBefore)
+			p.ScheduledForgottenBefore = max(p.ScheduledForgottenBefore, x.ScheduledForgottenBefore)
+		}
 		if x.SettingsOffset >= p.SettingsOffset && x.Settings != (Settings{}) {
 			p.Settings, p.SettingsOffset = x.Settings, x.SettingsOffset
 		}
@@ -88,9 +108,9 @@ func CopiedPartition(from []*PartitionState, number int32, epoch string) (Partit
 		p.SchedulesOffset, p.LimitsOffset = max(p.SchedulesOffset, x.SchedulesOffset), max(p.LimitsOffset, x.LimitsOffset)
 	}
 	if p.Epoch.N > 0 { // whatever was owed before has been sent
-		p.Watermark = Position{Epoch{p.Epoch.N, epoch}, math.MaxInt64}
+		p.Watermark = Position{Epoch{p.Epoch.N, to.Epoch}, math.MaxInt64}
 	}
-	p.Epoch = Epoch{p.Epoch.N + 1, epoch}
+	p.Epoch = Epoch{p.Epoch.N + 1, to.Epoch}
 	p.Since, p.CarriedAt = p.Time, p.Time
 	return p, nil
 }

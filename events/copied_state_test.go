@@ -37,7 +37,7 @@ func (c *copied) carry(task string, records []events.EntityCarried) {
 
 // copyOf writes a partition of a copy, which has that many.
 func copyOf(t tester, from *events.State, ids []string, number, partitions int32) *events.State {
-	p, err := events.CopiedPartition([]*events.PartitionState{&from.Partition}, number, "copy")
+	p, err := events.CopiedPartition([]*events.PartitionState{&from.Partition}, events.CopyTarget{Partition: number, Partitions: partitions, Epoch: "copy"})
 	require.NoError(t, err)
 	entities, err := events.CopiedEntities(from)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestACopyHasAllThatThePartitionHad(t *testing.T) {
 func TestOnlyACopyBeginsWithACarry(t *testing.T) {
 	t.Parallel()
 	from := events.NewState(testPartition, nil)
-	p, err := events.CopiedPartition([]*events.PartitionState{&from.Partition}, 0, "copy")
+	p, err := events.CopiedPartition([]*events.PartitionState{&from.Partition}, events.CopyTarget{Partitions: 1, Epoch: "copy"})
 	require.NoError(t, err)
 	f, err := events.BeginCopied(&p, 0)
 	require.NoError(t, err)

@@ -125,7 +125,7 @@ func (d *driver) moves() []move {
 		case t == nil:
 			list = append(list, d.newcomer(id)...)
 		case t.State.Ended():
-			list = append(list, move{body: &events.TasksSwept{Tasks: []string{id}, EndedBefore: d.now, ForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "forgotten before")}})
+			list = append(list, move{body: &events.TasksSwept{Tasks: []string{id}, EndedBefore: d.now, ForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "forgotten before"), ScheduledForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "scheduled forgotten before")}})
 		default:
 			for _, b := range d.bodies(t) {
 				list = append(list, move{id, b})

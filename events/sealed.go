@@ -119,7 +119,8 @@ func (e *ErasedError) Value() json.RawMessage {
 
 // NoKeyError says that a sealed value cannot be opened here now, but perhaps elsewhere or later. Nothing final may be decided because of it.
 type NoKeyError struct {
-	// Missing is the fingerprint of the key that the key file of this process lacks; "" if the data keys cannot be read now.
+	// Missing is the fingerprint of the key that the key file of this process lacks, or the data key that the topic of keys has lost; "" if the data
+	// keys cannot be read now.
 	Missing string
 	// Reason says what is missing.
 	Reason string

@@ -409,7 +409,7 @@ func (w *scribe) inputs() {
 	w.now = w.now.Add(2 * time.Hour)
 	w.write("", &events.InputsPassed{}) // its time jumped, so that the sweep waits
 	w.now = w.now.Add(events.SweepAfterJump)
-	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now, ForgottenBefore: w.now - 1})
+	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now, ForgottenBefore: w.now - 1, ScheduledForgottenBefore: w.now - 2})
 	w.hash1()
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions", After: events.Position{Epoch: w.epoch, Sequence: 2}}, watermark(w.next-1))
 	w.write("", &events.EffectsCaughtUp{Destination: "submissions/5"})

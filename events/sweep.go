@@ -10,10 +10,14 @@ type TasksSwept struct {
 	// ForgottenBefore is later than the end of each of them that was remembered for a shorter time than the settings say, because its
 	// workflow says so; zero if there was no such task.
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
+	// ScheduledForgottenBefore is later than the end of each of them that a schedule started; zero if there was no such task.
+	ScheduledForgottenBefore Instant `json:"scheduled_forgotten_before,omitzero"`
 }
 
 func (s *State) sweep(b *TasksSwept) error {
-	s.Partition.ForgottenBefore = max(s.Partition.ForgottenBefore, b.ForgottenBefore)
+	p := &s.Partition
+	p.ForgottenBefore = max(p.ForgottenBefore, b.ForgottenBefore)
+	p.ScheduledForgottenBefore = max(p.ScheduledForgottenBefore, b.ScheduledForgottenBefore)
 	for _, id := range b.Tasks {
 		t, err := s.Task(id)
 		if err != nil {

@@ -30,7 +30,9 @@ func correctTime(s *State, b *TimeCorrected) error {
 		return fmt.Errorf("%w: the time is corrected from %s to %s", ErrImpossible, p.Time, b.To)
 	}
 	p.Time, p.Correcting = b.To, b.To
-	p.Since, p.JumpedAt, p.ForgottenBefore = min(p.Since, b.To), min(p.JumpedAt, b.To), min(p.ForgottenBefore, b.To)
+	for _, at := range []*Instant{&p.Since, &p.JumpedAt, &p.ForgottenBefore, &p.ScheduledForgottenBefore} {
+		*at = min(*at, b.To)
+	}
 	correctPermits(s, b.To)
 	p.correctCarries(b.To)
 	for _, h := range s.Held() {

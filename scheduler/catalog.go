@@ -74,6 +74,8 @@ type catalogState struct {
 	// copying is set if the namespace is, or is to be, a copy; closed if it was copied.
 	copying *events.Copying
 	closed  *events.NamespaceClosed
+	// keysMade is set once the namespace has had a data key.
+	keysMade bool
 	// versions is how many versions of workflows there are, and bytes the total size of their bodies.
 	versions, bytes int
 	workflows       map[string]*workflowVersions
@@ -137,6 +139,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 	case typeClosed:
 		err = applyClosed(c, data)
 	case events.TypeOmitted:
+	case events.TypeKeysMade:
+		c.applyKeysMade()
 	case events.TypeDefinition:
 		err = c.applyDefinition(rec, e, data)
 	case events.TypeSettings:

@@ -58,7 +58,7 @@ func EncodeOmitted(s events.Subject) events.Record {
 }
 
 // Omits says whether a copy of a namespace leaves out a record of the definitions: it is about topics or partitions of this namespace, or about
-// jobs that have ended. The progress of a job is by partition, so one that has not ended begins again.
+// jobs that have ended. A node of the copy writes again that there are keys, if there are. The progress of a job is by partition, so one that has not ended begins again.
 func Omits(c *Catalog, r *events.Record) bool {
 	if r.Control {
 		return true
@@ -68,7 +68,7 @@ func Omits(c *Catalog, r *events.Record) bool {
 		return err != nil
 	}
 	switch e.Type {
-	case typeNamespace, typeClosed, events.TypeCopying, events.TypeOmitted, events.TypeLoss, events.TypeJobProgress, events.TypeJobStop:
+	case typeNamespace, typeClosed, events.TypeCopying, events.TypeOmitted, events.TypeKeysMade, events.TypeLoss, events.TypeJobProgress, events.TypeJobStop:
 		return true
 	case events.TypeJob:
 		var j events.Job

@@ -68,7 +68,6 @@ func (i *inbox) answerStranger(item *input, t *events.Task, m *events.ChildMessa
 	case t != nil && m.Link.Operation == events.Do:
 		a.State, a.Code, a.Reason = events.ChildRejected, events.RejectConflict, sameID
 	case t == nil && m.Link.Operation == events.Do:
-		//mutant:lost-child-never-starts
 		return i.record(i.caused(item, m.Child, &events.ChildRefused{
 			Parent: events.ParentLink{Link: m.Link}, Reason: events.RejectLost, Detail: a.Reason, RememberFor: i.settings().RememberFor,
 		}), nil)

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -210,18 +211,32 @@ func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	if at == "" {
 		return false, nil
 	}
-	if !mayBeForgotten(i, at) {
+	if !mayBeForgotten(i, at, past{i.settings().RememberFor.Std(), i.state.Partition.ForgottenBefore}) {
 		return false, nil
 	}
 	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")
 }
 
+// past is what a partition knows about the tasks that it has forgotten: how long they were remembered, but for those that ended before the instant.
+type past struct {
+	remembered time.Duration
+	before     events.Instant
+}
+
 // mayBeForgotten says whether a task that was accepted at that time may be forgotten. The clock decides how old it is, not the time of this log, which
 // may be ahead of that of the partition from which the time comes.
-func mayBeForgotten(i *inbox, at string) bool {
+func mayBeForgotten(i *inbox, at string, p past) bool {
 	t, err := events.ParseInstant(at)
-	forgotten := i.state.Partition.ForgottenBefore
-	return err != nil || i.core.read.Sub(t) > i.settings().RememberFor.Std() || t < forgotten && forgotten <= i.core.read
+	return err != nil || i.core.read.Sub(t) > p.remembered || t < p.before && p.before <= i.core.read
+}
+
+// startTooOld says whether a schedule sent a submission so long ago that its task may be forgotten. The workflow may say that its tasks are
+// remembered for longer than the settings do. If an older version said less, the partition knows when those tasks ended, as of all that a
+// schedule started.
+func startTooOld(i *inbox, item *input, own events.Duration) bool {
+	remembered := max(own, i.settings().RememberFor)
+	//mutant:late-start-is-refused
+	return mayBeForgotten(i, item.env.Time, past{remembered.Std(), i.state.Partition.ScheduledForgottenBefore})
 }
 
 // elsewhere sends an input of another partition home, once. It returns true if the input belongs to another partition.

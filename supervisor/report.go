@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (i *inbox) judgeReport(item *input) error {
 var results = []events.Result{events.ResultCompleted, events.ResultFailed, events.ResultProgress}
 
 // judgeProgress judges the progress of a running attempt. It leads to no fact if the attempt has no heartbeat, or if the last fact about its
-// progress is young enough.
+// progress is young enough. A value that cannot be sealed now is left out, as one that is too large: the attempt runs on, and must not end because of it.
 func judgeProgress(i *inbox, item *input, t *events.Task, p *events.Report) error {
 	//mutant:late-progress-changes-nothing
 	if p.Run != 0 && p.Run != events.RunOf(t.RunOf(p.Step)) || p.Operation != events.Do || !t.Running(p.Step, p.Operation, p.Attempt) {
@@ -74,9 +75,13 @@ func judgeProgress(i *inbox, item *input, t *events.Task, p *events.Report) erro
 		value = nil
 	}
 	i.judging.task = t.ID
-	return i.record(i.caused(item, t.ID, &events.StepProgressed{
-		Step: p.Step, Attempt: p.Attempt, CompleteBy: by, Progress: value, Instance: events.Clip(p.Instance, events.MaxTaskID),
-	}), nil)
+	b := &events.StepProgressed{Step: p.Step, Attempt: p.Attempt, CompleteBy: by, Progress: value, Instance: events.Clip(p.Instance, events.MaxTaskID)}
+	err = i.record(i.caused(item, t.ID, b), nil)
+	if _, passes := errors.AsType[*events.NoKeyError](err); passes {
+		b.Progress = nil
+		err = i.record(i.caused(item, t.ID, b), nil)
+	}
+	return err
 }
 
 // outcome returns the fact for a reported result of a running attempt. The error is an *events.NoKeyError.

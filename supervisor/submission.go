@@ -83,8 +83,6 @@ func (i *inbox) judgeSubmission(item *input) error {
 	switch {
 	case err != nil:
 		return err
-	case known == nil && (sub.Schedule != "" || parent != nil) && mayBeForgotten(i, item.env.Time):
-		return i.reject(item, id, events.RejectTooOld, "the schedule or the parent sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
 	case known == nil:
 		return i.accept(item, sub, content)
 	case parent != nil:
@@ -142,10 +140,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if adopted != nil { // this partition uses the definition that it adopted, even if defaults have changed since
 		v.Version = adopted.Version
 		if !i.sched.Prepared(v.Hash) {
-			v.Body, err = i.state.DefinitionBody(v.Hash)
-		}
-		if err != nil {
-			return err
+			if v.Body, err = i.state.DefinitionBody(v.Hash); err != nil {
+				return err
+			}
 		}
 	} else if v.Unusable != "" {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
@@ -161,6 +158,10 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
+	parent, _ := sub.ParentLink() // it was checked
+	if (sub.Schedule != "" || parent != nil) && startTooOld(i, item, accepted.RememberFor) {
+		return i.reject(item, sub.ID, events.RejectTooOld, "the schedule or the parent sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
+	}
 	times, err := sub.TimesFrom(i.stamp(), i.sched.Deadline(v.Hash))
 	if err != nil {
 		return i.reject(item, sub.ID, events.RejectInvalid, err.Error())
@@ -171,7 +172,6 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 			return err
 		}
 	}
-	parent, _ := sub.ParentLink() // it was checked
 	if parent != nil {
 		ofChild(&accepted, parent, i.settings())
 	}

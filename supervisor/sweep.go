@@ -145,6 +145,10 @@ func (t *timers) sweepable(by events.Instant) (swept *sweep, more bool, err erro
 		if its < remember {
 			swept.ForgottenBefore = max(swept.ForgottenBefore, task.EndedAt+1)
 		}
+		if task.Schedule != "" || task.Parent != nil {
+			//mutant:forgotten-start-is-noted
+			swept.ScheduledForgottenBefore = max(swept.ScheduledForgottenBefore, task.EndedAt+1)
+		}
 	}
 	return swept, len(swept.Tasks) == sweepBatch || (inFlight && len(ids) == sweepBatch), nil
 }

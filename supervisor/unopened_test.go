@@ -220,3 +220,27 @@ func TestARepeatSealedWithAnotherKeyIsNoConflict(t *testing.T) {
 	a.pass(time.Second)
 	require.Equal(t, events.RejectConflict, last[*events.InputRejected](b).Reason)
 }
+
+// Progress that cannot be sealed extends the attempt all the same, and holds nothing back. Its value is lost, and the next one is not.
+func TestProgressThatCannotBeSealedNowExtendsTheAttempt(t *testing.T) {
+	t.Parallel()
+	for _, why := range []*events.NoKeyError{unread, absent} {
+		b, l := newBench(t, beats, oneStep), &lock{}
+		a := b.candidate("A", func(c *candidate) { c.cfg.Keys, c.sched = l, scheduler.NewSharedWith(l).New() }).own()
+		b.submit("t1", "w", `,"input":`+locked(`{}`))
+		a.run()
+		b.beat(a, 1, `{"n":1}`)
+		kept := b.task("t1").Step("long").Progress
+		require.True(t, events.IsSealed(kept))
+		l.why = why
+		a.pass(11 * time.Second)
+		require.Equal(t, 31*time.Second, b.beat(a, 1, `{"n":2}`))
+		require.Equal(t, string(kept), string(b.task("t1").Step("long").Progress))
+		require.Zero(t, a.o.Status().Unopened)
+		l.why = nil
+		a.pass(11 * time.Second)
+		require.Equal(t, 42*time.Second, b.beat(a, 1, `{"n":3}`))
+		require.NotEqual(t, string(kept), string(b.task("t1").Step("long").Progress))
+		require.Equal(t, events.StepStateRunning, b.task("t1").Step("long").State)
+	}
+}

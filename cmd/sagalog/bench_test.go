@@ -141,6 +141,7 @@ func TestBenchRefusesWrongCalls(t *testing.T) {
 }
 
 func TestBenchRefusesTheDataOfAnEngine(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	p := place{dir: t.TempDir()}
 	data := filepath.Join(p.dir, "theirs")
@@ -156,6 +157,7 @@ func TestBenchRefusesTheDataOfAnEngine(t *testing.T) {
 }
 
 func TestBenchReportsWhereTemporaryDataIs(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	dir := t.TempDir()
 	p := place{dir: dir, env: []string{"TMPDIR=" + filepath.Join(dir, "missing")}}.run(t, "bench", "tasks", "--tasks", "1")
@@ -165,6 +167,7 @@ func TestBenchReportsWhereTemporaryDataIs(t *testing.T) {
 }
 
 func TestReportsContainNoPassword(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.String(secret, "", "")
@@ -175,6 +178,7 @@ func TestReportsContainNoPassword(t *testing.T) {
 
 // A profile that cannot be written ends the run before anything is measured.
 func TestBenchMakesItsProfilesFirst(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	for _, flag := range []string{"--cpuprofile", "--memprofile"} {
 		p := place{dir: t.TempDir()}.run(t, "bench", "tasks", "--duration", "1h", flag, filepath.Join(t.TempDir(), "missing", "x.pb"))
@@ -184,6 +188,7 @@ func TestBenchMakesItsProfilesFirst(t *testing.T) {
 }
 
 func TestBenchSaysWhyBrokersCannotBeReached(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	p := place{dir: t.TempDir()}.run(t, "bench", "tasks", "--brokers", "127.0.0.1:1")
 	require.Equal(t, 1, p.code())

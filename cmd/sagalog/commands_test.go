@@ -24,6 +24,7 @@ func exampleOfTheReadme(t *testing.T, begin string) string {
 
 // The command of the README makes an archive, and its undo removes it when the next step cannot be done.
 func TestTheCommandOfTheReadmeRunsAndIsUndone(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	write := func(name, text string) {

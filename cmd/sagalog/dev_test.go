@@ -9,6 +9,7 @@ import (
 )
 
 func TestDevReportsWhatSurvivesAPowerCut(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	for want, flags := range map[string][]string{
 		"Durability  accepted tasks survive Ctrl-C and kill -9; a power cut may lose the most recent ones": nil,
@@ -24,6 +25,7 @@ func TestDevReportsWhatSurvivesAPowerCut(t *testing.T) {
 
 // A workflow that is applied stays. So a fault in any other file, of agents too, is found before.
 func TestDevAppliesNothingIfAnyFileHasAFault(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	write := func(name, text string) {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestDoctorNamesOperationsThatNobodyServes(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NODE=n1", "SAGALOG_HTTP=" + freePort(t)}}

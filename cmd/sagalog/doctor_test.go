@@ -37,6 +37,7 @@ func examined(t *testing.T, p *program) checkup {
 
 // Doctor checks a cluster before there is a namespace, while a node runs and after it, and changes nothing.
 func TestDoctorChecksBeforeDuringAndAfterANode(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NODE=n1", "SAGALOG_HTTP=" + freePort(t)}}

@@ -26,6 +26,7 @@ type examples struct {
 
 // The commands of docs/examples/README.md run as they stand there, and what the page says about them is true.
 func TestTheExamplesRun(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	x := startExamples(t)
 	sections := map[string]func(t *testing.T, x *examples){

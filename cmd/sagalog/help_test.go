@@ -14,6 +14,7 @@ var valueWords = []string{"", "string", "strings", "int", "float", "duration", "
 
 // Each flag of each command says what kind of value it has, in the usual words.
 func TestHelpShowsNoStrangeTypeOfAFlag(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	seen := 0
 	var look func(c *cobra.Command)

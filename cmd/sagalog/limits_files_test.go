@@ -9,6 +9,7 @@ import (
 
 // The limits that lie beside the workflows are there before them. A restart changes none that was changed meanwhile.
 func TestAStartAppliesTheLimitsBesideTheWorkflows(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	write(t, at.dir+"/w/a.yaml", "workflow: pay\nsteps:\n  charge: {agent: bank, limit: bank}\n")
@@ -49,6 +50,7 @@ func TestAStartAppliesTheLimitsBesideTheWorkflows(t *testing.T) {
 
 // Limits may be JSON, as workflows may.
 func TestALimitInJSONIsApplied(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	write(t, at.dir+"/w/a.yaml", "workflow: pay\nsteps:\n  charge: {agent: bank, limit: bank}\n")
@@ -63,6 +65,7 @@ func TestALimitInJSONIsApplied(t *testing.T) {
 
 // An operator applied a version without the limit, and deleted the limit. The old files still lie there: a start warns of both and goes on.
 func TestADeletedLimitDoesNotPreventAStart(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	write(t, at.dir+"/w/a.yaml", "workflow: pay\nsteps:\n  charge: {agent: bank, limit: bank}\n")

@@ -28,6 +28,24 @@ func startsMany(t *testing.T) {
 	}
 }
 
+// startsAgain leaves a test out of short runs because the engine that it starts does, beside what the test looks at, what it does in those
+// that remain: two nodes with tokens and TLS, nodes on guarded brokers, serve, dev and bench, agents of other processes, keys that are
+// replaced, spans, calls that are accepted. The race detector makes the start of each process several times as expensive.
+func startsAgain(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts one more engine, in which the race detector has nothing new to find: step test runs it")
+	}
+}
+
+// few is n, or fewer in short runs.
+func few(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 func TestMain(m *testing.M) {
 	execagent.Guard() // the program starts itself as a guard, without its variables
 	if os.Getenv(programEnv) == "" {

@@ -18,6 +18,7 @@ import (
 // Names, types and help texts are as Prometheus expects them, of a node and agents that have worked and failed, and none has a label
 // with as many values as there are tasks. dev has all parts of a node and agents in one process.
 func TestMetricsFollowTheConventions(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(at.dir, "webhook.secret"), []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), 0o600))

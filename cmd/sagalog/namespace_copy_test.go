@@ -13,6 +13,7 @@ import (
 )
 
 func TestAWrongCallOfNamespaceCopyIsNamed(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	dir := t.TempDir()
 	at := place{dir: dir}

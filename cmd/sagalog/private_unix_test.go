@@ -11,6 +11,7 @@ import (
 )
 
 func TestOthersCannotReadTheDataOfDev(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	p := at.start(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2")

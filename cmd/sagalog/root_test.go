@@ -44,6 +44,7 @@ func TestARefReadsNothingOutsideItsFolder(t *testing.T) {
 }
 
 func TestTheFlagPrintsWhatTheCommandVersionPrints(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	command := place{}.run(t, "version")
 	require.Zero(t, command.code(), command.err.String())

@@ -116,6 +116,7 @@ func (s *sealedShop) leaks() (files []string) {
 }
 
 func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	s := newSealedShop(t)
 	s.submit("done", "c-17", secretWord+" one")
@@ -184,6 +185,7 @@ func TestAnErasedSubjectIsGoneWhileItsHistoryStays(t *testing.T) {
 }
 
 func TestANodeWithoutTheKeyOfItsNamespaceDoesNotStart(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	s := newSealedShop(t)
 	s.submit("one", "c-17", secretWord)
@@ -200,6 +202,7 @@ func TestANodeWithoutTheKeyOfItsNamespaceDoesNotStart(t *testing.T) {
 
 // With the key file of another namespace nothing could be opened, and each submission would be answered as if the brokers were away.
 func TestANodeWithAnotherKeyFileDoesNotStart(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	s := newSealedShop(t)
 	s.submit("one", "c-17", secretWord)

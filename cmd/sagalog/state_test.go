@@ -72,6 +72,7 @@ func TestStateHashOfAServeDirectory(t *testing.T) {
 
 // A directory of dev contains its log.
 func TestStateHashOfADevDirectory(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	data := filepath.Join(at.dir, "d")

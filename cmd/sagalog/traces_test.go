@@ -250,6 +250,7 @@ func TestATaskIsOneTraceFromItsSubmissionToTheCalls(t *testing.T) {
 
 // A client's context is passed on as it is by an engine that makes no spans, and one that the client does not want sampled by one that would.
 func TestATraceContextPassesUnchangedWithoutSpans(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	c := newTraceCollector(t)
 	unsampled := sampled[:len(sampled)-2] + "00"
@@ -295,6 +296,7 @@ func TestTasksGoOnWithoutACollector(t *testing.T) {
 }
 
 func TestVariablesOfTracesThatCannotBeFollowedAreRefused(t *testing.T) {
+	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir(), env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318", "OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}}
 	p := at.run(t, "dev", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--demo", "none")

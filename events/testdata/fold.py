@@ -174,7 +174,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader schedules_offset limits_offset tasks carry carried carried_at since_carry since_hash closed"
+    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before scheduled_forgotten_before reader schedules_offset limits_offset tasks carry carried carried_at since_carry since_hash closed"
 
 
 class Carry(Entity):
@@ -505,7 +505,7 @@ class State:
         p = self.partition
         assert p["correcting"] == "0" and time == to and apart(p["time"], to) > UNITS["m"] // 10**6
         p.update(time=to, correcting=to)
-        for name in "since", "jumped_at", "forgotten_before", "carried_at":
+        for name in "since", "jumped_at", "forgotten_before", "scheduled_forgotten_before", "carried_at":
             cut(p, name, to)
         for c in p.get("carried", []) + ([p["carry"]] if "carry" in p else []):
             cut(c, "at", to)
@@ -580,8 +580,9 @@ class State:
         elif kind == "TasksSwept":
             for t in json.loads(body["tasks"]):
                 self.sweep(t)
-            if "forgotten_before" in body:
-                p["forgotten_before"] = max(p.get("forgotten_before", ""), body["forgotten_before"])
+            for name in "forgotten_before", "scheduled_forgotten_before":
+                if name in body:
+                    p[name] = max(p.get(name, ""), body[name])
         elif kind in ("CarryBegun", "EntityCarried", "CarryEnded"):
             self.carry(kind, body, subject, h, time)
         elif kind == "EffectFailed":

@@ -72,7 +72,7 @@ func (c *copying) begin(ctx context.Context) ([]*target, error) {
 	c.result.Entities = len(entities)
 	targets := make([]*target, c.Partitions)
 	for n := range c.Partitions {
-		state, err := events.CopiedPartition(c.from.partitions(), n, c.epoch)
+		state, err := events.CopiedPartition(c.from.partitions(), events.CopyTarget{Partition: n, Partitions: c.Partitions, Epoch: c.epoch})
 		if err != nil {
 			return nil, err
 		}

@@ -142,7 +142,7 @@ func (s *source) define() error {
 
 // check refuses a state that cannot be copied now. It changes nothing.
 func (s *source) check() error {
-	p, err := events.CopiedPartition(s.partitions(), 0, "check")
+	p, err := events.CopiedPartition(s.partitions(), events.CopyTarget{Partitions: 1})
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ var (
 )
 
 // gate says whether the tests run at the size of the gate (.ci/run) or of a release.
-func gate() bool { return *bubbleSeeds >= 200 }
+func gate() bool { return *bubbleSeeds >= 60 }
 
 // trip is a workflow with two agents, short enough for many seeds.
 const trip = `

@@ -188,6 +188,7 @@ func TestANodeMakesCheckpointsByTimeAndByRecords(t *testing.T) {
 
 // A directory that cannot be written costs a warning and a count; tasks go on.
 func TestAFailedCheckpointHurtsNoTask(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()

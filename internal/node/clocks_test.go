@@ -18,6 +18,7 @@ func moving(ahead *atomic.Int64) func(*node.Config) {
 // A node that starts with a clock that is eight days ahead of the others' would forget the IDs of all tasks that have ended, and do a
 // repeated submission again. It decides nothing until its clock is corrected.
 func TestANodeThatStartsWithAWrongClockDecidesNothing(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 3)
 		a := w.node(t.TempDir(), together)
@@ -60,6 +61,7 @@ func TestANodeThatStartsWithAWrongClockDecidesNothing(t *testing.T) {
 
 // A jump is not trusted after a minute, as it is on a machine that slept, while the others show another time.
 func TestAJumpIsNotTrustedAgainstTheOthers(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 3)
 		var ahead atomic.Int64

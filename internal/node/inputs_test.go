@@ -207,7 +207,11 @@ func TestASecondReadingGetsNoRecordOfTheFirst(t *testing.T) {
 // Undisturbed reads deliver both inputs of many partitions in order.
 func TestInputsOfManyPartitions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		const partitions, n = 8, 300
+		const partitions = 8
+		n := 300
+		if testing.Short() {
+			n = 50
+		}
 		w, in := setupInputs(t, partitions)
 		var list []*reads
 		for p := range int32(partitions) {

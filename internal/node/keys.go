@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/sealing"
@@ -13,14 +15,14 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// openKeys binds the keys to the namespace, and makes their topic. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of
-// theirs.
+// openKeys binds the keys to the namespace, and makes their topic. If the topic was lost, it is not made again: it would look like one in which no key was
+// ever made. A node without a key that would decide about sealed tasks is refused: it could evaluate no expression of theirs.
 func (n *Node) openKeys(ctx context.Context) error {
 	if n.cfg.Keys != nil {
 		if err := n.cfg.Keys.Bind(ctx, n.ns.record.ID); err != nil {
 			return err
 		}
-		return n.cfg.Keys.Create(ctx)
+		return n.guardKeys(ctx)
 	}
 	if !n.cfg.Roles.Owner {
 		return nil
@@ -36,10 +38,42 @@ func (n *Node) openKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !t.Empty() {
+	if !t.Empty() || n.ns.catalog.KeysMade() {
 		return fmt.Errorf("namespace %s seals what its tasks hold, and this node has no key, so it could not decide about them: start it with the key file of the other nodes (--seal-key-file)", n.ns.name)
 	}
 	return nil
+}
+
+// guardKeys refuses a topic of keys that was lost, makes one that never was, and marks the namespace if it has keys.
+func (n *Node) guardKeys(ctx context.Context) error {
+	mark := keysMark{n.ns, n.producer}
+	n.cfg.Keys.Guard(mark)
+	if err := n.cfg.Keys.Lost(ctx); err != nil {
+		return err
+	}
+	if n.cfg.Keys.Topic().Empty() {
+		return n.cfg.Keys.Create(ctx)
+	}
+	if mark.Marked() {
+		return nil
+	}
+	return mark.Mark(ctx)
+}
+
+// keysMark remembers in the definitions that the namespace has had a key.
+type keysMark struct {
+	ns       *namespace
+	producer *kafka.Producer
+}
+
+// Marked implements sealing.Mark.
+func (m keysMark) Marked() bool { return m.ns.catalog.KeysMade() }
+
+// Mark implements sealing.Mark.
+func (m keysMark) Mark(ctx context.Context) error {
+	r := scheduler.EncodeKeysMade(events.Subject{ID: uuid.NewString(), Source: "/" + m.ns.name, Time: events.At(time.Now())})
+	_, err := m.ns.define(ctx, m.producer, "that there are keys", r)
+	return err
 }
 
 // hasKeys says whether the namespace has a topic of keys. It looks in the list of all topics, which has only those that we may see: the client

@@ -69,6 +69,7 @@ steps:
 // A partition whose steps wait for an agent moves to another node. The agent has been missing all the time, so there is no second
 // alert. When it has been there and leaves again, there is.
 func TestAnAgentIsAlertedOnceThoughPartitionsMove(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		w.kinds = []string{"stock"}
@@ -107,6 +108,7 @@ func TestAnAgentIsAlertedOnceThoughPartitionsMove(t *testing.T) {
 // A service fails for two minutes behind a circuit breaker. An attempt counts only if the service was called, so most of the
 // tasks submitted in that time succeed later.
 func TestAnOpenBreakerUsesUpNoAttempts(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		const attempts = 3
 		w := setup(t, 2)

@@ -71,6 +71,7 @@ func (w *world) found(id string) *events.Task {
 
 // Reports behind an open transaction came in time. That they cannot be read yet is no reason to time out their attempts.
 func TestReportsBehindAnOpenTransactionAreInTime(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())

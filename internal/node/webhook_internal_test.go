@@ -102,7 +102,7 @@ func TestTheWebhookReadsTheLogOfACopy(t *testing.T) {
 	t.Parallel()
 	old := events.NewState(0, nil)
 	old.Partition.Time = 1e6
-	p, err := events.CopiedPartition([]*events.PartitionState{&old.Partition}, 0, "copy")
+	p, err := events.CopiedPartition([]*events.PartitionState{&old.Partition}, events.CopyTarget{Partitions: 1, Epoch: "copy"})
 	require.NoError(t, err)
 	begun, err := events.BeginCopied(&p, 0)
 	require.NoError(t, err)

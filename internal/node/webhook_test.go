@@ -264,6 +264,7 @@ func TestAReceiverThatWasDownForAnHourGetsEverything(t *testing.T) {
 
 // Two nodes believe that they own each partition, and their late records are void. No message is about a void fact, and none is missing.
 func TestNoMessageIsAboutAVoidFact(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
 		w.kinds = []string{"stock"}
@@ -391,6 +392,7 @@ func (w *world) parked() (n int) {
 // A missing agent is said too, although no fact says it, and has one ID. While more messages of a partition wait than are kept, the log is not read on, and
 // the metrics say so; afterwards all of it is delivered.
 func TestABacklogOfMessagesIsBounded(t *testing.T) {
+	minutes(t)
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		w.kinds = []string{"stock"}

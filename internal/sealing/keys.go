@@ -48,6 +48,8 @@ type Keys struct {
 	readAt, failedAt time.Time
 	// unknown are IDs that the topic did not have. Whoever seals has seen the key there, so it will not come later. Guarded by topic.mu.
 	unknown map[string]bool
+	// mark is nil in a process that only reads the topic.
+	mark Mark
 }
 
 // mostUnknown bounds the unknown IDs that are remembered, so that nobody makes each reader ask the brokers all the time.
@@ -72,8 +74,17 @@ func (k *Keys) Create(ctx context.Context) error { return k.topic.Create(ctx) }
 // Run follows the topic until ctx ends.
 func (k *Keys) Run(ctx context.Context) error {
 	defer k.topic.Close()
+	refused := false
 	for pause.For(ctx, readEvery) {
-		k.read(ctx)
+		lacked := k.topic.lacks()
+		if !k.read(ctx) || !lacked || k.mark == nil { // a broker may answer once with an end that is too low
+			continue
+		}
+		err := k.topic.giveBack(ctx)
+		if err != nil && !refused {
+			k.topic.log.Error("the topic of keys has lost records, and they cannot be written into it again: do not stop this process before they are", "topic", k.topic.name, "error", err)
+		}
+		refused = err != nil
 	}
 	return nil
 }
@@ -150,7 +161,7 @@ func (k *Keys) find(id string) (*openedKey, error) {
 		}
 		k.miss(id)
 	}
-	return nil, fmt.Errorf("%w: there is no data key %s in this namespace", ErrNoKey, events.Clip(id, 64))
+	return nil, k.absent(id)
 }
 
 func (k *Keys) failing() bool {
@@ -348,7 +359,7 @@ func (k *Keys) SealLike(like, value []byte) ([]byte, error) {
 		return (&events.ErasedError{At: e.Erased}).Value(), nil
 	}
 	d := k.topic.ring.all[s.Key]
-	if d == nil { // the topic was made again since it was found
+	if d == nil { // Bind forgot it since it was found
 		return nil, fmt.Errorf("%w: its data key is gone", ErrNoKey)
 	}
 	sealed, err := k.seal(d.Subject, "", value)

@@ -67,6 +67,9 @@ func (k *Keys) make(ctx context.Context, needed func() []string) error {
 	if err := k.topic.Read(ctx); err != nil {
 		return err
 	}
+	if err := k.ensureWhole(ctx); err != nil {
+		return err
+	}
 	k.topic.mu.Lock()
 	namespace := k.topic.ring.namespace
 	k.topic.mu.Unlock()
@@ -90,5 +93,16 @@ func (k *Keys) make(ctx context.Context, needed func() []string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return k.topic.write(ctx, list...)
+	if err := k.topic.write(ctx, list...); err != nil || k.mark == nil || k.mark.Marked() {
+		return err
+	}
+	return k.mark.Mark(ctx)
+}
+
+// ensureWhole gives the topic back what it has lost, and returns an error if there is nothing to give back: no key may be made until it is restored.
+func (k *Keys) ensureWhole(ctx context.Context) error {
+	if err := k.Lost(ctx); err != nil || k.mark == nil {
+		return err
+	}
+	return k.topic.giveBack(ctx)
 }

@@ -331,8 +331,8 @@ func TestAKeyFileOfAnotherNamespaceIsRefused(t *testing.T) {
 func TestAKeyOfAnotherNamespaceIsPassedOver(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	k := p.open(t)
-	own := seal(t, k, "c-17", secretInput)
+	k := p.guarded(t, &mark{})
+	own := seal(t, p.open(t), "c-17", secretInput)
 	require.NoError(t, k.Bind(t.Context(), "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a12"))
 	_, err := k.Open(own)
 	require.ErrorContains(t, err, "there is no data key")
@@ -349,17 +349,20 @@ func TestAKeyOfAnotherNamespaceIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "there is no data key")
 }
 
-// A topic of keys that is gone is not an empty one. When it is made again, or restored with fewer records, what it holds counts.
+// A topic of keys that is gone is not an empty one. When it is made again, or restored with fewer records, what was read before stays. What only another
+// process had read waits, because it may come back.
 func TestATopicOfKeysThatIsGoneIsNoEmptyOne(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	k := p.open(t)
+	k, other := p.open(t), p.open(t)
 	kept, lost := seal(t, k, "c-17", secretInput), seal(t, k, "c-18", secretInput)
+	require.NoError(t, other.Topic().Read(t.Context()))
+	unread := seal(t, k, "c-19", secretInput)
 	records := p.records(t)
 	kafkatest.DeleteTopic(t, p.broker, "ns.keys")
 	require.ErrorContains(t, k.Topic().Read(t.Context()), "is gone: restore it")
 	require.Equal(t, secretInput, opened(t, k, lost), "what was read stays")
-	_, err := k.Seal(t.Context(), "c-19", []byte(`1`))
+	_, err := k.Seal(t.Context(), "c-20", []byte(`1`))
 	require.ErrorContains(t, err, "is gone: restore it")
 
 	kafkatest.Create(t, p.cluster, kafka.Topics{Namespace: "ns"}.KeysSpec())
@@ -370,7 +373,20 @@ func TestATopicOfKeysThatIsGoneIsNoEmptyOne(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, k.Topic().Read(t.Context()))
 	require.Equal(t, secretInput, opened(t, k, kept))
-	_, err = k.Open(lost)
-	require.ErrorContains(t, err, "there is no data key")
+	require.Equal(t, secretInput, opened(t, k, lost))
 	require.Contains(t, p.log.String(), "ends before what was read of it")
+
+	require.Equal(t, secretInput, opened(t, other, lost))
+	_, err = other.Open(unread)
+	waits(t, err, "has lost records")
+	_, err = p.open(t).Open(unread)
+	require.ErrorIs(t, err, sealing.ErrNoKey, "a process that starts now does not know that something is missing")
+}
+
+// waits requires that nothing final is decided because of an error.
+func waits(t *testing.T, err error, why string) {
+	t.Helper()
+	var passes *events.NoKeyError
+	require.ErrorAs(t, err, &passes)
+	require.ErrorContains(t, err, why)
 }

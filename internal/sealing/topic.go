@@ -27,6 +27,10 @@ type Topic struct {
 	mu   sync.Mutex
 	ring *ring
 	next int64
+	// shrunk is set once the topic has ended before what was read of it. lost are the keys of the records that were read then, and that it does
+	// not hold now. The ring keeps what they say.
+	shrunk bool
+	lost   map[string]bool
 }
 
 // NewTopic returns the topic of keys of a namespace. It reads nothing.
@@ -51,7 +55,7 @@ func (t *Topic) Bind(ctx context.Context, id string) error {
 	if known := t.ring.namespace; known == "" {
 		t.ring.namespace = id
 	} else if known != id {
-		t.ring, t.next = newRing(id), 0
+		t.ring, t.next, t.lost = newRing(id), 0, nil
 	}
 	t.mu.Unlock()
 	<-t.turn
@@ -68,18 +72,19 @@ func (t *Topic) takeTurn(ctx context.Context) error {
 }
 
 // Read reads the topic to its end, as of a moment after the call. A topic that never existed is empty. A topic that ends before the position that was
-// read was restored or created again, and is read from its beginning.
+// read was restored or created again, and is read from its beginning. What was read of the old one stays: a key that is forgotten would make all that it
+// sealed count as damaged.
 func (t *Topic) Read(ctx context.Context) error {
 	if err := t.takeTurn(ctx); err != nil {
 		return err
 	}
 	defer func() { <-t.turn }()
 	t.mu.Lock()
-	into, next := t.ring, t.next
+	next, shrunk := t.next, t.shrunk
 	t.mu.Unlock()
 	ends, err := t.cluster.HighWatermarks(ctx, kafka.Partitions{t.name: {0}})
 	if errors.Is(err, kafka.ErrUnknownTopic) {
-		if next == 0 {
+		if next == 0 && !shrunk {
 			return nil
 		}
 		return fmt.Errorf("the topic of keys %s is gone: restore it", t.name)
@@ -90,36 +95,32 @@ func (t *Topic) Read(ctx context.Context) error {
 	end := ends[t.name][0]
 	if end < next {
 		t.log.Error("the topic of keys ends before what was read of it, so it is read from its beginning: it was restored, or deleted and made again", "topic", t.name, "end", end, "read", next)
-		into, next = newRing(into.namespace), 0
+		t.mu.Lock()
+		t.loseAll()
+		t.mu.Unlock()
+		next = 0
 	}
-	if next < end {
-		if next, err = t.fold(ctx, into, next, end); err != nil {
-			return fmt.Errorf("read the topic of keys: %w", err)
-		}
+	if next >= end {
+		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ring, t.next = into, next
-	return nil
-}
-
-// fold folds records into a ring, and returns the offset behind them.
-func (t *Topic) fold(ctx context.Context, into *ring, next, end int64) (int64, error) {
-	err := t.cluster.ReadRange(ctx, t.name, 0, next, end, func(r events.Record) error {
+	err = t.cluster.ReadRange(ctx, t.name, 0, next, end, func(r events.Record) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if next = r.Offset + 1; into == t.ring {
-			t.next = next
-		}
+		t.next = r.Offset + 1
 		if r.Control {
 			return nil
 		}
-		if err := into.apply(&r); err != nil {
+		if err := t.ring.apply(&r); err != nil {
 			t.log.Warn("a record in the topic of keys is skipped", "topic", t.name, "error", err)
+			return nil
 		}
+		delete(t.lost, string(r.Key))
 		return nil
 	})
-	return next, err
+	if err != nil {
+		return fmt.Errorf("read the topic of keys: %w", err)
+	}
+	return nil
 }
 
 // Empty says whether no key was ever made, as far as the topic was read.

@@ -114,8 +114,17 @@ func (q *inputs) tooLate(r *events.Record) bool {
 func (q *inputs) mayBeTooLate(r *events.Record) bool {
 	at, err := events.ParseInstant(r.Header(events.HeaderTime))
 	const skew = 6 * time.Second
-	p, now := &q.p.state.Partition, q.w.now
-	return err == nil && (q.w.clocks.set() || now.Sub(at) > p.Settings.RememberFor.Std()-skew || at < p.ForgottenBefore)
+	sub, unread := events.ParseSubmission(r.Value)
+	if err != nil || unread != nil {
+		return false
+	}
+	p, remembered := &q.p.state.Partition, q.p.state.Partition.Settings.RememberFor
+	for _, x := range compiled() {
+		if x.Version.Workflow == sub.Workflow {
+			remembered = max(remembered, x.Definition.RememberFor)
+		}
+	}
+	return q.w.clocks.set() || q.w.now.Sub(at) > remembered.Std()-skew || at < p.ScheduledForgottenBefore
 }
 
 // fairBy works out the key for turns of a task from its workflow and its input.

@@ -381,6 +381,9 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 		if remember < usual && b.ForgottenBefore <= t.EndedAt {
 			j.Fail("task %q was remembered for a shorter time than the settings say, and copies of its submission are not refused", id)
 		}
+		if t.Schedule != "" && b.ScheduledForgottenBefore <= t.EndedAt {
+			j.Fail("task %q is of the schedule %q, and copies of its submission are not refused", id, t.Schedule)
+		}
 		for _, in := range bothInputs {
 			for o, x := range j.Pending(in) {
 				if x.Task == id && (x.Kind == InputSubmission || x.Kind == InputRequest) && j.DurableBefore(in, o, horizon) {
@@ -392,7 +395,7 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 			j.Fail("%q was swept while an effect of it is not acknowledged: %s", id, effect)
 		}
 	}
-	if b.EndedBefore.Add(shortest) > f.Time || b.ForgottenBefore > b.EndedBefore {
+	if b.EndedBefore.Add(shortest) > f.Time || max(b.ForgottenBefore, b.ScheduledForgottenBefore) > b.EndedBefore {
 		j.Fail("a sweep at %s forgets tasks that ended before %s (%s), but they are remembered for %s at least", f.Time, b.EndedBefore, b.ForgottenBefore, shortest)
 	}
 }

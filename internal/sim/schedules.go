@@ -63,7 +63,7 @@ func (s *schedules) draw(name string) *events.ScheduleDefinition {
 		Input: json.RawMessage(`{"n":1,"due":"${ schedule.due }"}`),
 	}
 	if s.w.chance(s.w.faults.LateStarts) {
-		d.Workflow = "firm"
+		d.Workflow = []string{"firm", "few"}[r.IntN(2)] // they have a remember_for
 	}
 	if r.IntN(3) == 0 {
 		d.Jitter = seconds(1, 3)

@@ -30,6 +30,8 @@ type accepted struct {
 	ended   events.Instant
 	// remember is how long it is remembered after its end; zero if the settings say it.
 	remember time.Duration
+	// scheduled says that a schedule started it.
+	scheduled bool
 }
 
 func contentOf(hash string) uint64 {
@@ -365,7 +367,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "accepted_twice", "the task is accepted a second time (INV12)")
 	}
 	p.count.Tasks++
-	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std()}
+	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != ""}
 	def := p.defs[b.Hash]
 	if def == nil {
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
@@ -417,38 +419,6 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 				wrong(CheckInputs, "not_its_input", "the task is accepted without the label %q of the submission %s", name, f.Cause)
 			}
 		}
-	}
-}
-
-func (p *partition) sweep(f *events.Fact, b *events.TasksSwept, at Place) {
-	for _, id := range b.Tasks {
-		if forgottenUncarried(p, id, at) {
-			continue
-		}
-		k, ok := p.known[digestOf(id)]
-		what := ""
-		switch {
-		case !ok:
-			what = "a task that does not exist is forgotten"
-		case p.live[id] != nil:
-			what = "a task that has not ended is forgotten"
-		case k.ended >= b.EndedBefore:
-			what = fmt.Sprintf("a task that ended at %s, not before %s, is forgotten", k.ended, b.EndedBefore)
-		case k.ended.Add(p.settings.rememberFor(k)) >= f.Time:
-			what = fmt.Sprintf("a task that ended at %s is forgotten, and it is remembered for %s", k.ended, p.settings.rememberFor(k))
-		case k.ended >= b.ForgottenBefore && p.settings.rememberFor(k) < p.settings.remember:
-			what = fmt.Sprintf("a task that ended at %s was remembered for %s, shorter than the settings say, and its fact does not say so", k.ended, k.remember)
-		}
-		if what != "" {
-			p.book.add(Finding{Check: CheckAttempts, Kind: "swept", Place: at, Task: id, What: what})
-		}
-		if !ok {
-			continue
-		}
-		forget(p, id)
-		p.count.Swept++
-		delete(p.known, digestOf(id))
-		p.swept[digestOf(id)] = k.content
 	}
 }
 

@@ -40,17 +40,3 @@ func (p *partition) timed(to events.Instant) {
 	}
 	p.time = max(p.time, to)
 }
-
-// remembered checks that nothing is forgotten earlier than the adopted settings say, or right after the time of the log has jumped.
-func (p *partition) remembered(f *events.Fact, b *events.TasksSwept, at Place) {
-	shortest := p.settings.remember
-	for _, id := range b.Tasks {
-		shortest = min(shortest, p.settings.rememberFor(p.known[digestOf(id)]))
-	}
-	if b.EndedBefore.Add(shortest) > f.Time {
-		p.wrong(CheckAttempts, "swept", at, "tasks that ended before %s are forgotten at %s, but they are remembered for %s at least", b.EndedBefore, f.Time, shortest)
-	}
-	if p.jumpedAt != 0 && f.Time.Sub(p.jumpedAt) < events.SweepAfterJump {
-		p.wrong(CheckAttempts, "swept_after_jump", at, "tasks are forgotten at %s, but the time of the log jumped at %s, and nothing is forgotten for %s after that", f.Time, p.jumpedAt, events.SweepAfterJump)
-	}
-}

@@ -9,16 +9,21 @@ type Bound int
 const (
 	// Small takes seconds and runs with every test.
 	Small Bound = 1
-	// CI takes about seven minutes on two cores.
+	// CI takes a minute or two.
 	CI Bound = 2
+	// Long takes ten seconds or more for each search, and about seven minutes for all on two cores. CI searches a third of them in
+	// each run, and each of them before a release.
+	Long Bound = 3
 	// Large takes hours.
-	Large Bound = 3
+	Large Bound = 4
 )
 
 // Bounded is a configuration and the smallest bound that includes it.
 type Bounded struct {
 	Config
 	Bound Bound
+	// Thirds says in which thirds of the runs of CI a long configuration is searched.
+	Thirds [3]bool
 }
 
 type faults = map[Budget]int
@@ -50,21 +55,29 @@ func Configurations() []Bounded {
 	var all []Bounded
 	add := func(b Bound, c Config) {
 		c.Coarse = true
-		all = append(all, Bounded{c, b})
+		all = append(all, Bounded{Config: c, Bound: b})
 	}
-	ownership(add)
-	effects(add)
-	timing(add)
-	delays(add)
-	others(add)
-	byHand(add)
-	permits(add)
-	children(add)
-	limits(add)
-	reruns(add)
-	trims(add)
-	carries(add)
+	for _, group := range []func(func(Bound, Config)){ownership, effects, timing, delays, others, byHand, permits, children, limits, reruns, trims, carries} {
+		from := len(all)
+		group(add)
+		takeTurns(all[from:])
+	}
 	return all
+}
+
+// takeTurns spreads the long configurations of a group over the thirds, so that each third has at least one of them.
+func takeTurns(group []Bounded) {
+	var long []*Bounded
+	for i := range group {
+		if group[i].Bound == Long {
+			long = append(long, &group[i])
+		}
+	}
+	for i, c := range long {
+		for third := range c.Thirds {
+			c.Thirds[third] = i%len(c.Thirds) == third || i == third%len(long)
+		}
+	}
 }
 
 // A task of one step, and one that ends by itself.
@@ -85,19 +98,19 @@ func ownership(add func(Bound, Config)) {
 	add(CI, Config{Name: "two unknown outcomes", Clients: none, Budgets: faults{Unknowns: 2, LateAppends: 2}})
 	add(Large, Config{Name: "two unknown outcomes, work", Clients: one, Budgets: faults{Unknowns: 2, LateAppends: 2}})
 	add(CI, Config{Name: "two lost, two reordered", Clients: one, InFlight: 3, Budgets: faults{LostAppends: 2, Reorders: 2}})
-	add(CI, Config{Name: "two doubled", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2}})
+	add(Long, Config{Name: "two doubled", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2}})
 	add(Large, Config{Name: "two doubled, reordered", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2, Reorders: 1}})
 	add(CI, Config{Name: "two tasks, a crash", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Budgets: faults{Crashes: 1, LateAppends: 1}})
-	add(CI, Config{Name: "a hand-over", Clients: one, Budgets: faults{Reassigns: 1}})
+	add(Long, Config{Name: "a hand-over", Clients: one, Budgets: faults{Reassigns: 1}})
 	two := []Client{submit("T1", "none"), submit("T2", "none")}
 	add(Small, Config{Name: "lost submissions", Clients: two, Budgets: faults{Trims: 2}})
 	add(CI, Config{Name: "lost submissions, a hand-over", Clients: none, Budgets: faults{Trims: 1, Reassigns: 1, LateAppends: 1}})
-	add(CI, Config{Name: "lost submissions, a crash, duplicates", Clients: append(two[:1:1], later(Submit, "T1", "none")), PassEvery: 1, Budgets: faults{Trims: 2, Crashes: 1, LateAppends: 1}})
-	add(CI, Config{Name: "lost submissions, an unknown outcome", Clients: two, Budgets: faults{Trims: 2, Unknowns: 1, LateAppends: 1}})
-	add(CI, Config{Name: "lost submissions, timers", Clients: []Client{submit("T1", "none"), later(Submit, "T2", "one")}, Budgets: faults{Trims: 1, Passes: 1}})
+	add(Long, Config{Name: "lost submissions, a crash, duplicates", Clients: append(two[:1:1], later(Submit, "T1", "none")), PassEvery: 1, Budgets: faults{Trims: 2, Crashes: 1, LateAppends: 1}})
+	add(Long, Config{Name: "lost submissions, an unknown outcome", Clients: two, Budgets: faults{Trims: 2, Unknowns: 1, LateAppends: 1}})
+	add(Long, Config{Name: "lost submissions, timers", Clients: []Client{submit("T1", "none"), later(Submit, "T2", "one")}, Budgets: faults{Trims: 1, Passes: 1}})
 	add(Small, Config{Name: "a sleep", Clients: one, Budgets: faults{Sleeps: 1, Crashes: 1}})
-	add(CI, Config{Name: "a sleep, a hand-over", Clients: one, InFlight: 1, Budgets: faults{Sleeps: 1, Reassigns: 1}})
-	add(CI, Config{Name: "a hand-over, no work", Clients: none, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})
+	add(Long, Config{Name: "a sleep, a hand-over", Clients: one, InFlight: 1, Budgets: faults{Sleeps: 1, Reassigns: 1}})
+	add(Long, Config{Name: "a hand-over, no work", Clients: none, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})
 	add(CI, Config{Name: "two hand-overs, no work", Clients: none, Budgets: faults{Reassigns: 2}})
 	add(Small, Config{Name: "a hand-over, other settings", Clients: none, Settings: true, Budgets: faults{Reassigns: 1}})
 	newer := []Client{submit("T1", newerWorkflow)}
@@ -110,7 +123,7 @@ func ownership(add func(Bound, Config)) {
 	add(Large, Config{Name: "two hand-overs", Clients: one, Budgets: faults{Reassigns: 2}})
 	add(Small, Config{Name: "a late store, a crash", LateStore: true, Clients: one, Budgets: faults{Crashes: 1, LateAppends: 1, LateEffects: 1}})
 	add(CI, Config{Name: "a late store, an unknown outcome", LateStore: true, Clients: one, Budgets: faults{Unknowns: 1, LateAppends: 1, LateEffects: 1}})
-	add(CI, Config{Name: "a late store, a hand-over", LateStore: true, Clients: one, Budgets: faults{Reassigns: 1}})
+	add(Long, Config{Name: "a late store, a hand-over", LateStore: true, Clients: one, Budgets: faults{Reassigns: 1}})
 	add(CI, Config{Name: "a late store, two tasks, a crash", LateStore: true, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Tasks: 1, Budgets: faults{Crashes: 1, LateAppends: 1}})
 	add(Small, Config{Name: "facts read in pages, a crash", Pages: true, Replays: true, Clients: []Client{submit("T1", "one"), {Kind: Garbage, AtStart: true}}, Budgets: faults{Crashes: 1, LateEffects: 1}})
 	add(Small, Config{Name: "batches, in parts", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, BatchFacts: 8, InFlight: 2, Budgets: faults{Splits: 1, Crashes: 1}})
@@ -129,13 +142,13 @@ func effects(add func(Bound, Config)) {
 	add(CI, Config{Name: "watermark, slow acks", Clients: one, Budgets: faults{SlowAcks: 1, Crashes: 1, LateEffects: 1}})
 	add(Large, Config{Name: "watermark, an unknown outcome", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Unknowns: 1}})
 	add(Small, Config{Name: "duplicates passed", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Conflict, "T1", "none")}, PassEvery: 1, Budgets: faults{Crashes: 1}})
-	add(CI, Config{Name: "garbage, markers", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Refusals: 1, Passes: 1}})
+	add(Long, Config{Name: "garbage, markers", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Refusals: 1, Passes: 1}})
 	add(Large, Config{Name: "garbage, markers, more", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
 	add(Small, Config{Name: "a delayed dead letter", Delays: true, Clients: []Client{submit("T1", "none"), later(Garbage, "", "")}, Budgets: faults{Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "a delayed dead letter, slow acks", Delays: true, Clients: []Client{submit("T1", "none"), {Kind: Garbage, Times: 2}}, Budgets: faults{Passes: 1, Crashes: 1, SlowAcks: 1, LateEffects: 1}})
-	add(CI, Config{Name: "a delayed dead letter, a hand-over", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true}}, Budgets: faults{Passes: 1, Reassigns: 1}})
+	add(Long, Config{Name: "a delayed dead letter, slow acks", Delays: true, Clients: []Client{submit("T1", "none"), {Kind: Garbage, Times: 2}}, Budgets: faults{Passes: 1, Crashes: 1, SlowAcks: 1, LateEffects: 1}})
+	add(Long, Config{Name: "a delayed dead letter, a hand-over", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true}}, Budgets: faults{Passes: 1, Reassigns: 1}})
 	add(CI, Config{Name: "delayed dead letters", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true, Times: 1}}, Budgets: faults{Passes: 2, Crashes: 1}})
-	add(CI, Config{Name: "delayed work, a crash", Delays: true, Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Long, Config{Name: "delayed work, a crash", Delays: true, Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	replies := func(workflow string) []Client {
 		return []Client{{Kind: Submit, Task: "T1", Workflow: workflow, AtStart: true, Replies: true}}
 	}
@@ -143,13 +156,13 @@ func effects(add func(Bound, Config)) {
 	add(Small, Config{Name: "replies, a second attempt", Nodes: 1, Clients: replies("one"), Outcomes: []Outcome{Failed}, Budgets: faults{Failures: 1}})
 	add(Small, Config{Name: "replies, a dead letter", Clients: append(replies("none"), Client{Kind: Conflict, Task: "T1", Workflow: "none", Times: 1, Replies: true}), Budgets: faults{Crashes: 1}})
 	add(Small, Config{Name: "a refused reply", Nodes: 1, Delays: true, Clients: replies("none"), Budgets: faults{Refusals: 1, Passes: 1}})
-	add(CI, Config{Name: "a delayed reply, a crash", Nodes: 1, Delays: true, Clients: replies("none"), Budgets: faults{Passes: 2, Crashes: 1}})
+	add(Long, Config{Name: "a delayed reply, a crash", Nodes: 1, Delays: true, Clients: replies("none"), Budgets: faults{Passes: 2, Crashes: 1}})
 	stray := Client{Kind: Submit, Task: TaskOf(1, 1), Workflow: "none", AtStart: true}
 	home := submit(TaskOf(0, 1), "none")
 	add(Small, Config{Name: "a forward", Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1}})
-	add(CI, Config{Name: "a delayed forward", Delays: true, Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
+	add(Long, Config{Name: "a delayed forward", Delays: true, Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
 	add(CI, Config{Name: "a forward, passing time", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1, Passes: 1}})
-	add(CI, Config{Name: "a forward, passing time, more", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 2, SlowAcks: 1, LateEffects: 1, Passes: 1}})
+	add(Long, Config{Name: "a forward, passing time, more", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 2, SlowAcks: 1, LateEffects: 1, Passes: 1}})
 }
 
 // delays covers tasks that wait for their time.
@@ -159,7 +172,7 @@ func delays(add func(Bound, Config)) {
 	}
 	add(Small, Config{Name: "a task that waits for its time", Nodes: 1, Clients: append(notYet("one"), later(Pause, "T1", "one"), later(Cancel, "T1", "one")), Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a task that waits for its time, a crash", Clients: notYet("none"), Budgets: faults{Passes: 1, Crashes: 1, LateAppends: 1}})
-	add(CI, Config{Name: "a task that waits for its time, a hand-over", Clients: notYet("none"), Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(Long, Config{Name: "a task that waits for its time, a hand-over", Clients: notYet("none"), Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
 	add(CI, Config{Name: "a task that waits for its time, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(notYet("dated"), later(Pause, "T1", "dated"), later(Resume, "T1", "dated")), Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a wrong clock, a task that waits for its time", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: notYet("none"), Budgets: faults{Reassigns: 1, Passes: 1}})
 }
@@ -172,24 +185,24 @@ func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a step that sleeps", Nodes: 1, Clients: append(nap[:1:1], later(Pause, "T1", "nap"), later(Resume, "T1", "nap")), Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a step that sleeps, a cancel", Nodes: 1, Clients: append(nap[:1:1], later(Cancel, "T1", "nap")), Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a step that sleeps, a crash", Clients: nap, Budgets: faults{Passes: 1, Crashes: 1, LateAppends: 1}})
-	add(CI, Config{Name: "a step that sleeps, a hand-over", Clients: nap, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(Long, Config{Name: "a step that sleeps, a hand-over", Clients: nap, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
 	add(Small, Config{Name: "a wrong clock, a step that sleeps", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: nap, Budgets: faults{Reassigns: 1, Passes: 1}})
 	signalled := []Client{submit("T1", "ask"), {Kind: Signal, Task: "T1", Workflow: "ask", Times: 2}, later(Signal, "T1", "ask")}
-	add(CI, Config{Name: "a signal", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: signalled, Budgets: faults{Passes: 1}})
+	add(Long, Config{Name: "a signal", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: signalled, Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a signal before its task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{later(Submit, "T1", "ask"), later(Signal, "T1", "ask"), later(Cancel, "T1", "ask")}})
 	add(CI, Config{Name: "a signal, a crash", InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "ask"), later(Signal, "T1", "ask")}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(Large, Config{Name: "signals, a crash", InFlight: 1, Clients: signalled, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(Large, Config{Name: "a signal, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(signalled[:2:2], later(Pause, "T1", "ask"), later(Resume, "T1", "ask")), Budgets: faults{Passes: 1}})
-	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
+	add(Long, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Long, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
 	beats := func(b Bound, name, workflow string, outcomes []Outcome, budgets faults) {
 		add(b, Config{Name: name, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", workflow)}, Outcomes: outcomes, Budgets: budgets})
 	}
-	beats(CI, "progress, once", "beats", nil, faults{Beats: 1, Passes: 3})
+	beats(Long, "progress, once", "beats", nil, faults{Beats: 1, Passes: 3})
 	beats(Large, "progress", "beats", nil, faults{Beats: 2, Passes: 3})
 	beats(Small, "progress, in doubt", "beats-undone", []Outcome{FailedInDoubt}, faults{Beats: 1, Passes: 2, Failures: 1})
 	beats(Large, "progress, another attempt", "beats-again", []Outcome{Failed}, faults{Beats: 2, Passes: 2, Failures: 1})
-	beats(CI, "progress, a crash", "beats", nil, faults{Beats: 1, Passes: 1, Crashes: 1})
+	beats(Long, "progress, a crash", "beats", nil, faults{Beats: 1, Passes: 1, Crashes: 1})
 	beats(Large, "progress, a crash, passing time", "beats", nil, faults{Beats: 1, Passes: 2, Crashes: 1})
 	beats(Large, "progress, the cap", "beats", nil, faults{Beats: 3, Passes: 5})
 	add(Large, Config{Name: "progress, a hand-over", InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "beats")}, Budgets: faults{Beats: 1, Passes: 2, Reassigns: 1}})
@@ -203,16 +216,16 @@ func timing(add func(Bound, Config)) {
 	add(CI, Config{Name: "a late store, retries that wait", LateStore: true, Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
 	add(CI, Config{Name: "a late store, a sweep", LateStore: true, Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "retries that wait", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
-	add(CI, Config{Name: "retries that wait, more", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 2, Failures: 1}})
+	add(Long, Config{Name: "retries that wait, more", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 2, Failures: 1}})
 	add(Small, Config{Name: "a sweep, a duplicate", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "a sweep, a jump", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2}})
 	add(CI, Config{Name: "a sweep, a jump, a crash", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2, Crashes: 1}})
 	add(Small, Config{Name: "a wrong clock", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: one, Budgets: faults{Reassigns: 1}})
 	add(Large, Config{Name: "a wrong clock, a timer, passing time", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: one, Budgets: faults{Reassigns: 1, Passes: 1}})
-	add(CI, Config{Name: "a wrong clock, retries that wait", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Reassigns: 1, Failures: 1}})
+	add(Long, Config{Name: "a wrong clock, retries that wait", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Reassigns: 1, Failures: 1}})
 	add(Large, Config{Name: "a wrong clock, retries that wait, passing time", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Reassigns: 1, Passes: 1, Failures: 1}})
-	add(CI, Config{Name: "a wrong clock, an attempt without effect", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Reassigns: 1, Failures: 1}})
-	add(CI, Config{Name: "a wrong clock, an undo, in doubt", Calm: true, Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Reassigns: 1, Passes: 1, Failures: 1}})
+	add(Long, Config{Name: "a wrong clock, an attempt without effect", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Reassigns: 1, Failures: 1}})
+	add(Long, Config{Name: "a wrong clock, an undo, in doubt", Calm: true, Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Reassigns: 1, Passes: 1, Failures: 1}})
 	add(Large, Config{Name: "a wrong clock, an undo, in doubt, passing time", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Reassigns: 1, Passes: 1, Failures: 1}})
 	add(CI, Config{Name: "a wrong clock, a deadline", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Reassigns: 1}})
 	add(Large, Config{Name: "a wrong clock, a deadline, passing time", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Reassigns: 1, Passes: 1}})
@@ -229,7 +242,7 @@ func timing(add func(Bound, Config)) {
 	add(Large, Config{Name: "a sweep with effects, more", Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one")}, Budgets: faults{Passes: 1, SlowAcks: 1}})
 	add(Large, Config{Name: "a sweep with effects, a crash", Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one")}, Budgets: faults{Passes: 1, Crashes: 1, SlowAcks: 1, LateEffects: 1}})
 	add(Small, Config{Name: "a held cancel", Clients: []Client{later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1}})
-	add(CI, Config{Name: "a held cancel, work", Clients: []Client{later(Submit, "T1", "one"), later(Cancel, "T1", "one")}, Budgets: faults{Passes: 1}})
+	add(Long, Config{Name: "a held cancel, work", Clients: []Client{later(Submit, "T1", "one"), later(Cancel, "T1", "one")}, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a held cancel, a crash", Clients: []Client{later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "held cancels", Clients: []Client{later(Submit, "T1", "none"), {Kind: Cancel, Task: "T1", Times: 2}}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "held cancels, more", Clients: []Client{later(Submit, "T1", "none"), {Kind: Cancel, Task: "T1", Times: 2}}, Budgets: faults{Passes: 2}})
@@ -239,26 +252,26 @@ func timing(add func(Bound, Config)) {
 func others(add func(Bound, Config)) {
 	add(Small, Config{Name: "an undo", Calm: true, Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Small, Config{Name: "an undo, in doubt", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1}})
-	add(CI, Config{Name: "an undo, in doubt, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(Long, Config{Name: "an undo, in doubt, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Large, Config{Name: "an undo, in doubt, a crash, two steps", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a cancel, a crash", Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "an undo, a cancel, a crash", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1, Passes: 1}})
-	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Long, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(CI, Config{Name: "an operator retries", Clients: []Client{submit("T1", "one"), later(Retry, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
 	dated := []Client{submit("T1", "dated"), later(Retry, "T1", "dated")}
 	limited := []Client{submit("T1", "limited"), later(Cancel, "T1", "limited")}
-	add(CI, Config{Name: "a start limit", Nodes: 1, InFlight: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Long, Config{Name: "a start limit", Nodes: 1, InFlight: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(CI, Config{Name: "a start limit, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited"), later(Pause, "T1", "limited")}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a start limit, a pause, resumed", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited"), later(Pause, "T1", "limited"), later(Resume, "T1", "limited")}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a start limit, a crash", Nodes: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "a wrong clock, a start limit", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited")}, Outcomes: []Outcome{FailedNone}, Budgets: faults{Reassigns: 1, Failures: 1}})
-	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Long, Config{Name: "a wrong clock, a start limit", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited")}, Outcomes: []Outcome{FailedNone}, Budgets: faults{Reassigns: 1, Failures: 1}})
+	add(Long, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "a pause", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Pause, "T1", "one"), later(Resume, "T1", "one")}})
-	add(CI, Config{Name: "a pause, an undo, a crash", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), later(Pause, "T1", "back")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(Long, Config{Name: "a pause, an undo, a crash", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), later(Pause, "T1", "back")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Large, Config{Name: "a pause, an undo, a crash, resumed", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), later(Pause, "T1", "back"), later(Resume, "T1", "back")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "a pause, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated")}, Budgets: faults{Passes: 1}})
+	add(Long, Config{Name: "a pause, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated")}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a pause, a deadline, resumed", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated"), later(Resume, "T1", "dated")}, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a pause, a cancel", Nodes: 1, Clients: []Client{submit("T1", "saga"), later(Pause, "T1", "saga"), later(Cancel, "T1", "saga")}})
 	add(Small, Config{Name: "an operator terminates", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Terminate, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1}})

@@ -16,7 +16,7 @@ func carries(add func(Bound, Config)) {
 	add(CI, Config{Name: "a carry with a held request", Clients: []Client{later(Cancel, "T1", "none"), later(Submit, "T1", "none")}, Carries: true, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a carry and a hand-over", Clients: none, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1}})
 	add(CI, Config{Name: "a carry, the store late", Clients: two, Carries: true, LateStore: true, Budgets: faults{Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "two carries", Clients: none, Carries: true, Budgets: faults{Passes: 2, Unknowns: 1}})
+	add(Long, Config{Name: "two carries", Clients: none, Carries: true, Budgets: faults{Passes: 2, Unknowns: 1}})
 	held := []Client{submit("T1", "one"), later(Cancel, "T2", "one"), later(Submit, "T2", "one")}
 	add(Large, Config{Name: "a carry, a step and held requests", Clients: held, Carries: true, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a carry, a step and a hand-over", Clients: one, Carries: true, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})

@@ -98,7 +98,7 @@ func limits(add func(Bound, Config)) {
 	}))
 	pauses := []Client{later(PauseAgent, heldAgent, ""), later(ResumeAgent, heldAgent, "")}
 	add(Small, with("limits, an agent paused for good", one("banked-agents", pauses[0]), nil))
-	add(CI, with("limits, a paused agent", one("banked-agents", pauses...), nil))
+	add(Long, with("limits, a paused agent", one("banked-agents", pauses...), nil))
 	add(Large, with("limits, a paused agent, two tasks", append(pauses, submit("T1", "banked"), submit("T2", "banked-y")), nil))
 	add(Large, with("limits, a paused agent, a crash", one("banked-agents", pauses...), func(c *Config) { c.Budgets = faults{Crashes: 1} }))
 	add(Large, with("limits, a rate, a hand-over", two("banked"), func(c *Config) {

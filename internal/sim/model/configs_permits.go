@@ -17,11 +17,11 @@ func permits(add func(Bound, Config)) {
 	add(Large, Config{Name: "permits, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: one(later(Pause, "T1", "keyed"), later(Resume, "T1", "keyed"))})
 	hold := Client{Kind: PauseLimit, Task: keyedLimit, AtStart: true}
 	add(Small, Config{Name: "permits, a paused limit", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append([]Client{hold}, one(later(ResumeLimit, keyedLimit, ""), later(PauseLimit, keyedLimit, ""))...)})
-	add(CI, Config{Name: "permits, a paused limit, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append([]Client{hold}, one(later(ResumeLimit, keyedLimit, ""))...), Budgets: faults{Crashes: 1}})
+	add(Long, Config{Name: "permits, a paused limit, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append([]Client{hold}, one(later(ResumeLimit, keyedLimit, ""))...), Budgets: faults{Crashes: 1}})
 	add(Small, Config{Name: "permits, a parked task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed-work"), Budgets: faults{Failures: 1}, Outcomes: []Outcome{FailedForGood}})
 	add(Small, Config{Name: "permits, two partitions", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart})
 	add(CI, Config{Name: "permits, in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: two("keyed-doubt"), Budgets: faults{Passes: 2, Failures: 1}, Outcomes: []Outcome{FailedInDoubt}, Calm: true})
-	add(CI, Config{Name: "permits, another partition, a crash", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart[:1:1], Budgets: faults{Crashes: 1}})
+	add(Long, Config{Name: "permits, another partition, a crash", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart[:1:1], Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "permits, two partitions, a crash", Full: 2, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: apart, Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "permits, two partitions, a hand-over", Full: 2, InFlight: 1, BatchFacts: 8, Clients: apart, Budgets: faults{Reassigns: 1, LateAppends: 1, LateEffects: 1}})
 }

@@ -21,12 +21,12 @@ func reruns(add func(Bound, Config)) {
 	add(Large, Config{Name: "a rerun, a crash, late effects", Nodes: 1, Clients: []Client{submit("T1", "one"), asks("one", "", 1)}, Budgets: faults{Crashes: 1, Repeats: 1, LateEffects: 1}})
 	add(CI, Config{Name: "a rerun, an undo, a crash", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks("back", "", 1)}, Budgets: faults{Crashes: 1, Passes: 1}})
 	back := []Client{submit("T1", "back"), asks("back", "", 1)}
-	add(CI, Config{Name: "a rerun, an undo in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(back, later(Retry, "T1", "back")), Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 2}, Calm: true})
+	add(Long, Config{Name: "a rerun, an undo in doubt", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(back, later(Retry, "T1", "back")), Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 2}, Calm: true})
 	add(CI, Config{Name: "a rerun, an undo sent twice", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: back, Budgets: faults{Crashes: 1, Passes: 2}, Calm: true})
 	add(CI, Config{Name: "a rerun, a sweep", Nodes: 1, Clients: []Client{submit("T1", "none"), asks("none", "", 1)}, Budgets: faults{Passes: 1, Crashes: 1}})
-	add(CI, Config{Name: "a rerun, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), asks("dated", "", 1)}, Budgets: faults{Passes: 1}})
+	add(Long, Config{Name: "a rerun, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), asks("dated", "", 1)}, Budgets: faults{Passes: 1}})
 	skip := Client{Kind: Skip, Task: "T1", Workflow: "back", Times: 1, Asks: events.Request{Step: "s", Operation: events.Undo}}
-	add(CI, Config{
+	add(Long, Config{
 		Name: "a rerun, an undo that was left", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(back[:2:2], skip),
 		Outcomes: forGood, Budgets: faults{Failures: 3, Passes: 1},
 	})
@@ -36,7 +36,7 @@ func reruns(add func(Bound, Config)) {
 		Name: "a wrong clock, a rerun, an undo in doubt", Calm: true, CalmReassigns: true, Wrong: true, InFlight: 1, BatchFacts: 8,
 		Clients: undone, Outcomes: []Outcome{Failed}, Budgets: faults{Reassigns: 1, Failures: 2, Passes: 2},
 	}
-	add(CI, wrong)
+	add(Long, wrong)
 	wrong.Name, wrong.CalmReassigns = "a wrong clock, a rerun, an undo in doubt, a hand-over at any time", false
 	add(Large, wrong)
 	add(Large, Config{Name: "a rerun, an undo, two crashes", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: back, Budgets: faults{Crashes: 2, Passes: 1}})

@@ -6,8 +6,6 @@ var childMutants = []mutant{
 		never, "^a child that waits, a cancel$", "does not turn back with"},
 	{"lost-child-parks", "a child that is lost parks its parent",
 		swap("events.ActionPark", "events.ActionUndo"), "^a lost child$", "does not park"},
-	{"lost-child-never-starts", "a child that counts as lost is remembered, so that no copy of its submission starts it",
-		never, "^a lost child$", "INV12|waits for"},
 	{"child-past-its-pivot-refuses", "a child that is past its point of no return does not undo itself",
 		swap("t.Irrevocable()", "false"), "^a child past its pivot$", "stops|INV|undoes itself"},
 	{"link-tells-children-apart", "a task that has the ID of a child and another link is none",

@@ -334,9 +334,6 @@ var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants), []m
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
 		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}...)
 
-// deep are the mutants that only show after several steps of the clock: their searches take up to a minute.
-var deep = map[string]bool{"rerun-corrects-undo-in-doubt": true, "agent-counts-from-before-sending": true, "passed-progress-is-covered": true}
-
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string
 
@@ -446,6 +443,9 @@ func TestModelCatchesMutants(t *testing.T) {
 	places := marked(t, root)
 	switched, alone := &build{sources: map[string]*source{}}, map[string]*build{}
 	for _, m := range mutants {
+		if m.left() {
+			continue
+		}
 		require.Len(t, places[m.name], 1)
 		at := &places[m.name][0]
 		done, err := switched.add(m.name, at, m.edit)
@@ -460,6 +460,10 @@ func TestModelCatchesMutants(t *testing.T) {
 	out, err := search(program, "", "^a crash$")
 	require.NoError(t, err, "the search fails although no mutant is selected:\n%s", out)
 	for _, m := range mutants {
+		if m.left() {
+			t.Logf("third %d: %s is left to other runs", *thirdFlag, m.name)
+			continue
+		}
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			program := program
@@ -483,7 +487,7 @@ func (m *mutant) run(t *testing.T, program string) {
 // search runs the search of the configurations with the mutant, or with none.
 func search(program, name, only string) ([]byte, error) {
 	most := 150_000
-	if deep[name] {
+	if _, is := deep[name]; is {
 		most = 4_000_000
 	}
 	cmd := exec.Command(program, "-test.timeout=30m", "-test.run=TestModelHolds", fmt.Sprintf("-model.cap=%d", most), "-model.only="+only)

@@ -20,6 +20,18 @@ import (
 // mutantVariable is the environment variable that selects a mutant of a program that contains several.
 const mutantVariable = "SAGALOG_MUTANT"
 
+// deep are the mutants that only show after several steps of the clock, with the third of the runs of CI in which each is searched:
+// their searches take up to a minute, and more than those of all others together.
+var deep = map[string]int{
+	"rerun-corrects-undo-in-doubt": 0, "agent-counts-from-before-sending": 1, "passed-progress-is-covered": 2, "signal-timeout-waits-for-submissions": 2,
+}
+
+// left says that this run leaves the mutant to the runs with another third.
+func (m *mutant) left() bool {
+	third, is := deep[m.name]
+	return is && *thirdFlag >= 0 && third != *thirdFlag
+}
+
 // build is the product with changed files. Compiling and linking it takes far longer than finding a mutant, so one program
 // contains every mutant of a function: the function stays, a changed copy of it stands beside it, and the function begins by
 // calling the copy if the environment selects that mutant.

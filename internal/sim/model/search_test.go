@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 var (
 	boundFlag = flag.String("model.bound", "small", "how much is searched: small (seconds), ci (minutes), large (an hour and more)")
+	thirdFlag = flag.Int("model.third", -1, "0, 1 or 2: search only this third of the long configurations, and run this third of the deep mutants")
 	onlyFlag  = flag.String("model.only", "", "a regular expression: search only configurations whose name matches, whatever their bound")
 	capFlag   = flag.Int("model.cap", 0, "stop each search after this number of states; a stopped search proves nothing")
 )
@@ -33,17 +36,26 @@ func TestMain(m *testing.M) {
 // TestModelHolds searches every configuration within the bound completely. No property is violated, every world in
 // which nothing can happen any more is at rest, and every world can reach one that is at rest.
 func TestModelHolds(t *testing.T) {
-	bound, known := map[string]model.Bound{"small": model.Small, "ci": model.CI, "large": model.Large}[*boundFlag]
+	bound, known := map[string]model.Bound{"small": model.Small, "ci": model.Long, "large": model.Large}[*boundFlag]
 	require.True(t, known, "-model.bound is small, ci or large")
+	require.Less(t, *thirdFlag, 3, "-model.third is 0, 1 or 2")
 	only, err := regexp.Compile(*onlyFlag)
 	require.NoError(t, err)
 	var chosen []model.Config
+	var left []string
 	for _, c := range model.Configurations() {
-		if (*onlyFlag == "" && c.Bound <= bound) || (*onlyFlag != "" && only.MatchString(c.Name)) {
+		switch {
+		case *onlyFlag != "" && !only.MatchString(c.Name), *onlyFlag == "" && c.Bound > bound:
+		case *onlyFlag == "" && c.Bound == model.Long && *thirdFlag >= 0 && !c.Thirds[*thirdFlag]:
+			left = append(left, c.Name)
+		default:
 			chosen = append(chosen, c.Config)
 		}
 	}
 	require.NotEmpty(t, chosen)
+	if len(left) > 0 {
+		t.Logf("third %d: %d long configurations are left to other runs: %s", *thirdFlag, len(left), strings.Join(left, "; "))
+	}
 	began := time.Now()
 	reports := searchAll(t, chosen)
 	var states, transitions, quiet int
@@ -101,6 +113,21 @@ func searchAll(t *testing.T, chosen []model.Config) []*model.Report {
 	close(next)
 	wg.Wait()
 	return reports
+}
+
+// Each long configuration is searched in some third of the runs, and each third has long configurations of each kind that has any.
+func TestEachLongConfigurationHasItsThird(t *testing.T) {
+	t.Parallel()
+	var in [3]int
+	for _, c := range model.Configurations() {
+		require.Equal(t, c.Bound == model.Long, c.Thirds != [3]bool{}, c.Name)
+		for third, its := range c.Thirds {
+			if its {
+				in[third]++
+			}
+		}
+	}
+	require.Less(t, slices.Max(in[:])-slices.Min(in[:]), 10, "%v are not thirds", in)
 }
 
 func TestASearchIsAFunctionOfItsConfiguration(t *testing.T) {
