@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // The home of a task takes the submission of its schedule late. It refuses it only if it may have forgotten that task.
@@ -71,5 +72,30 @@ func TestALateStartIsRefusedThoughItsWorkflowRemembersLongerNow(t *testing.T) {
 	a.run()
 	require.Equal(t, 1, count[*events.Submitted](b.bench))
 	require.Equal(t, []string{"s/0/1 " + events.RejectTooOld}, b.rejected())
+	sameEverywhere(t, b.bench, a)
+}
+
+// The reports of a schedule's home take nothing for a while, so the log does not wait for them. The task is remembered until they have its end: a new
+// owner of the schedule would send its submission again.
+func TestATaskIsRememberedUntilItsScheduleHasItsEnd(t *testing.T) {
+	t.Parallel()
+	b := newTimetable(t, "")
+	a := b.candidate("A", forgetful, func(c *candidate) { c.cfg.DelayAfter = time.Second })
+	a.silent = func(s supervisor.Send) bool { return s.Kind == events.EffectEnd }
+	b.tell(a.own())
+	id := events.ScheduleTask("hourly", b.hourly().Next)
+	a.pass(b.until())
+	b.deliver(a)
+	b.done(id, "make", 1)
+	a.run()
+	for range 100 {
+		a.pass(time.Second)
+	}
+	require.Equal(t, 1, count[*events.EffectsDelayed](b.bench))
+	require.Equal(t, events.TaskStateProcessed, b.task(id).State)
+	require.Len(t, a.unanswered, 1)
+	a.o.Sent(b.now, a.unanswered[0].Generation, a.unanswered[0].ID, nil)
+	a.run()
+	a.forget(id)
 	sameEverywhere(t, b.bench, a)
 }
