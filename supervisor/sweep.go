@@ -100,7 +100,7 @@ func (t *timers) sweepable(by events.Instant) (swept *events.TasksSwept, more bo
 		}
 		its := t.rememberFor(task)
 		//mutant:sweep-waits-for-effects
-		if !task.State.Ended() || task.EndedAt.Add(its) >= by || busy[id] || t.replies.owes(task) {
+		if !task.State.Ended() || task.EndedAt.Add(its) >= by || busy[id] || t.replies.owes(task) || t.delays.owesEnd(task) {
 			continue
 		}
 		swept.Tasks = append(swept.Tasks, id)
