@@ -121,6 +121,8 @@ type inputQueue struct {
 	// keyless says that the first input could not be judged because a key is missing; retryAt is when it is tried again.
 	retryAt events.Instant
 	keyless bool
+	// missing is the key that it misses, as far as that is known.
+	missing missing
 	// given is the fact to be recorded about lost records that an operator gave up, or nil.
 	given *events.InputLossAccepted
 }

@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lock opens and seals values that are not encrypted. Why says why it does not now.
-type lock struct{ why *events.NoKeyError }
+// lock opens and seals values that are not encrypted. Why says why it does not now, and lacks why it does not open those of a key.
+type lock struct {
+	why   *events.NoKeyError
+	lacks map[string]*events.NoKeyError
+}
 
 func locked(value string) string {
 	return string((&events.Sealed{Key: "k", Same: "s", Text: []byte(value)}).Value())
@@ -24,6 +27,9 @@ func (l *lock) Open(value []byte) ([]byte, error) {
 		return nil, l.why
 	}
 	if s, ok := events.ParseSealed(value); ok {
+		if why := l.lacks[s.Key]; why != nil {
+			return nil, why
+		}
 		return s.Text, nil
 	}
 	var parts map[string]json.RawMessage // some of which are sealed
@@ -333,4 +339,41 @@ func TestARetryEndsATaskWhoseOutputFailsAfterItWaitedForAKey(t *testing.T) {
 	a.pass(5 * time.Second)
 	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 	sameEverywhere(t, b, a)
+}
+
+// Reports that wait now and then, because the topic of keys cannot be read for a moment, do not make a submission wait longer. And a report waits its own
+// minute, even if a submission has waited for the same key for long.
+func TestHowLongAnInputWaitsIsItsOwn(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, failIf, "")
+	l.lacks = map[string]*events.NoKeyError{}
+	lockedBy := func(key, value string) string {
+		return string((&events.Sealed{Key: key, Same: "s", Text: []byte(value)}).Value())
+	}
+	for n := range 6 {
+		b.submitSealed(fmt.Sprint("t", n))
+	}
+	a.run()
+	report := func(n int, key string) {
+		b.report(events.Report{Task: fmt.Sprint("t", n), Run: 1, Step: "first", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: json.RawMessage(lockedBy(key, `{"v":1}`))})
+		a.run()
+	}
+	l.lacks["other"] = absent
+	b.submit("late", "two", `,"input":`+lockedBy("other", `{"who":"ada"}`))
+	a.run()
+	for n := range 3 {
+		l.lacks["k2"] = unread
+		report(n, "k2")
+		a.pass(3 * time.Minute)
+		delete(l.lacks, "k2")
+		a.pass(time.Second)
+		require.Equal(t, "second", last[*events.StepStarted](b).Step)
+	}
+	require.NotContains(t, b.names(), "InputRejected")
+	report(3, "other")
+	a.pass(30 * time.Second)
+	require.NotEqual(t, events.TaskStateError, b.task("t3").State, "the report has not waited for a minute")
+	a.pass(40 * time.Second)
+	require.Equal(t, events.TaskStateError, b.task("t3").State)
+	require.Contains(t, b.names(), "InputRejected", "the submission has waited for ten minutes")
 }
