@@ -130,3 +130,23 @@ func TestOnlyACopyBeginsWithACarry(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, events.FateVoid, fate)
 }
+
+// A partition of a copy has forgotten what the partitions from which its tasks can come have forgotten. With as many partitions as before, that is one.
+func TestACopyKnowsWhatItsTasksHomesForgot(t *testing.T) {
+	t.Parallel()
+	var from []*events.PartitionState
+	for n := range int32(4) {
+		at := events.Instant(100 * (n + 1))
+		from = append(from, &events.PartitionState{Partition: n, Time: 1000, ForgottenBefore: at, ScheduledForgottenBefore: at + 1})
+	}
+	for partitions, forgotten := range map[int32][]events.Instant{
+		1: {400}, 2: {300, 400}, 3: {400, 400, 400}, 4: {100, 200, 300, 400}, 6: {300, 400, 300, 400, 300, 400}, 8: {100, 200, 300, 400, 100, 200, 300, 400},
+	} {
+		for n, at := range forgotten {
+			p, err := events.CopiedPartition(from, events.CopyTarget{Partition: int32(n), Partitions: partitions, Epoch: "copy"})
+			require.NoError(t, err)
+			require.Equal(t, at, p.ForgottenBefore, "partition %d of %d", n, partitions)
+			require.Equal(t, at+1, p.ScheduledForgottenBefore, "partition %d of %d", n, partitions)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,16 @@ func (d *delayed) concerns(f *events.Fact) bool {
 
 // work says whether the destination is an agent.
 func (d *delayed) work() bool { return strings.HasPrefix(d.destination, workTopic) }
+
+// owesEnd says whether the schedule that started a task may not have its end yet, because the reports of its home are delayed.
+func (x *delays) owesEnd(t *events.Task) bool {
+	if t.Schedule == "" {
+		return false
+	}
+	home := events.Home(events.ScheduleKey(t.Schedule), x.cfg.Partitions)
+	d := x.to(string(events.Reports) + "/" + strconv.Itoa(int(home)))
+	return d != nil && d.after().Before(t.Last)
+}
 
 // waits says whether the destination takes effects that are sent again only after the reports are judged: see keepWork.
 func (d *delayed) waits() bool {

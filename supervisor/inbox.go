@@ -123,6 +123,8 @@ type inputQueue struct {
 	// keyless says that the first input could not be judged because a key is missing; retryAt is when it is tried again.
 	retryAt events.Instant
 	keyless bool
+	// missing is the key that it misses, as far as that is known.
+	missing missing
 	// given is the fact to be recorded about lost records that an operator gave up, or nil.
 	given *events.InputLossAccepted
 }
@@ -313,10 +315,11 @@ func (i *inbox) unpassed() bool {
 }
 
 // passWhenIdle records the watermark of the effects and the resume points of an idle partition. A client that waits for a
-// duplicate gets its answer from the resume points. The fact does not lead to another such fact, because it has no effects.
+// duplicate gets its answer from the resume points. The fact does not lead to another such fact, because it has no effects. A topic whose next input
+// waits for a key is idle too.
 func (i *inbox) passWhenIdle() error {
 	for _, q := range i.queues {
-		if len(q.items) > 0 {
+		if len(q.items) > 0 && !q.keyless {
 			return nil
 		}
 	}

@@ -54,7 +54,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 				q.silent++
 			}
 			if q.keyless {
-				i.unopened.opens()
+				i.unopened.opens(q)
 			}
 			i.stats.Judged[q.kind].count(b.facts[before:])
 			i.alone.judged(item)
@@ -73,7 +73,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 // passed moves the judged position past the first input.
 func (q *inputQueue) passed() {
 	item := &q.items[0]
-	q.keyless = false
+	q.keyless, q.missing = false, missing{}
 	q.judged = item.record.Next()
 	q.last = item.record
 	q.items[0] = input{}
@@ -125,7 +125,7 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 // withoutKey handles an input that cannot be opened now: the input waits, or it is set aside if it has held back others for too long.
 func withoutKey(i *inbox, kind *inputKind, item *input, why *events.NoKeyError) error {
 	q := i.queue(item.in)
-	if q.keyless = !i.unopened.tooLong(why, kind.keyless); q.keyless {
+	if q.keyless = !i.unopened.tooLong(q, why); q.keyless {
 		q.retryAt = i.now.Add(inputRetry)
 		return errUndefined
 	}

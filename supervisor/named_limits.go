@@ -48,15 +48,12 @@ func (l *limits) adopt() error {
 	return nil
 }
 
-// askForAttempt asks for the permit of an attempt that could start otherwise, if its step needs one, and says whether the attempt must wait.
-func askForAttempt(p *planner, t *events.Task, r events.Ready) (waits bool, err error) {
+// askForAttempt asks for the permit of an attempt that could start otherwise, if its step needs one and has none, and says whether it did.
+func askForAttempt(p *planner, t *events.Task, r events.Ready) (asks bool, err error) {
 	limit := p.sched.Limit(t, r.Path)
 	//mutant:attempt-asks-for-permit
-	if limit == "" {
+	if limit == "" || events.StepPermitOf(t, r.Path, r.Operation) != nil {
 		return false, nil
-	}
-	if has := events.StepPermitOf(t, r.Path, r.Operation); has != nil {
-		return has.State != events.PermitStateGranted, nil
 	}
 	return true, p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: events.AskStepPermit(t, r.Path, r.Operation, limit)}, nil)
 }
@@ -125,6 +122,19 @@ func returnUnused(p *planner, link events.Link) error {
 		}
 	}
 	return nil
+}
+
+// returnHeld gives back the permit of an attempt whose input cannot be opened now: it may wait for long, and others need the permit. The attempt asks
+// again when its input can be opened.
+func returnHeld(p *planner, r events.Ready) error {
+	t, err := p.state.Task(r.Task)
+	if err != nil {
+		return err
+	}
+	if x := events.StepPermitOf(t, r.Path, r.Operation); x == nil || x.Used || x.State != events.PermitStateGranted {
+		return nil
+	}
+	return p.recordAndPlan(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: events.ReleaseStepPermit(t, r.Path, r.Operation)})
 }
 
 // pauses says whether some agent is paused.

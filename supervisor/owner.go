@@ -35,7 +35,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.unopened.reset()
 	c.carry = &carry{core: c}
 	c.schedules, c.limits = &schedules{core: c}, &limits{core: c}
-	c.planner = &planner{core: c, poison: map[string]string{}}
+	c.planner = &planner{core: c, poison: map[string]string{}, noOutput: map[string]bool{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
 	return &Owner{core: c}, nil
 }
@@ -246,6 +246,7 @@ func (o *Owner) end(next phase) {
 	o.epoch.reset(next)
 	o.inbox.reset()
 	o.planner.unplanned = false
+	clear(o.planner.noOutput)
 	o.timers.reset()
 	o.unopened.reset()
 	o.outbox.reset()

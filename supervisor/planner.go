@@ -17,8 +17,9 @@ type planner struct {
 	*core
 	// poison holds the tasks for which deciding panicked, with the reason. They are parked without being planned.
 	poison map[string]string
-	// noOutput is the task whose retry is being judged, if all its steps are done and only its output fails: see outcome.
-	noOutput string
+	// noOutput holds tasks that an operator retries, until they are planned: if all steps of such a task are done and only its output fails, it
+	// ends without one (see outcome). A plan may wait for a key. If the epoch ends meanwhile, the task parks once more, and the next retry ends it.
+	noOutput map[string]bool
 	// unplanned says that the store may hold live tasks that nobody planned in this epoch.
 	unplanned bool
 }
@@ -58,7 +59,12 @@ func (p *planner) fold(f *events.Fact) {
 // "Follow-ups are planned from the state".
 func (p *planner) plan(id string) error {
 	p.judging.task = id
-	cost := 0
+	cost, waits := 0, false
+	defer func() {
+		if !waits {
+			delete(p.noOutput, id)
+		}
+	}()
 	for range planRounds {
 		t, err := p.state.Task(id)
 		if err != nil || t == nil || t.State.Ended() {
@@ -82,7 +88,7 @@ func (p *planner) plan(id string) error {
 		}
 		cost += plan.Cost
 		p.batch.cost += plan.Cost
-		if plan.Unopened != nil {
+		if waits = plan.Unopened != nil; waits {
 			p.unopened.hold(id, "", plan.Unopened)
 			p.unopened.write(id)
 		}
@@ -98,6 +104,7 @@ func (p *planner) plan(id string) error {
 		}
 		err = p.recordPlan(t, plan)
 		if why, passes := errors.AsType[*events.NoKeyError](err); passes {
+			waits = true
 			p.unopened.hold(id, "", why)
 			p.unopened.write(id)
 			return nil
@@ -210,7 +217,7 @@ func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
 		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.settings().PayloadBytes)
 		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}
 	}
-	if parked, ok := body.(*events.TaskParked); ok && parked.Step == "" && p.noOutput == t.ID {
+	if parked, ok := body.(*events.TaskParked); ok && parked.Step == "" && p.noOutput[t.ID] {
 		body = &events.TaskProcessed{Output: json.RawMessage("null")}
 	}
 	//mutant:end-releases-permit
@@ -272,6 +279,9 @@ func (p *planner) start(r events.Ready) error {
 			return err
 		}
 		p.unopened.hold(r.Task, r.Path, why)
+		if err := returnHeld(p, r); err != nil {
+			return err
+		}
 	}
 	p.unopened.write(r.Task)
 	return nil
@@ -295,10 +305,10 @@ func (p *planner) tryStart(r events.Ready) error {
 	if t.Facts >= p.settings().TaskFacts && r.Operation == events.Do { // the number of steps bounds the undos
 		return p.park(t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
 	}
-	if asks, err := askForAttempt(p, t, r); asks || err != nil {
-		return err
+	if has := events.StepPermitOf(t, r.Path, r.Operation); has != nil && has.State != events.PermitStateGranted {
+		return nil // the grant tries again
 	}
-	body, fault, err := p.startOf(t, r)
+	body, fault, err := p.startOf(t, r) // first, so that what cannot be opened now asks for no permit
 	if err != nil {
 		return err
 	}
@@ -308,6 +318,12 @@ func (p *planner) tryStart(r events.Ready) error {
 	f := &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: body}
 	if r.NotBefore != 0 {
 		f.Cause = events.CauseTimer(t.ID, t.Run, r.Path, attemptAfter(t, r.Path, r.Operation), events.TimerRetry)
+	}
+	if err := p.seal(t, f); err != nil {
+		return err
+	}
+	if asks, err := askForAttempt(p, t, r); asks || err != nil {
+		return err
 	}
 	err = p.record(f, nil)
 	if errors.Is(err, events.ErrTooLarge) {

@@ -57,8 +57,7 @@ func (i *inbox) judgeRequest(item *input) error {
 		return err
 	}
 	if again, ok := body.(*events.TaskReopened); ok && len(again.Steps) == 0 {
-		i.planner.noOutput = id
-		defer func() { i.planner.noOutput = "" }()
+		i.planner.noOutput[id] = true
 	}
 	return i.planner.recordAndPlan(i.caused(item, id, body))
 }

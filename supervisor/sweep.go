@@ -130,7 +130,7 @@ func (t *timers) sweepable(by events.Instant) (swept *sweep, more bool, err erro
 		}
 		its := t.rememberFor(task)
 		//mutant:sweep-waits-for-effects
-		if !task.State.Ended() || task.EndedAt.Add(its) >= by || busy[id] || t.replies.owes(task) {
+		if !task.State.Ended() || task.EndedAt.Add(its) >= by || busy[id] || t.replies.owes(task) || t.delays.owesEnd(task) {
 			continue
 		}
 		//mutant:child-waits-for-its-release

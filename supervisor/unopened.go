@@ -19,8 +19,8 @@ type unopened struct {
 	*core
 	// tasks are those that wait.
 	tasks map[string]*unopenedTask
-	// missed are the keys that the key file lacks, by their fingerprints.
-	missed map[string]missedKey
+	// missed says since when inputs of a topic have missed a key.
+	missed map[missing]missedKey
 	// reason says why the latest value could not be opened.
 	reason string
 }
@@ -31,6 +31,13 @@ type unopenedTask struct {
 	until events.Instant
 	// starts are the steps whose next attempt cannot begin before that.
 	starts []string
+}
+
+// missing is a key that inputs of a topic need: the index of their kind, and the key as NoKeyError.Missing names it. How long they may wait depends on the
+// topic.
+type missing struct {
+	kind int
+	key  string
 }
 
 // missedKey says when a key was first missed, and last.
@@ -50,22 +57,23 @@ func (u *unopened) reset() {
 	*u = unopened{core: u.core, tasks: map[string]*unopenedTask{}, missed: u.missed}
 }
 
-// tooLong says whether an input that needs the key must not hold back others any longer.
-func (u *unopened) tooLong(why *events.NoKeyError, limit time.Duration) bool {
+// tooLong says whether the first input of a queue must not hold back others any longer. Until it is judged, the queue knows what the input misses.
+func (u *unopened) tooLong(q *inputQueue, why *events.NoKeyError) bool {
 	u.reason = why.Reason
 	if why.Missing == "" {
-		return false
+		return false // the key that it missed before may be missing still
 	}
-	m, known := u.missed[why.Missing]
+	q.missing = missing{q.kind, why.Missing}
+	m, known := u.missed[q.missing]
 	if !known || u.now.Sub(m.last) > missedFor || m.first > u.now {
 		if u.missed == nil || len(u.missed) >= mostMissed {
-			u.missed = map[string]missedKey{}
+			u.missed = map[missing]missedKey{}
 		}
 		m.first = u.now
 	}
 	m.last = u.now
-	u.missed[why.Missing] = m
-	return u.now.Sub(m.first) >= limit
+	u.missed[q.missing] = m
+	return u.now.Sub(m.first) >= inputKinds[q.kind].keyless
 }
 
 // hold lets a task wait, or the next attempt of one of its steps.
@@ -97,8 +105,9 @@ func (u *unopened) settle(id string) {
 	}
 }
 
-// opens notes that an input that waited was judged, so the key file has the key now. If it lacks a key later, the time counts from then.
-func (u *unopened) opens() { u.missed = nil }
+// opens notes that the first input of a queue, which waited, was judged, so the key that it missed is there. If it is missing later, the time counts
+// from then. Nothing is known about other keys.
+func (u *unopened) opens(q *inputQueue) { delete(u.missed, q.missing) }
 
 // waits says whether an attempt must not begin yet.
 func (u *unopened) waits(r events.Ready) bool {

@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lock opens and seals values that are not encrypted. Why says why it does not now.
-type lock struct{ why *events.NoKeyError }
+// lock opens and seals values that are not encrypted. Why says why it does not now, and lacks why it does not open those of a key.
+type lock struct {
+	why   *events.NoKeyError
+	lacks map[string]*events.NoKeyError
+}
 
 func locked(value string) string {
 	return string((&events.Sealed{Key: "k", Same: "s", Text: []byte(value)}).Value())
@@ -24,6 +27,9 @@ func (l *lock) Open(value []byte) ([]byte, error) {
 		return nil, l.why
 	}
 	if s, ok := events.ParseSealed(value); ok {
+		if why := l.lacks[s.Key]; why != nil {
+			return nil, why
+		}
 		return s.Text, nil
 	}
 	var parts map[string]json.RawMessage // some of which are sealed
@@ -243,4 +249,131 @@ func TestProgressThatCannotBeSealedNowExtendsTheAttempt(t *testing.T) {
 		require.NotEqual(t, string(kept), string(b.task("t1").Step("long").Progress))
 		require.Equal(t, events.StepStateRunning, b.task("t1").Step("long").State)
 	}
+}
+
+// A task that waits for a key asks for no permit, and gives back one that it has: others need it, and it may wait for long.
+func TestATaskThatWaitsForAKeyHasNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, lateKey := range map[string]bool{"before it asks": false, "before the grant": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, c, l := newLocked(t, "", `limit: bank, with: {who: "${ input.who }"}`)
+			b.define(callsTheBank)
+			a := &speaker{candidate: c}
+			a.limit(1, 1)
+			b.submitSealed("t1")
+			a.speak()
+			asks := 0
+			if lateKey {
+				b.doneSealed("t1", `{"v":1}`)
+				a.run()
+				asks = 1
+				l.why = absent
+				a.speak()
+			} else {
+				l.why = absent
+				b.doneSealed("t1", `{"v":1}`)
+				a.speak()
+			}
+			require.Empty(t, b.task("t1").StepPermits)
+			b.submit("t2", "pay", "")
+			a.speak()
+			require.Equal(t, []string{"t2"}, inside(b))
+			b.done("t2", "s", 1)
+			for range 5 {
+				a.pass(10 * time.Second)
+				a.speak()
+			}
+			require.Equal(t, asks+1, count[*events.PermitAsked](b), "it does not ask while it waits")
+			l.why = nil
+			a.pass(5 * time.Second)
+			a.speak()
+			require.Equal(t, []string{"t1"}, inside(b))
+			sameEverywhere(t, b, c)
+		})
+	}
+}
+
+// While a submission waits for a key, a partition in which nothing else happens records how far it has judged its reports.
+func TestAPartitionWhoseSubmissionWaitsForAKeyPasses(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, failIf, "")
+	b.submit("t0", "one", "")
+	a.run()
+	b.done("t0", "only", 1)
+	a.run()
+	l.why = unread
+	b.submitSealed("t1")
+	a.run()
+	b.done("t0", "only", 1) // a repeat, which is no fact
+	a.run()
+	a.pass(time.Minute)
+	s, _, _ := b.read()
+	require.Equal(t, int64(2), s.Partition.Inputs[events.Reports].Next)
+	require.Equal(t, int64(1), s.Partition.Inputs[events.Submissions].Next)
+	passes := count[*events.InputsPassed](b)
+	a.pass(time.Minute)
+	require.Equal(t, passes, count[*events.InputsPassed](b))
+	l.why = nil
+	a.pass(time.Second)
+	require.NotNil(t, b.task("t1"))
+	sameEverywhere(t, b, a)
+}
+
+// An operator retries a task whose output fails, while the output cannot be evaluated. It ends without one as soon as it can be.
+func TestARetryEndsATaskWhoseOutputFailsAfterItWaitedForAKey(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, "", "")
+	b.define("workflow: out\nsteps:\n  only: {agent: alpha, pivot: true}\noutput: \"${ input.x.y }\"\n")
+	b.submit("t1", "out", `,"input":`+locked(`{"x":null}`))
+	a.run()
+	b.done("t1", "only", 1)
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	l.why = unread
+	b.request(events.RequestRetry, "r1", "t1")
+	a.run()
+	a.pass(5 * time.Second)
+	require.Equal(t, "TaskReopened", b.names()[len(b.names())-1])
+	l.why = nil
+	a.pass(5 * time.Second)
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	sameEverywhere(t, b, a)
+}
+
+// Reports that wait now and then, because the topic of keys cannot be read for a moment, do not make a submission wait longer. And a report waits its own
+// minute, even if a submission has waited for the same key for long.
+func TestHowLongAnInputWaitsIsItsOwn(t *testing.T) {
+	t.Parallel()
+	b, a, l := newLocked(t, failIf, "")
+	l.lacks = map[string]*events.NoKeyError{}
+	lockedBy := func(key, value string) string {
+		return string((&events.Sealed{Key: key, Same: "s", Text: []byte(value)}).Value())
+	}
+	for n := range 6 {
+		b.submitSealed(fmt.Sprint("t", n))
+	}
+	a.run()
+	report := func(n int, key string) {
+		b.report(events.Report{Task: fmt.Sprint("t", n), Run: 1, Step: "first", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: json.RawMessage(lockedBy(key, `{"v":1}`))})
+		a.run()
+	}
+	l.lacks["other"] = absent
+	b.submit("late", "two", `,"input":`+lockedBy("other", `{"who":"ada"}`))
+	a.run()
+	for n := range 3 {
+		l.lacks["k2"] = unread
+		report(n, "k2")
+		a.pass(3 * time.Minute)
+		delete(l.lacks, "k2")
+		a.pass(time.Second)
+		require.Equal(t, "second", last[*events.StepStarted](b).Step)
+	}
+	require.NotContains(t, b.names(), "InputRejected")
+	report(3, "other")
+	a.pass(30 * time.Second)
+	require.NotEqual(t, events.TaskStateError, b.task("t3").State, "the report has not waited for a minute")
+	a.pass(40 * time.Second)
+	require.Equal(t, events.TaskStateError, b.task("t3").State)
+	require.Contains(t, b.names(), "InputRejected", "the submission has waited for ten minutes")
 }

@@ -52,6 +52,7 @@ type CheckpointDocument struct {
 	Time        events.Instant        `json:"time" format:"date-time"`
 	Bytes       int64                 `json:"bytes" doc:"The size of its files; most are shared with the state of the node at first"`
 	Files       int                   `json:"files"`
+	KeysMissing bool                  `json:"keys_missing,omitempty" doc:"The namespace encrypts, and the checkpoint holds no keys: without keys from elsewhere, nothing encrypted in it can be opened"`
 	Partitions  []CheckpointPartition `json:"partitions" nullable:"false" doc:"Those that the node has folded"`
 }
 

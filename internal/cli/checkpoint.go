@@ -83,6 +83,12 @@ func showCheckpoint(out io.Writer, doc json.RawMessage) error {
 	if _, err := fmt.Fprintf(out, "checkpoint%s: %s\n%d files, %d bytes, as of %s\n\n", on, d.Path, d.Files, d.Bytes, instant(d.Time)); err != nil {
 		return err
 	}
+	if d.KeysMissing {
+		if _, err := fmt.Fprintf(out, "It holds no keys, although namespace %s encrypts: the topic of keys is gone or empty, or the node may not read it. Nothing encrypted can be opened from it without\n"+
+			"the keys of another checkpoint, or the topic. Make one on a node that may read the topic.\n\n", d.Namespace); err != nil {
+			return err
+		}
+	}
 	var rows []row
 	for _, p := range d.Partitions {
 		rows = append(rows, row{strconv.Itoa(int(p.Partition)), strconv.FormatInt(p.Offset, 10), p.Hash})

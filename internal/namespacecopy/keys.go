@@ -29,12 +29,27 @@ func (s *source) readKeys(ctx context.Context) error {
 	})
 }
 
-// withoutKeys says what to do if tasks are encrypted and there are no keys.
+// checkKey refuses a task whose key is missing: its content would be lost. A key that was erased is not missing.
+func (s *source) checkKey(t *events.Task) error {
+	value, sealed := events.ParseSealed(t.Input)
+	if !sealed {
+		return nil
+	}
+	if s.keyIDs == nil {
+		s.keyIDs = sealing.IDs(s.keys)
+	}
+	if s.keyIDs[value.Key] {
+		return nil
+	}
+	return fmt.Errorf("the content of task %s is encrypted with the key %s, which is not among the %d keys of %s: %s", t.ID, events.Clip(value.Key, 64), len(s.keyIDs), s.name, s.withoutKeys())
+}
+
+// withoutKeys says what to do if tasks are encrypted and their keys are missing.
 func (s *source) withoutKeys() string {
 	if s.log != nil {
 		return fmt.Sprintf("restore the topic %s first", s.log.topics().Keys())
 	}
-	return "add a checkpoint of a running node that may read the topic of keys (--from-checkpoint may be given several times)"
+	return "add a newer checkpoint of a running node that may read the topic of keys (--from-checkpoint may be given several times)"
 }
 
 // checkpointKeys are the keys of each checkpoint, and when it was made.

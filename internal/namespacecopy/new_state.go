@@ -133,8 +133,10 @@ func (t *target) carryTask(ctx context.Context, p *part, id string) error {
 	if err != nil {
 		return fmt.Errorf("partition %d of %s: %w", p.number, t.from.name, err)
 	}
-	if task, err := p.state.Task(id); err == nil && task != nil && events.IsSealed(task.Input) && len(t.from.keys) == 0 {
-		return fmt.Errorf("the content of task %s is encrypted, but %s holds no keys: %s", id, t.from.name, t.from.withoutKeys())
+	if task, err := p.state.Task(id); err == nil && task != nil {
+		if err := t.from.checkKey(task); err != nil {
+			return err
+		}
 	}
 	return t.carry(ctx, id, records)
 }

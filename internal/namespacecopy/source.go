@@ -18,8 +18,9 @@ type source struct {
 	name        string
 	ns          scheduler.Namespace
 	definitions []events.Record
-	// keys are the records of the topic of keys.
+	// keys are the records of the topic of keys, and keyIDs the keys in them; nil until they are needed.
 	keys    []events.Record
+	keyIDs  map[string]bool
 	catalog *scheduler.Catalog
 	stores  []*projector.Store
 	parts   []*part

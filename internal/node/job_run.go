@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -45,6 +44,9 @@ type jobRun struct {
 	each time.Duration
 	// begun is when the run began, asked when it last asked tasks, and saved when it last recorded its progress.
 	begun, asked, saved time.Time
+	// keyless are the tasks that cannot be asked yet: see job_keys.go. held is the progress before the first of them.
+	keyless []*events.Task
+	held    *events.JobProgress
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -60,11 +62,15 @@ func (r *jobRun) work(ctx context.Context) error {
 		return err
 	}
 	for !r.progress.Done {
-		if r.stopped() || r.progress.Cursor == jobEnd {
-			r.progress.Done = true
+		step := r.block
+		switch atEnd := r.progress.Cursor == jobEnd; {
+		case r.stopped() || atEnd && len(r.keyless) == 0:
+			r.progress.Done, r.held = true, nil
 			return r.save(ctx)
+		case atEnd:
+			step = r.askKeyless
 		}
-		if err := r.block(ctx); err != nil {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -247,6 +253,7 @@ func (r *jobRun) await(ctx context.Context, n int) (ready bool, err error) {
 // ask asks tasks, waits until they have answered, and counts the answers. The tasks were listed a while ago, with a low rate hours ago. By now one
 // may have answered, because it was asked before a crash, may no longer match, or may be forgotten, and another task may have its ID.
 func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
+	before := r.progress
 	var ids []string
 	var records []events.Record
 	for _, listed := range tasks {
@@ -265,12 +272,11 @@ func (r *jobRun) ask(ctx context.Context, tasks []*events.Task) error {
 			continue
 		}
 		q, err := r.requestFor(t)
-		if e, erased := errors.AsType[*events.ErasedError](err); erased {
-			r.count(t.ID, e.Error()+", and with it the key for what is sent to the task")
-			continue
-		}
 		if err != nil {
-			return err
+			if err := r.withoutKey(t, &before, err); err != nil {
+				return err
+			}
+			continue
 		}
 		rec, err := events.EncodeRequest(q, events.Subject{
 			ID: q.ID, Source: "/" + r.ns.name + "/jobs", Time: events.At(time.Now()), Traceparent: traceparent.Or(""),
@@ -370,9 +376,13 @@ func (r *jobRun) count(task, refused string) {
 	}
 }
 
-// save records the progress.
+// save records the progress. While tasks wait for a key, it records that before the first of them, so that a successor asks them too.
 func (r *jobRun) save(ctx context.Context) error {
-	rec, err := jobRecord(r.ns, &r.progress)
+	p := r.progress
+	if r.held != nil {
+		p, p.Ahead = *r.held, r.progress.Ahead
+	}
+	rec, err := jobRecord(r.ns, &p)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/callback"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/sagalog/sagalog/internal/sealing"
 	"github.com/sagalog/sagalog/internal/ui"
 	"github.com/sagalog/sagalog/projector"
@@ -339,7 +340,7 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, unopenedEvery, x.look) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
 		if !n.cfg.KeepInputs {
-			g.Go(func() error { return every(ctx, n.cfg.trim.every, func() { n.trimmer.look(ctx) }) })
+			g.Go(func() error { return oftenAtFirst(ctx, trimSoonest, n.cfg.trim.every, func() { n.trimmer.look(ctx) }) })
 		}
 	}
 	if n.webhooks != nil {
@@ -399,6 +400,14 @@ func every(ctx context.Context, tick time.Duration, do func()) error {
 			do()
 		}
 	}
+}
+
+// oftenAtFirst calls do after the time soonest, and then after twice the time since the call before, at most the time latest.
+func oftenAtFirst(ctx context.Context, soonest, latest time.Duration, do func()) error {
+	for wait := min(soonest, latest); pause.For(ctx, wait); wait = min(2*wait, latest) {
+		do()
+	}
+	return nil
 }
 
 // Close ends what Open began. Call it once, after Open failed or instead of Run.

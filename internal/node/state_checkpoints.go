@@ -174,6 +174,9 @@ func (c *stateCheckpoints) make(ctx context.Context, name string) (made projecto
 		c.metrics.failed.Inc()
 		return made, err
 	}
+	if c.lacksKeys(&made) {
+		c.log.Warn("the checkpoint of the state holds no keys, although the namespace encrypts: the topic of keys is gone or empty, or this node may not read it", "checkpoint", filepath.Join(c.Dir, name))
+	}
 	c.last, c.since, c.base = about.Time, begun, made.Records()
 	c.metrics.made.Inc()
 	c.metrics.seconds.Set(c.now().Sub(begun).Seconds())
@@ -244,7 +247,14 @@ func (c *stateCheckpoints) MakeCheckpoint(ctx context.Context, to string) (d api
 	case err != nil:
 		return d, err
 	}
-	return DescribeCheckpoint(filepath.Join(c.Dir, name), &made), nil
+	d = DescribeCheckpoint(filepath.Join(c.Dir, name), &made)
+	d.KeysMissing = c.lacksKeys(&made)
+	return d, nil
+}
+
+// lacksKeys says whether a checkpoint holds no keys although the namespace encrypts.
+func (c *stateCheckpoints) lacksKeys(made *projector.Checkpoint) bool {
+	return made.KeysFile.Name == "" && c.store.ns.catalog.KeysMade()
 }
 
 // nameOf returns the name of a checkpoint that is asked for by its name or path. A caller of the API can make none elsewhere.

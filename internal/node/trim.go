@@ -26,6 +26,10 @@ type trimPace struct {
 
 var defaultTrimPace = trimPace{every: time.Minute, records: 10_000, after: time.Hour}
 
+// trimSoonest is how long after its start a node looks for the first time. A process that ends again and again must trim too: without that, its
+// disk would fill up, or that of its brokers.
+const trimSoonest = 5 * time.Second
+
 // trimWithin bounds the requests to the brokers of one look.
 const trimWithin = 30 * time.Second
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,4 +57,17 @@ func TestAPartitionIsTrimmedForManyRecordsOrAfterALongTime(t *testing.T) {
 	require.True(t, m.due(at, 99))
 	require.False(t, m.due(at, -5), "somebody else has trimmed it")
 	require.Empty(t, m.since)
+}
+
+// A process that ends after less than a minute, again and again, trims too.
+func TestANodeTrimsSoonAfterItsStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		began := time.Now()
+		var looks []time.Duration
+		require.NoError(t, oftenAtFirst(ctx, trimSoonest, time.Minute, func() { looks = append(looks, time.Since(began)/time.Second) }))
+		require.Equal(t, []time.Duration{5, 15, 35, 75, 135, 195, 255}, looks)
+	})
 }

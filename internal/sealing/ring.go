@@ -60,6 +60,19 @@ type ring struct {
 	opened list.List
 }
 
+// IDs returns the data keys that records of the topic hold, or say to be erased.
+func IDs(records []events.Record) map[string]bool {
+	ids := map[string]bool{}
+	for _, r := range records {
+		for _, prefix := range []string{keyPrefix, erasedPrefix} {
+			if id, ok := strings.CutPrefix(string(r.Key), prefix); ok && r.Value != nil {
+				ids[id] = true
+			}
+		}
+	}
+	return ids
+}
+
 func newRing(namespace string) *ring {
 	return &ring{namespace: namespace, erased: map[string]erasedRecord{}, all: map[string]*dataKey{}, live: map[string][]*dataKey{}, left: map[string]bool{}}
 }

@@ -53,12 +53,12 @@ type print [16]byte
 //	inbox.position       read only where RuleResume is off
 //	State.carry          follows from the state, since no owner of the model loads a log that was cut
 //	State.carries        offsets of the log, for its nodes
-//	core.unopened, inputQueue.keyless, retryAt: nothing is sealed here
+//	core.unopened, inputQueue.keyless, missing, retryAt: nothing is sealed here
 //	cache.stored         read only while a carry is under way: Config.Carries keeps it
 var leftOut = map[string]bool{
 	"core.now": true, "core.gen": true, "core.stats": true, "core.judging": true, "core.cfg": true, "core.sched": true,
 	"core.store": true, "core.seq": true,
-	"epoch.core": true, "inbox.core": true, "core.unopened": true, "inputQueue.keyless": true, "inputQueue.retryAt": true, "alone.core": true, "planner.core": true, "timers.core": true, "outbox.core": true, "dispatch.core": true, "writer.core": true, "waking.core": true, "delays.core": true, "replies.core": true, "schedules.core": true, "limits.core": true, "trimming.core": true, "limits.known": true,
+	"epoch.core": true, "inbox.core": true, "core.unopened": true, "inputQueue.keyless": true, "inputQueue.missing": true, "inputQueue.retryAt": true, "alone.core": true, "planner.core": true, "timers.core": true, "outbox.core": true, "dispatch.core": true, "writer.core": true, "waking.core": true, "delays.core": true, "replies.core": true, "schedules.core": true, "limits.core": true, "trimming.core": true, "limits.known": true,
 	"dispatch.endedAt": true, "outbox.nextID": true, "outbox.works": true, "outbox.bytes": true, "delayed.bytes": true, "core.refused": true, "effect.id": true, "effect.of": true, "entry.delayed": true, "question.number": true,
 	"epoch.sentAt": true, "epoch.last": true, "batch.sentAt": true, "logReading.lagSince": true, "logReading.next": true, "State.Void": true,
 	"State.load": true, "State.loadPart": true, "cache.adopted": true, "State.lax": true, "batch.seq": true, "Store.last": true,

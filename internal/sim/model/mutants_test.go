@@ -250,7 +250,7 @@ var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants), []m
 	{"resent-work-has-the-corrected-times", "work that is sent again has the corrected times",
 		never, "^a wrong clock$", "days ahead"},
 	{"resent-work-waits-for-corrected-times", "work is sent again only when its times are corrected",
-		swap(" || x.epoch.correcting()", ""), "^a wrong clock", "days ahead"},
+		swap(" || x.epoch.correcting()", ""), "^a wrong clock$", "days ahead"},
 	{"progress-extends-from-judging", "progress extends the complete-by time from the instant at which it is judged",
 		swap("now.Add(2*beat)", "s.StartedAt.Add(2*beat)"), "^progress$", "its agent acts until|recorded twice in a heartbeat"},
 	{"one-fact-each-heartbeat", "the end after progress covers all progress that is judged in the next heartbeat",

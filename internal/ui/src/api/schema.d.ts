@@ -1502,6 +1502,8 @@ export interface components {
             bytes: number;
             /** Format: int64 */
             files: number;
+            /** @description The namespace encrypts, and the checkpoint holds no keys: without keys from elsewhere, nothing encrypted in it can be opened */
+            keys_missing?: boolean;
             namespace: string;
             namespace_id: string;
             node?: string;
