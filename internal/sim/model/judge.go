@@ -62,7 +62,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		if j.w.sp.cfg.deleted(b.Workflow, "") {
 			j.w.fail("a task of a definition begins that was deleted before it was submitted")
 		}
-		j.startedOnce(f, b)
+		startedOnce(j, f, b)
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
 	case *events.InputRejected:
@@ -88,7 +88,7 @@ func (j *judge) before(f *events.Fact, source string) {
 }
 
 // startedOnce checks that a schedule starts a task once, also if its submission comes again after the task was forgotten.
-func (j *judge) startedOnce(f *events.Fact, b *events.Submitted) {
+func startedOnce(j *judge, f *events.Fact, b *events.Submitted) {
 	j.log.accepted(j.w.sp, func(other *events.Fact) bool {
 		if other.Body.Name() == events.NameSubmitted && other.Task == f.Task && b.Schedule != "" {
 			j.w.fail("the task %s of the schedule %s begins a second time", f.Task, b.Schedule)
