@@ -150,6 +150,9 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if why := accepted.Unopened; why != nil {
 		return why
 	}
+	if accepted.Closed {
+		return i.reject(item, sub.ID, events.RejectNoKey, faults)
+	}
 	if faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
