@@ -151,7 +151,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		return why
 	}
 	if faults != "" {
-		return i.reject(item, sub.ID, events.RejectSchema, faults)
+		return i.reject(item, sub.ID, reasonOf(&accepted), faults)
 	}
 	if sub.Schedule != "" && startTooOld(i, item, accepted.RememberFor) {
 		return i.reject(item, sub.ID, events.RejectTooOld, "the schedule sent it longer ago than task IDs are remembered, so its task may have ended and been forgotten")
@@ -214,4 +214,12 @@ func (i *inbox) resolve(item *input, sub *events.Submission) (v Version, found, 
 	}
 	v, found = c.Current(sub.Workflow)
 	return v, found, true
+}
+
+// reasonOf returns the reason for which a submission with faults is rejected.
+func reasonOf(a *events.Acceptance) string {
+	if a.Closed {
+		return events.RejectNoKey
+	}
+	return events.RejectSchema
 }
