@@ -106,6 +106,16 @@ func addressee(r *events.Record) (key, kind string, data []byte) {
 	return cmp.Or(e.Subject, named.Task, named.ID), e.Type, data
 }
 
+// over says whether a report says how a running attempt of the task ended.
+func (c *copying) over(t *events.Task, path string, op events.Operation, number int) bool {
+	a := attempt{t.ID, t.Incarnation, path, 0, op, number}
+	if c.reported[a] {
+		return true
+	}
+	a.run = events.RunOf(t.RunOf(path))
+	return c.reported[a]
+}
+
 // note takes note of a report about the outcome of an attempt: that attempt is over, so its request is not sent again.
 func (c *copying) note(task string, data []byte) {
 	p, err := events.DecodeReport(data)

@@ -62,12 +62,7 @@ func (w *work) take(ctx context.Context, p *part, id string) error {
 	}
 	w.result.Live++
 	list, err := w.of[p].OfTask(t, func(path string, op events.Operation, number int) bool {
-		a := attempt{id, t.Incarnation, path, 0, op, number}
-		if w.reported[a] {
-			return true
-		}
-		a.run = events.RunOf(t.RunOf(path))
-		return w.reported[a]
+		return w.over(t, path, op, number)
 	})
 	if err != nil {
 		return err
