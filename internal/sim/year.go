@@ -20,7 +20,7 @@ func Year(days int) Options {
 			Refuse: 0.01, EffectTwice: 0.03, Mute: 0.002, AskFails: 0.02,
 			AgentSilent: 0.01, AgentFails: 0.05, AgentLate: 0.01, AgentTwice: 0.05, AgentSlow: 0.05, Odd: 0.02,
 			Misplaced: 0.02, Duplicate: 0.1, Conflict: 0.01, Garbage: 0.5, Cancel: 0.03, Retry: 0.02,
-			Crash: 4 * n, Pause: 2 * n, Reassign: 3 * n, AgentDown: n, AgentRestart: n, AgentGone: n, Transaction: n, Copy: max(1, n/20),
+			Crash: 4 * n, Pause: 2 * n, Reassign: 3 * n, AgentDown: n, AgentRestart: n, AgentGone: n, Transaction: n, Copy: max(1, n/80), // a log that is copied more often is never cut
 		},
 	}
 }
