@@ -271,6 +271,6 @@ var named = [situations]struct {
 	sawCopyUnadopted:      {name: "a schedule is copied whose latest record its partition had not adopted", rare: true},
 	sawCopyBusy:           {name: "a running attempt is copied"},
 	sawCopyUndoing:        {name: "a task that is being undone is copied", rare: true},
-	sawCopyStops:          {name: "an owner that wakes up finds its namespace copied"},
-	sawCopyCalledBack:     {name: "an attempt of the old namespace is reported in the copy"},
+	sawCopyStops:          {name: "an owner that wakes up finds its namespace copied", rare: true},
+	sawCopyCalledBack:     {name: "an attempt of the old namespace is reported in the copy", rare: true},
 }
