@@ -431,6 +431,7 @@ const (
 	RejectInvalid         = "invalid"
 	RejectUnknownWorkflow = "unknown_workflow"
 	RejectSchema          = "schema"
+	RejectNoKey           = "no_key"
 	RejectTooLarge        = "too_large"
 	RejectConflict        = "conflict"
 	RejectMisplaced       = "misplaced"

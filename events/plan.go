@@ -110,6 +110,8 @@ type Acceptance struct {
 	RememberFor Duration
 	// Unopened is set if the input cannot be opened now. Then the other fields mean nothing.
 	Unopened *NoKeyError
+	// Closed is set if the input can never be opened.
+	Closed bool
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

@@ -104,7 +104,7 @@ func (p *Program) Accept(sub *events.Submission, version int) (events.Acceptance
 		return events.Acceptance{Unopened: why}, []InputFault{{"/input", why.Error()}}
 	}
 	if err != nil {
-		return events.Acceptance{}, []InputFault{{"/input", err.Error()}}
+		return events.Acceptance{Closed: true}, []InputFault{{"/input", err.Error()}}
 	}
 	clear := *sub
 	clear.Input = input

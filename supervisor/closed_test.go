@@ -46,3 +46,24 @@ func TestAClosedPartitionIsNotClaimed(t *testing.T) {
 	b.candidate("C").own().run()
 	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 }
+
+// An owner reads the claim of a copy and claims at once, before it reads that the partition is closed. It finds that in front of the claim that it wrote.
+func TestAnOwnerOfAClosedPartitionStops(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.candidate("A").own()
+	b.marked("copy", events.NamespaceClosed{To: "sagalog on new:9092"})
+	records := b.log
+	closed := records[len(records)-1]
+	other := b.candidate("B")
+	other.o.Assign(b.now)
+	load := other.o.TakeActions()[0].(supervisor.Load)
+	other.o.LogEnd(b.now, load.Generation, 0, closed.Offset, nil)
+	other.o.LogRecords(b.now, load.Generation, records[:len(records)-1], closed.Offset)
+	claim := other.o.TakeActions()[0].(supervisor.Claim).Record
+	claim.Offset = closed.Offset + 1
+	other.o.LogRecords(b.now, load.Generation, []events.Record{closed, claim}, claim.Offset+1)
+	require.False(t, other.o.Status().Owning)
+	actions := other.o.TakeActions()
+	require.ErrorIs(t, actions[len(actions)-1].(supervisor.Stop).Err, supervisor.ErrClosed)
+}

@@ -201,8 +201,8 @@ func (e *epoch) claimWhenLoaded() error {
 	if e.level > e.cfg.MaxLevel {
 		return events.TooOld(e.level, e.cfg.MaxLevel)
 	}
-	if c := e.state.Partition.Closed; c != nil {
-		return fmt.Errorf("%w to %s at %s: start nodes there. If that copy was given up, `sagalog namespace reopen` takes this namespace back", ErrClosed, c.To, c.At)
+	if err := e.closed(); err != nil {
+		return err
 	}
 	e.claim, e.sentAt, e.before = e.freshID(), e.now, e.state.Partition.Owner
 	r, err := events.EncodeFact(e.claimFact(), e.cfg.Partition, e.source)
@@ -211,6 +211,14 @@ func (e *epoch) claimWhenLoaded() error {
 	}
 	e.phase = phaseClaiming
 	e.say(Claim{e.gen, r})
+	return nil
+}
+
+// closed refuses a partition of a namespace that was copied.
+func (e *epoch) closed() error {
+	if c := e.state.Partition.Closed; c != nil {
+		return fmt.Errorf("%w to %s at %s: start nodes there. If that copy was given up, `sagalog namespace reopen` takes this namespace back", ErrClosed, c.To, c.At)
+	}
 	return nil
 }
 
@@ -237,6 +245,10 @@ func (e *epoch) ownUnread(offset int64) bool {
 
 // own begins the epoch whose claim was read back, and takes over what earlier epochs left unfinished.
 func (e *epoch) own() error {
+	// An owner may claim when it has read the claim of a copy and not yet the fact behind it that closes the partition.
+	if err := e.closed(); err != nil {
+		return err
+	}
 	e.stats.Epochs++
 	e.phase = phaseResuming
 	e.now = e.stamp() // see advance

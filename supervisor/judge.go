@@ -131,11 +131,11 @@ func withoutKey(i *inbox, kind *inputKind, item *input, why *events.NoKeyError) 
 	}
 	switch t := item.env.Type; {
 	case item.submits:
-		return i.reject(item, i.judging.task, events.RejectSchema, "/input: "+why.Error())
+		return i.reject(item, i.judging.task, events.RejectNoKey, "/input: "+why.Error())
 	case t != "" && t != events.TypeReport: // a request leaves its task as it is
 		return i.reject(item, i.judging.task, events.RejectRefused, why.Error())
 	}
-	return i.setAside(kind, item, i.judging.task, events.RejectSchema, why.Error())
+	return i.setAside(kind, item, i.judging.task, events.RejectNoKey, why.Error())
 }
 
 // setAside judges an input that cannot be judged normally. A report parks its task: its content is not lost, because the fact's

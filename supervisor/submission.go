@@ -156,7 +156,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		return why
 	}
 	if faults != "" {
-		return i.reject(item, sub.ID, events.RejectSchema, faults)
+		return i.reject(item, sub.ID, reasonOf(&accepted), faults)
 	}
 	parent, _ := sub.ParentLink() // it was checked
 	if (sub.Schedule != "" || parent != nil) && startTooOld(i, item, accepted.RememberFor) {
@@ -223,4 +223,12 @@ func (i *inbox) resolve(item *input, sub *events.Submission) (v Version, found, 
 	}
 	v, found = c.Current(sub.Workflow)
 	return v, found, true
+}
+
+// reasonOf returns the reason for which a submission with faults is rejected.
+func reasonOf(a *events.Acceptance) string {
+	if a.Closed {
+		return events.RejectNoKey
+	}
+	return events.RejectSchema
 }

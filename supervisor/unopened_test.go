@@ -30,6 +30,9 @@ func (l *lock) Open(value []byte) ([]byte, error) {
 		if why := l.lacks[s.Key]; why != nil {
 			return nil, why
 		}
+		if s.Key == "erased" {
+			return nil, &events.ErasedError{At: 1}
+		}
 		return s.Text, nil
 	}
 	var parts map[string]json.RawMessage // some of which are sealed
@@ -111,6 +114,7 @@ func TestASubmissionDoesNotWaitForeverForAKeyThatTheFileLacks(t *testing.T) {
 	require.Empty(t, b.names())
 	a.pass(time.Minute)
 	require.Contains(t, last[*events.InputRejected](b).Detail, "does not hold the key abcd")
+	require.Equal(t, events.RejectNoKey, last[*events.InputRejected](b).Reason)
 	require.NotNil(t, b.task("t2"))
 	b.submitSealed("t3")
 	a.run()
@@ -376,4 +380,13 @@ func TestHowLongAnInputWaitsIsItsOwn(t *testing.T) {
 	a.pass(40 * time.Second)
 	require.Equal(t, events.TaskStateError, b.task("t3").State)
 	require.Contains(t, b.names(), "InputRejected", "the submission has waited for ten minutes")
+}
+
+func TestASubmissionThatCanNeverBeOpenedIsRefusedForItsKey(t *testing.T) {
+	t.Parallel()
+	b, a, _ := newLocked(t, "", "")
+	b.submit("t1", "two", `,"input":`+string((&events.Sealed{Key: "erased", Same: "s", Text: []byte(`{}`)}).Value()))
+	a.run()
+	require.Equal(t, events.RejectNoKey, last[*events.InputRejected](b).Reason)
+	require.Contains(t, last[*events.InputRejected](b).Detail, "/input: the content was erased on")
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/agent"
@@ -121,28 +122,41 @@ label "subject" names, has its own data keys, which lie wrapped in the topic of 
 
 func keyCreate() *cobra.Command {
 	return &cobra.Command{
-		Use: "create FILE", Short: "Make a key file, or put a new key before those of a key file", Args: cobra.ExactArgs(1),
-		Long: `Make a key file. If the file exists, a new key becomes its first line. A process wraps new data keys with its first line at once, and the other
-processes must already hold that line. So work on a copy of the file: move the new line to the second place, copy the file to all nodes and
-agents, and then make it the first line everywhere. Then run ` + "`sagalog key rewrap`" + `, and remove the other lines.`,
+		Use: "create FILE", Short: "Make a key file, or add a key to one", Args: cobra.ExactArgs(1),
+		Long: `Make a key file. If the file exists, a new key becomes its second line. A process wraps new data keys with its first line, and opens with all of
+them; so first all processes must hold the new line. Copy the file to all nodes and agents, and then make the new line the first one everywhere.
+Then run ` + "`sagalog key rewrap`" + `, and remove the other lines.`,
 		Example: `  sagalog key create seal.key
   sagalog serve --brokers k1:9092 --seal-key-file seal.key`,
-		RunE: func(_ *cobra.Command, args []string) error { return createKey(args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return createKey(cmd.OutOrStdout(), args[0]) },
 	}
 }
 
-// createKey puts a new key before those of a key file.
-func createKey(path string) error {
+// createKey makes a key file, or adds a key to one, as the second line: nobody may wrap with a line that others do not hold yet.
+func createKey(out io.Writer, path string) error {
 	old, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
+	if os.IsNotExist(err) {
+		return access.Replace(path, []byte(sealing.NewKey()+"\n"))
+	}
+	if err != nil {
 		return err
 	}
-	if err == nil {
-		if _, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler)); err != nil {
-			return err
-		}
+	if _, err := sealing.OpenKeyFile(path, slog.New(slog.DiscardHandler)); err != nil {
+		return err
 	}
-	return access.Replace(path, []byte(sealing.NewKey()+"\n"+string(old)))
+	first, rest, _ := strings.Cut(strings.TrimSpace(string(old)), "\n")
+	lines := first + "\n" + sealing.NewKey() + "\n"
+	if rest != "" {
+		lines += rest + "\n"
+	}
+	if err := access.Replace(path, []byte(lines)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The second line of %s is a new key, and the first one still encrypts. Next:\n"+
+		"1. Copy the file to all nodes and agents. They read it within a second.\n"+
+		"2. When all have it, make the new line the first one everywhere.\n"+
+		"3. Run `sagalog key rewrap`, and then remove the other lines everywhere.\n", path)
+	return err
 }
 
 func keyList() *cobra.Command {

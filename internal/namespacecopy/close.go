@@ -107,30 +107,10 @@ func (s *source) markDefinitions(ctx context.Context, producer *kafka.Producer, 
 
 // markPartition claims the partition and records the fact, and reads both back.
 func (s *source) markPartition(ctx context.Context, producer *kafka.Producer, p *part, b events.NamespaceClosed, now time.Time) error {
-	at := p.state.Partition
-	claim := &events.PartitionClaimed{ID: freshID(), Prev: at.Epoch.ID, Owner: events.CopyOwner, Reader: events.FormatVersion}
-	epoch := events.Epoch{N: at.Epoch.N + 1, ID: claim.ID}
-	time := max(events.At(now), at.Time)
-	facts := []*events.Fact{{Time: time, Body: claim}}
-	add := func(task string, body events.Body) {
-		n := uint64(len(facts) - 1)
-		cause := events.CauseFact(events.Position{Epoch: epoch, Sequence: max(n, 1) - 1})
-		facts = append(facts, &events.Fact{Epoch: epoch, Sequence: n, Time: time, Task: task, Cause: cause, Body: body})
-	}
-	if at.HalfCarried() { // only the next record of the carry may follow
-		if err := completeHalf(p.state, add); err != nil {
-			return err
-		}
-	}
-	add("", &b)
-	records := make([]events.Record, len(facts))
-	for i, f := range facts {
-		r, err := events.EncodeFact(f, p.number, sourceOf(s.log.Namespace))
-		if err != nil {
-			return err
-		}
-		r.Topic, r.Partition = s.log.topics().Events(), p.number
-		records[i] = r
+	claim := freshID()
+	records, err := closing(p.state, claim, b, events.At(now), s.log.Namespace)
+	if err != nil {
+		return err
 	}
 	if _, err := producer.ProduceSync(ctx, records...); err != nil {
 		return err
@@ -138,10 +118,40 @@ func (s *source) markPartition(ctx context.Context, producer *kafka.Producer, p 
 	if err := s.foldOn(ctx, p); err != nil {
 		return err
 	}
-	if got := p.state.Partition; got.Epoch.ID != claim.ID || (got.Closed == nil) != b.Over {
+	if got := p.state.Partition; got.Epoch.ID != claim || (got.Closed == nil) != b.Over {
 		return fmt.Errorf("node %s has claimed it meanwhile: stop all nodes of namespace %s, and try again", got.Owner, s.name)
 	}
 	return nil
+}
+
+// closing returns the records with which a partition is claimed and closed, or opened again.
+func closing(state *events.State, id string, b events.NamespaceClosed, now events.Instant, namespace string) ([]events.Record, error) {
+	at := state.Partition
+	claim := &events.PartitionClaimed{ID: id, Prev: at.Epoch.ID, Owner: events.CopyOwner, Reader: events.FormatVersion}
+	epoch := events.Epoch{N: at.Epoch.N + 1, ID: id}
+	time := max(now, at.Time)
+	facts := []*events.Fact{{Time: time, Body: claim}}
+	add := func(task string, body events.Body) {
+		n := uint64(len(facts) - 1)
+		cause := events.CauseFact(events.Position{Epoch: epoch, Sequence: max(n, 1) - 1})
+		facts = append(facts, &events.Fact{Epoch: epoch, Sequence: n, Time: time, Task: task, Cause: cause, Body: body})
+	}
+	if at.HalfCarried() { // only the next record of the carry may follow
+		if err := completeHalf(state, add); err != nil {
+			return nil, err
+		}
+	}
+	add("", &b)
+	records := make([]events.Record, len(facts))
+	for i, f := range facts {
+		r, err := events.EncodeFact(f, at.Partition, sourceOf(namespace))
+		if err != nil {
+			return nil, err
+		}
+		r.Topic, r.Partition = kafka.Topics{Namespace: namespace}.Events(), at.Partition
+		records[i] = r
+	}
+	return records, nil
 }
 
 // completeHalf adds the rest of an entity or a task that is half carried. The state is not changed: what follows is read back.

@@ -77,8 +77,8 @@ type copying struct {
 	// keys and scheduler evaluate definitions; keys is nil without a key file.
 	keys      *sealing.Keys
 	scheduler supervisor.Scheduler
-	// producer writes to the new namespace.
-	producer *kafka.Producer
+	// logs are the topics of both namespaces.
+	logs Logs
 	// reported are the attempts about whose outcome an input says something that nobody has judged.
 	reported map[attempt]bool
 }
@@ -103,10 +103,12 @@ func Copy(ctx context.Context, cfg Config) (_ *Result, err error) {
 		c.Partitions = c.from.ns.Partitions
 	}
 	c.result = Result{ID: c.from.ns.ID, From: c.from.name, To: c.To.String(), FromPartitions: c.from.ns.Partitions, Partitions: c.Partitions}
-	if c.producer, err = kafka.NewProducer(c.To.Cluster); err != nil {
+	producer, err := kafka.NewProducer(c.To.Cluster)
+	if err != nil {
 		return nil, err
 	}
-	defer c.producer.Close()
+	defer producer.Close()
+	c.logs = &clusterLogs{c, producer}
 	if err := c.write(ctx); err != nil {
 		return nil, fmt.Errorf("%w\nthe copy is not complete, and nothing will run in it: %s", err, c.again(ctx))
 	}
@@ -125,16 +127,21 @@ func (c *copying) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.move(ctx); err != nil {
+		return err
+	}
+	return d.complete(ctx)
+}
+
+// move writes all that comes from the partitions.
+func (c *copying) move(ctx context.Context) error {
 	if err := c.writeInputs(ctx); err != nil {
 		return err
 	}
 	if err := c.writeStates(ctx); err != nil {
 		return err
 	}
-	if err := c.sendOwed(ctx); err != nil {
-		return err
-	}
-	return d.complete(ctx)
+	return c.sendOwed(ctx)
 }
 
 func (c *copying) say(format string, args ...any) {

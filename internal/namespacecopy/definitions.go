@@ -42,7 +42,7 @@ func (d *definitions) append(ctx context.Context, at int, records []events.Recor
 	for i := range records {
 		records[i].Topic, records[i].Partition = topic, 0
 	}
-	offsets, err := d.producer.ProduceSync(ctx, records...)
+	offsets, err := d.logs.Append(ctx, records...)
 	if err != nil {
 		return fmt.Errorf("write to %s: %w", topic, err)
 	}
@@ -77,20 +77,24 @@ func (d *definitions) collect() {
 // pending applies once more the schedules and limits whose latest record the old partition had not adopted: a partition adopts only records behind all
 // that it has adopted, and those of the copy have adopted what any old one has.
 func (d *definitions) pending() {
-	last := map[string]*events.Record{}
+	at := map[int64]*events.Record{}
 	for i := range d.from.definitions {
 		if r := &d.from.definitions[i]; !r.Control {
-			last[string(r.Key)] = r
+			at[r.Offset] = r
 		}
 	}
 	again := func(key string, offset int64, adopted func(*events.PartitionState) int64) {
 		home := d.from.parts[events.Home(key, d.from.ns.Partitions)]
-		if r := last[key]; r != nil && r.Offset == offset && offset > adopted(&home.state.Partition) {
+		if r := at[offset]; r != nil && string(r.Key) == key && offset > adopted(&home.state.Partition) {
 			d.records = append(d.records, events.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
 		}
 	}
 	for name, r := range d.from.catalog.Schedules() {
-		again(events.ScheduleKey(name), r.Offset, func(p *events.PartitionState) int64 { return p.SchedulesOffset })
+		adopted := func(p *events.PartitionState) int64 { return p.SchedulesOffset }
+		if r.Body != nil && r.Deleted > 0 { // otherwise the schedule that was deleted would go on as the new one
+			again(events.ScheduleKey(name), r.Deleted, adopted)
+		}
+		again(events.ScheduleKey(name), r.Offset, adopted)
 	}
 	for name, r := range d.from.catalog.Limits() {
 		again(events.LimitKey(name), r.Offset, func(p *events.PartitionState) int64 { return p.LimitsOffset })

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// attempt names an attempt.
+// attempt names an attempt of a task, or of an earlier task with its ID: they have other tickets. run is 0 in a report that does not name one.
 type attempt struct {
-	task, path string
-	op         events.Operation
-	number     int
+	task, ticket, path string
+	run                int
+	op                 events.Operation
+	number             int
 }
 
 // checkInputs refuses inputs that cannot be copied, before the namespace is closed.
@@ -66,49 +65,9 @@ func (c *copying) writeInputs(ctx context.Context) error {
 }
 
 func (c *copying) copyInput(ctx context.Context, in events.Input, p *part) error {
-	topic := c.From.topics().Input(in)
-	from := p.state.Partition.Inputs[in].Next
-	to, err := c.From.Cluster.EndOffset(ctx, topic, p.number)
-	if err != nil {
-		return err
-	}
-	ends, err := c.From.Cluster.HighWatermarks(ctx, kafka.Partitions{topic: {p.number}})
-	if err != nil {
-		return err
-	}
-	if end := ends[topic][p.number]; end > to {
-		return fmt.Errorf("a transaction was opened at offset %d after the namespace was closed: stop its producer", to)
-	}
-	if from >= to {
-		return nil
-	}
-	r, err := kafka.NewReader(c.From.Cluster, kafka.ReaderConfig{ReadCommitted: true})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	r.Add(topic, p.number, from, -1)
-	for from < to {
-		fetches, err := r.Poll(ctx)
-		if err != nil {
-			return err
-		}
-		for i := range fetches {
-			f := &fetches[i]
-			if err := c.moveInputs(ctx, in, f.Records); err != nil {
-				return err
-			}
-			var large *kafka.TooLargeError
-			if errors.As(f.Err, &large) {
-				return fmt.Errorf("the batch at offset %d is too large to be read: start a node of the old namespace for a minute, which puts it aside, then copy: %w", large.Offset, f.Err)
-			}
-			if f.Err != nil {
-				return f.Err
-			}
-			from = max(from, f.Next)
-		}
-	}
-	return nil
+	return c.logs.Unjudged(ctx, in, p.number, p.state.Partition.Inputs[in].Next, func(records []events.Record) error {
+		return c.moveInputs(ctx, in, records)
+	})
 }
 
 func (c *copying) moveInputs(ctx context.Context, in events.Input, records []events.Record) error {
@@ -128,7 +87,7 @@ func (c *copying) moveInputs(ctx context.Context, in events.Input, records []eve
 		}
 		moved = append(moved, x)
 	}
-	_, err := c.producer.ProduceSync(ctx, moved...)
+	_, err := c.logs.Append(ctx, moved...)
 	c.result.Inputs += int64(len(moved))
 	return err
 }
@@ -147,10 +106,20 @@ func addressee(r *events.Record) (key, kind string, data []byte) {
 	return cmp.Or(e.Subject, named.Task, named.ID), e.Type, data
 }
 
+// over says whether a report says how a running attempt of the task ended.
+func (c *copying) over(t *events.Task, path string, op events.Operation, number int) bool {
+	a := attempt{t.ID, t.Incarnation, path, 0, op, number}
+	if c.reported[a] {
+		return true
+	}
+	a.run = events.RunOf(t.RunOf(path))
+	return c.reported[a]
+}
+
 // note takes note of a report about the outcome of an attempt: that attempt is over, so its request is not sent again.
 func (c *copying) note(task string, data []byte) {
 	p, err := events.DecodeReport(data)
 	if err == nil && p.Result != events.ResultProgress {
-		c.reported[attempt{task, p.Step, p.Operation, p.Attempt}] = true
+		c.reported[attempt{task, p.Ticket, p.Step, p.Run, p.Operation, p.Attempt}] = true
 	}
 }

@@ -90,7 +90,7 @@ func (c *copying) writeKeys(ctx context.Context) error {
 			for i, r := range list {
 				records[i] = events.Record{Topic: c.To.topics().Keys(), Key: r.Key, Value: r.Value, Headers: r.Headers}
 			}
-			if _, err := c.producer.ProduceSync(ctx, records...); err != nil {
+			if _, err := c.logs.Append(ctx, records...); err != nil {
 				return fmt.Errorf("write to %s: %w", c.To.topics().Keys(), err)
 			}
 		}

@@ -182,7 +182,7 @@ func (t *target) flush(ctx context.Context) error {
 		return nil
 	}
 	at := t.state.Next - int64(len(t.records))
-	offsets, err := t.producer.ProduceSync(ctx, t.records...)
+	offsets, err := t.logs.Append(ctx, t.records...)
 	if err != nil {
 		return fmt.Errorf("write to %s partition %d: %w", t.records[0].Topic, t.records[0].Partition, err)
 	}

@@ -62,7 +62,7 @@ func (w *work) take(ctx context.Context, p *part, id string) error {
 	}
 	w.result.Live++
 	list, err := w.of[p].OfTask(t, func(path string, op events.Operation, number int) bool {
-		return w.reported[attempt{id, path, op, number}]
+		return w.over(t, path, op, number)
 	})
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (w *work) flush(ctx context.Context) error {
 		records[i].Topic = w.topicName(y.Topic)
 	}
 	w.sends, w.bytes = nil, 0
-	if _, err := w.producer.ProduceSync(ctx, records...); err != nil {
+	if _, err := w.logs.Append(ctx, records...); err != nil {
 		return fmt.Errorf("send what is under way: %w", err)
 	}
 	return nil
@@ -109,10 +109,7 @@ func (w *work) topicOf(ctx context.Context, agent string) error {
 		return nil
 	}
 	w.topics[agent] = true
-	if err := kafka.EnsureTopics(ctx, w.To.Cluster, w.To.topics().WorkSpec(agent, w.Partitions)); err != nil {
-		return fmt.Errorf("make the topic of agent %s: %w", agent, err)
-	}
-	return nil
+	return w.logs.EnsureWork(ctx, agent)
 }
 
 // topicName returns the full name of the topic of an effect.
@@ -196,7 +193,7 @@ func (c *copying) sendFacts(ctx context.Context, x *supervisor.Copying, p *part)
 	for _, after := range state.Delayed {
 		from = min(from, p.state.OffsetAfter(after))
 	}
-	return c.From.Cluster.ReadRange(ctx, c.From.topics().Events(), p.number, from, p.state.Next, func(r events.Record) error {
+	return c.logs.Facts(ctx, p.number, from, p.state.Next, func(r events.Record) error {
 		if !p.state.Accepted(r.Offset) {
 			return nil
 		}
@@ -221,7 +218,7 @@ func (c *copying) sendFacts(ctx context.Context, x *supervisor.Copying, p *part)
 func (c *copying) sendOne(ctx context.Context, x *supervisor.Copying, y *supervisor.Owed) error {
 	if y.Input != "" {
 		in, partition, offset, _ := y.Input.Input()
-		input, err := c.From.Cluster.ReadAt(ctx, c.From.topics().Input(in), partition, offset)
+		input, err := c.logs.Input(ctx, in, partition, offset)
 		if err != nil {
 			return err
 		}
@@ -236,7 +233,7 @@ func (c *copying) sendOne(ctx context.Context, x *supervisor.Copying, y *supervi
 		r.Partition %= c.Partitions
 	}
 	r.Topic = c.topicName(y.Topic)
-	if _, err := c.producer.ProduceSync(ctx, r); err != nil {
+	if _, err := c.logs.Append(ctx, r); err != nil {
 		if y.Kind != events.EffectReply { // the topics of replies are not ours: one may be missing on this cluster
 			return err
 		}

@@ -28,10 +28,16 @@ type source struct {
 	log *Place
 }
 
+// tasks are the tasks of a partition.
+type tasks interface {
+	// Tasks returns the IDs behind one, in the order of their bytes.
+	Tasks(after string, limit int) ([]string, error)
+}
+
 // part is a partition of the source.
 type part struct {
 	number int32
-	stored *projector.Partition
+	stored tasks
 	state  *events.State
 }
 
@@ -72,8 +78,8 @@ func (s *source) fold(ctx context.Context, dir string, say func(format string, a
 	}
 	s.stores = append(s.stores, store)
 	for n := range s.ns.Partitions {
-		p := &part{number: n, stored: store.Partition(n)}
-		p.state = events.NewState(n, p.stored.Loader())
+		stored := store.Partition(n)
+		p := &part{number: n, stored: stored, state: events.NewState(n, stored.Loader())}
 		s.parts = append(s.parts, p)
 		if err := s.foldOn(ctx, p); err != nil {
 			return err
@@ -233,11 +239,12 @@ func (s *source) collect(best map[int32]*part) error {
 }
 
 func openPart(store *projector.Store, n int32) (*part, error) {
-	p := &part{number: n, stored: store.Partition(n)}
-	snap, _, _, err := p.stored.Snapshot()
+	stored := store.Partition(n)
+	p := &part{number: n, stored: stored}
+	snap, _, _, err := stored.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	p.state, err = events.OpenState(n, snap, p.stored.Loader())
+	p.state, err = events.OpenState(n, snap, stored.Loader())
 	return p, err
 }

@@ -113,7 +113,7 @@ var (
 	actions   = []events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark, events.ActionContinue}
 	// rejectReasons are the reasons for dead letters.
 	rejectReasons = []string{
-		events.RejectUnreadable, events.RejectInvalid, events.RejectUnknownWorkflow, events.RejectSchema, events.RejectTooLarge, events.RejectConflict, events.RejectMisplaced,
+		events.RejectUnreadable, events.RejectInvalid, events.RejectUnknownWorkflow, events.RejectSchema, events.RejectNoKey, events.RejectTooLarge, events.RejectConflict, events.RejectMisplaced,
 		events.RejectTooOld,
 		events.RejectRefused, events.RejectExpired, events.RejectLimit, events.RejectInternal, events.RejectEnded,
 	}

@@ -31,6 +31,8 @@ type delivery struct {
 	trace  string
 	// instance is the instance that has the request, because it reads the request's partition.
 	instance int
+	// copies is how many copies of the namespace had been made when it came.
+	copies int
 }
 
 type outcome int
@@ -66,7 +68,7 @@ func (w *World) doKey(work *events.Work) string { return work.Key(w.cfg.Namespac
 func (a *agents) remind(id Attempt, ticket string) {
 	for _, d := range a.reported[id.Task] {
 		if p := d.report; p.Ticket != ticket && p.Step == id.Step && p.Operation == id.Op && p.Attempt == id.N {
-			a.w.after(1+a.w.rng.IntN(100), func() { a.report(p, d.work.Home, d.trace) })
+			a.w.after(1+a.w.rng.IntN(100), func() { a.report(p, d) })
 		}
 	}
 }
@@ -88,7 +90,7 @@ func (a *agents) receive(r events.Record) {
 		a.w.fail("an agent cannot read its work: %v", err)
 		return
 	}
-	d := delivery{work: work, trace: r.Header(events.HeaderTraceparent), instance: int(r.Partition) % instances}
+	d := delivery{work: work, trace: r.Header(events.HeaderTraceparent), instance: int(r.Partition) % instances, copies: a.w.copies}
 	list := append(a.recent[work.Agent], d)
 	a.recent[work.Agent] = list[max(0, len(list)-8):]
 	a.copyLandsLater(d)
@@ -185,7 +187,7 @@ func (a *agents) finishes(d delivery) {
 	if work.Operation == events.Do && p.Result == events.ResultCompleted && w.chance(w.faults.AgentTwice) {
 		p.Effect = events.EffectInDoubt // the agent got the request twice
 	}
-	a.odd(p, &work)
+	a.odd(p, d)
 	if f == outcomeSilent {
 		return
 	}
@@ -199,9 +201,9 @@ func (a *agents) finishes(d delivery) {
 	if w.chance(w.faults.AgentSlow) {
 		wait += w.rng.IntN(max(1, int(work.CompleteBy.Sub(w.now).Milliseconds()))%10_000 + 1)
 	}
-	a.reported[work.Task] = append(a.reported[work.Task], delivery{work: work, report: p, trace: d.trace})
+	a.reported[work.Task] = append(a.reported[work.Task], delivery{work: work, report: p, trace: d.trace, copies: d.copies})
 	for range 1 + w.bit(w.faults.AgentTwice) {
-		w.after(max(1, wait+w.lag()), func() { a.report(p, work.Home, d.trace) })
+		w.after(max(1, wait+w.lag()), func() { a.report(p, d) })
 	}
 }
 
@@ -250,8 +252,8 @@ func (a *agents) fill(p *events.Report, f outcome) {
 
 // odd adds reports that contradict the report of an attempt, or that are for an attempt that never existed. None of
 // them denies an effect that happened or reports an undo that did not: nothing could be proved if an agent lied.
-func (a *agents) odd(p events.Report, work *events.Work) {
-	w, home := a.w, work.Home
+func (a *agents) odd(p events.Report, d delivery) {
+	w, work := a.w, &d.work
 	if !w.chance(w.faults.Odd) {
 		return
 	}
@@ -273,16 +275,24 @@ func (a *agents) odd(p events.Report, work *events.Work) {
 		p.Run++
 	case kind == 5:
 		p.Task = fmt.Sprintf("t%d", w.rng.IntN(w.opt.Tasks+2))
-		home = events.Home(p.Task, w.opt.Partitions)
+		d.work.Home = events.Home(p.Task, w.opt.Partitions)
 	case kind == 6:
 		p.Run = 0
 	}
-	w.after(1+w.rng.IntN(6000), func() { a.report(p, home, "") })
+	d.trace = ""
+	w.after(1+w.rng.IntN(6000), func() { a.report(p, d) })
 }
 
 // report sends a report to its home partition, and now and then to another one.
-func (a *agents) report(p events.Report, home int32, trace string) {
-	w := a.w
+func (a *agents) report(p events.Report, d delivery) {
+	w, home, trace := a.w, d.work.Home, d.trace
+	if d.copies != w.copies {
+		if w.rng.IntN(2) == 0 {
+			return // it goes to the old namespace, where nobody reads it
+		}
+		w.saw(sawCopyCalledBack)
+		home = events.Home(p.Task, w.opt.Partitions) // it comes as a callback, whose ticket is valid at the new nodes
+	}
 	r, err := events.EncodeReport(p, events.Subject{ID: fmt.Sprintf("%s-%s-%s-%d", p.Task, p.Step, p.Operation, p.Attempt), Source: "/agents", Time: w.now, Traceparent: trace})
 	if err != nil {
 		w.fail("a report cannot be encoded: %v", err)

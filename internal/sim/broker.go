@@ -230,7 +230,7 @@ func (w *World) bit(p float64) int {
 func (w *World) append(p *producer, records []events.Record) (offsets []int64) {
 	part := p.slot.part
 	for i := range records {
-		if w.violation != "" {
+		if w.violation != "" || part.gone {
 			return make([]int64, len(records))
 		}
 		at := w.land(&part.log, records[i:i+1])[0]

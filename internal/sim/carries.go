@@ -78,6 +78,7 @@ func follow(p *partition, f *events.Fact, offset int64, valid bool, sum events.H
 		p.w.saw(sawCut)
 		p.log.start = at
 		if p.w.opt.year() {
+			p.w.cuts++
 			rebuild(p)
 		}
 	}

@@ -15,6 +15,7 @@ func (w *World) chaos() {
 		{x.Flood, w.clients.flood}, {x.AgentDown, w.agents.goDown}, {x.AgentRestart, w.agents.restart},
 		{x.AgentGone, w.offers.leave}, {x.Settings, w.settings.change}, {x.Trim, w.trim}, {x.Levels, w.levels.change},
 		{x.Transaction, w.clients.transaction}, {x.Wrong, w.clocks.misset}, {x.AgentPaused, w.offers.pause},
+		{x.Copy, func() { copyNamespace(w, 5) }},
 	} {
 		for range w.count(c.mean) {
 			w.chaosAt(c.do)
@@ -112,20 +113,20 @@ const tenYears = 10 * 365 * 24 * time.Hour
 
 // reassign hands a partition over. The old owner may learn of it late, or in a short run not at all, so that two own it at once.
 func (w *World) reassign() {
-	p := w.rng.IntN(len(w.parts))
+	p, copies := w.rng.IntN(len(w.parts)), w.copies
 	old := w.group[p]
 	w.group[p] = w.rng.IntN(len(w.nodes))
 	w.note("partition %d is assigned to %s", p, w.nodes[w.group[p]].name)
 	if old != w.group[p] && (w.rng.IntN(4) > 0 || w.opt.year()) {
 		w.after(w.rng.IntN(2000), func() {
-			if !w.healed && w.group[p] != old {
+			if !w.healed && w.copies == copies && w.group[p] != old {
 				w.nodes[old].assign(p, false)
 			}
 		})
 	}
 	now := w.group[p]
 	w.after(w.rng.IntN(1000), func() {
-		if !w.healed && w.group[p] == now {
+		if !w.healed && w.copies == copies && w.group[p] == now {
 			w.nodes[now].assign(p, true)
 		}
 	})
@@ -134,7 +135,7 @@ func (w *World) reassign() {
 // owners counts the nodes that believe that they own the partition.
 func (w *World) owners(p *partition) (n int) {
 	for _, x := range w.nodes {
-		if x.up && x.slots[p.id].owner.Status().Owning {
+		if !p.closed && x.up && x.slots[p.id].owner.Status().Owning {
 			n++
 		}
 	}

@@ -260,5 +260,19 @@ const (
 	sawWaitTimeout
 	sawSignalRace
 
+	sawCopied
+	sawCopyLost
+	sawCopyWider
+	sawCopyNarrower
+	sawCopyUnjudged
+	sawCopyHeld
+	sawCopyCut
+	sawCopySchedule
+	sawCopyPermit
+	sawCopyUnadopted
+	sawCopyBusy
+	sawCopyUndoing
+	sawCopyStops
+	sawCopyCalledBack
 	situations
 )

@@ -41,6 +41,13 @@
 // A run counts the situations that occur in it (coverage.go); a test fails if a situation occurs in none of its runs. A run
 // that fails is shrunk (shrink.go), and the test prints the command that repeats it.
 //
+// Now and then the namespace is copied into one with another number of partitions, as `sagalog namespace copy` does it and with its code (copies.go): all
+// nodes stop, but some are only cut off and wake up later; the old partitions are closed, and folded from what cuts have left of them; nodes without
+// a store start in the copy. Work of the old namespace is under way meanwhile, and its reports are lost or come as callbacks. The judges of the copy
+// inherit what those of the old partitions know about tasks, limits, schedules and replies, so every promise goes on. At the copy itself they check
+// that every effect that the old partitions owed is sent, that every input that they judged has its outcome, and from then on that nothing is accepted in
+// the old ones but a claim, whose owner stops.
+//
 // It refuses to model a fault that no protocol on one log survives: an acknowledged record that the broker then loses.
 // Nor does it model agents that lie, such as one that says "no effect" although there was one.
 package sim

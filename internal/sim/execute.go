@@ -76,6 +76,11 @@ func (s *slot) do(a supervisor.Action) {
 			s.stop(a.Err)
 			return
 		}
+		if errors.Is(a.Err, supervisor.ErrClosed) && s.part.closed {
+			w.note("%s stops partition %d of the old namespace: %v", s.node.name, s.part.id, a.Err)
+			w.saw(sawCopyStops)
+			return
+		}
 		w.fail("%s stops partition %d: %v", s.node.name, s.part.id, a.Err)
 	default:
 		w.fail("an unknown action %T", a)
@@ -327,6 +332,9 @@ func (s *slot) send(a supervisor.Send) {
 					return
 				}
 				w.saw(sawLeftBehind)
+			}
+			if s.node.left {
+				return // it lands in the old namespace, where nobody reads it
 			}
 			s.part.effects.arrives(key)
 			w.note("%s lands in %s", key, a.Topic)

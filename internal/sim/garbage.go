@@ -19,7 +19,7 @@ func (c *clients) garbage() {
 		return
 	}
 	if len(w.parts) > 1 && w.rng.IntN(4) == 0 { // it claims to have been sent home, but is in another partition
-		in, p, r = events.Submissions, w.parts[1-events.Home("t1", 2)], headed(events.HeaderForwardedFrom, "0/0")
+		in, p, r = events.Submissions, w.parts[(int(events.Home("t1", w.opt.Partitions))+1)%len(w.parts)], headed(events.HeaderForwardedFrom, "0/0")
 	}
 	p.inputs.put(in, r, m)
 }

@@ -115,7 +115,7 @@ func (q *inputs) Input(in events.Input, offset int64) (Input, bool) {
 	}
 	if x.Kind == InputSchedule || x.Kind == InputTaskEnd {
 		born, known := q.p.schedules.born[events.ScheduleOfKey(x.Task)]
-		x.Early = !known || t.landedAt[offset] <= q.p.log.landedAt[born]
+		x.Early = !known || born != copiedAlong && t.landedAt[offset] <= q.p.log.landedAt[born]
 	}
 	return x, true
 }

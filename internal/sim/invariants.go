@@ -32,10 +32,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
-		delete(p.sagas.cancelled, f.Task)
-		for _, h := range p.state.HeldFor(f.Task) {
-			p.sagas.cancelled[f.Task] = p.sagas.cancelled[f.Task] || h.Request.Kind == events.RequestCancel && (h.Request.ScheduleBegan == 0 || h.Request.ScheduleBegan == b.ScheduleBegan)
-		}
+		holdsCancel(p, f.Task, b)
 	case *events.StepFailed:
 		if b.Attempt > 0 {
 			p.effects.believes(f, b)
@@ -67,6 +64,18 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		}
 	case *events.InputRejected:
 		p.inputs.rejects(f, b)
+	case *events.NamespaceClosed:
+		if p.state.Partition.Owner != events.CopyOwner {
+			w.fail("%s closes partition %d, and no copy has claimed it", p.state.Partition.Owner, p.id)
+		}
+	}
+}
+
+// holdsCancel notes whether a task is accepted whose cancel is held.
+func holdsCancel(p *partition, task string, b *events.Submitted) {
+	delete(p.sagas.cancelled, task)
+	for _, h := range p.state.HeldFor(task) {
+		p.sagas.cancelled[task] = p.sagas.cancelled[task] || h.Request.Kind == events.RequestCancel && (h.Request.ScheduleBegan == 0 || h.Request.ScheduleBegan == b.ScheduleBegan)
 	}
 }
 

@@ -51,6 +51,9 @@ func (s *slot) stop(err error) {
 			s.part.inputs.accept(in)
 		}
 		for _, n := range w.nodes {
+			if s.part.closed {
+				return
+			}
 			n.accepted(s.part.id)
 		}
 	})

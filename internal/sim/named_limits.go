@@ -65,7 +65,7 @@ func (l *namedLimits) apply(r supervisor.LimitRecord) {
 
 // tell lets the owners of a node know the first records.
 func (l *namedLimits) tell(n *node, known int) {
-	if known <= l.heard[n.index] {
+	if n.left || known <= l.heard[n.index] {
 		return
 	}
 	l.heard[n.index] = known

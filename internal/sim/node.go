@@ -15,6 +15,8 @@ type node struct {
 	// ahead is how far its wall clock is ahead of the world's.
 	ahead time.Duration
 	up    bool
+	// left says that its namespace was copied: it belongs to the old one.
+	left bool
 	// life counts its incarnations: messages for an earlier one are lost.
 	life   int
 	paused bool
@@ -273,6 +275,9 @@ func (n *node) end() {
 }
 
 func (n *node) restart() {
+	if n.left {
+		return
+	}
 	n.w.note("%s starts", n.name)
 	n.boot()
 	for p := range n.slots {

@@ -36,6 +36,8 @@ type Options struct {
 	EachDay func(Day) `json:"-"`
 	// Twin folds the whole log again at the end of every run; otherwise this happens in one run out of sixteen.
 	Twin bool `json:",omitzero"`
+	// uncopied says that the namespace is not copied, so that its topics are all that it ever had.
+	uncopied bool
 }
 
 // ParseOptions reads what Options.String wrote.
@@ -103,6 +105,8 @@ type Faults struct {
 	// LateStarts is the probability that the second copy of a submission of a schedule arrives up to a minute late, when its task may be forgotten.
 	// With the same probability a schedule starts tasks that are forgotten soon.
 	LateStarts float64 `json:",omitzero"`
+	// The average number of copies of the namespace into one with another number of partitions.
+	Copy float64 `json:",omitzero"`
 	// How many hours some agents stay away after the other faults have ended.
 	Away float64 `json:",omitzero"`
 }

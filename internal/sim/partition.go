@@ -27,6 +27,12 @@ type partition struct {
 	epoch    events.Epoch
 	sequence uint64
 	broken   bool
+	// closed says that the namespace was copied: no fact is accepted any more.
+	closed bool
+	// gone says that its log is lost.
+	gone bool
+	// old are the partitions of its namespace then.
+	old []*partition
 	// correctedIn is the epoch that began the latest correction of the time.
 	correctedIn events.Epoch
 	// startedAt is the latest start of each step.
@@ -82,6 +88,10 @@ func (p *partition) judge(r *events.Record, by *producer) {
 		return
 	}
 	valid := p.valid(f)
+	if _, claim := f.Body.(*events.PartitionClaimed); valid && p.closed && !claim { // see TestAnOwnerOfAClosedPartitionStops
+		w.fail("%s is accepted in partition %d, which was closed because it was copied", f.Body.Name(), p.id)
+		return
+	}
 	if valid {
 		p.before(f, by)
 		p.see(f, by)
@@ -107,7 +117,7 @@ func (p *partition) judge(r *events.Record, by *producer) {
 		return
 	}
 	p.sums = append(p.sums, d.Sum)
-	if sample(w, 32) {
+	if sample(w, 32) && !p.state.Partition.Loading() {
 		p.sumsUp(d.Sum)
 	}
 	follow(p, f, r.Offset, valid, d.Sum)
@@ -125,6 +135,9 @@ func (p *partition) judge(r *events.Record, by *producer) {
 // own count.
 func (p *partition) valid(f *events.Fact) bool {
 	lax := p.w.lax()
+	if copied(f) {
+		return p.log.end() == 1
+	}
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
 		return (c.Prev == p.epoch.ID || lax.AnyClaim) && c.ID != p.epoch.ID && c.Reader >= p.barrier
 	}
@@ -138,6 +151,8 @@ func (p *partition) numbered(f *events.Fact, valid bool) {
 	case claim && valid:
 		p.epoch, p.sequence, p.broken = events.Epoch{N: p.epoch.N + 1, ID: c.ID}, 0, false
 	case claim:
+	case valid && copied(f):
+		p.epoch, p.sequence = f.Epoch, f.Sequence+1
 	case valid:
 		p.sequence = f.Sequence + 1
 	case f.Epoch == p.epoch && p.epoch.N > 0 && f.Sequence > p.sequence:
@@ -146,6 +161,20 @@ func (p *partition) numbered(f *events.Fact, valid bool) {
 		}
 		p.broken = true
 	}
+}
+
+// peers returns the partitions of its namespace.
+func peers(p *partition) []*partition {
+	if p.closed {
+		return p.old
+	}
+	return p.w.parts
+}
+
+// copied says whether the fact begins the log of a copy.
+func copied(f *events.Fact) bool {
+	b, ok := f.Body.(*events.CarryBegun)
+	return ok && b.Copied
 }
 
 func (p *partition) mix(r *events.Record) {

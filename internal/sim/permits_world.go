@@ -93,8 +93,10 @@ func (p *partition) permits(f *events.Fact) {
 	if !p.w.clocks.hold() {
 		right = func(events.Instant) events.Instant { return 0 } // which of two times is later says nothing
 	}
-	p.rules.Permits(f, statesOf(p.w), right)
 	w := p.w
+	if !w.limitless {
+		p.rules.Permits(f, statesOf(p.w), right)
+	}
 	if events.Home(gate, w.opt.Partitions) == p.id {
 		w.namedLimits.given.See(gate, f)
 	}

@@ -61,9 +61,8 @@ func (b *beating) beat() {
 	if w.chance(w.faults.AgentLate) { // it never leaves
 		return
 	}
-	home := b.d.work.Home
 	w.after(1+w.lag(), func() {
-		b.a.report(p, home, b.d.trace)
+		b.a.report(p, b.d)
 		w.after(1+w.lag(), func() {
 			if w.now < b.until {
 				b.until = b.d.work.ActsUntil(sent)

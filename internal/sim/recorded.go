@@ -16,6 +16,7 @@ type Recorded struct {
 
 // Record runs a seed and returns its topics, under the namespace "sim".
 func Record(seed uint64, opt Options) *Recorded {
+	opt.uncopied = true
 	w := play(seed, opt)
 	return &Recorded{Report: &w.report, Topics: w.topics()}
 }

@@ -114,6 +114,9 @@ func (q *inputs) accounted() {
 	for _, in := range bothInputs {
 		t := q.of(in)
 		for o := range t.records {
+			if q.p.closed && int64(o) >= q.p.state.Partition.Inputs[in].Next {
+				break // it is an input of the copy
+			}
 			q.account(in, int64(o), t.meta[o])
 		}
 	}
@@ -126,7 +129,7 @@ func (q *inputs) account(in events.Input, o int64, m *meta) {
 		return
 	}
 	if f == nil {
-		if m.Kind == InputSubmission && events.Home(m.Task, q.w.opt.Partitions) != q.p.id {
+		if m.Kind == InputSubmission && events.Home(m.Task, q.p.rules.Partitions) != q.p.id {
 			if !q.arrivedAtHome(cause, in, m) {
 				q.w.fail("INV12: the misplaced submission %s of %q has no outcome", cause, m.Task)
 			}
@@ -148,7 +151,10 @@ func (q *inputs) account(in events.Input, o int64, m *meta) {
 			q.w.fail("INV12: %s was forwarded and arrived nowhere", cause)
 		}
 	case *events.RequestHeld:
-		// It was consumed by the acceptance of its task, or expired with a dead letter.
+		// It was consumed by the acceptance of its task, or expired with a dead letter, or is held again in a copy.
+		if q.p.closed && slices.ContainsFunc(q.p.state.HeldFor(m.Task), func(h *events.HeldRequest) bool { return h.Cause == cause }) {
+			return
+		}
 		if q.content[m.Task] == nil && m.Request.Kind != events.RequestSignal && !q.deadLettered(in, o, "") {
 			q.w.fail("INV12: the held request %s has no outcome", cause)
 		}
@@ -157,7 +163,7 @@ func (q *inputs) account(in events.Input, o int64, m *meta) {
 
 // arrivedAtHome says whether a copy of the input landed in its home partition.
 func (q *inputs) arrivedAtHome(cause events.Cause, in events.Input, m *meta) bool {
-	for _, h := range q.w.parts[events.Home(m.Task, q.w.opt.Partitions)].inputs.of(in).meta {
+	for _, h := range peers(q.p)[events.Home(m.Task, q.p.rules.Partitions)].inputs.of(in).meta {
 		if h.origin == cause {
 			return true
 		}
@@ -188,6 +194,9 @@ func (p *partition) mustBeGone(t *events.Task) {
 	if g == nil {
 		return // it is accepted nowhere, which is reported
 	}
+	if p.w.unpromised[lifeOf(p, t.ID)] {
+		return
+	}
 	for _, s := range g.steps {
 		if s.def.Undo != nil && !s.undoneByHand {
 			mustBeUndone(p, t.ID, s)
@@ -206,6 +215,9 @@ func lifeOf(p *partition, task string) string { return task + " " + p.ticket(tas
 
 // mustBeThere records which effects of a processed task must be there, as long as it is not rerun.
 func (p *partition) mustBeThere(t *events.Task) {
+	if p.w.unpromised[lifeOf(p, t.ID)] {
+		return
+	}
 	done := map[string]string{}
 	p.done[lifeOf(p, t.ID)] = done
 	for _, s := range t.Steps {

@@ -23,6 +23,8 @@ type schedules struct {
 	// fired are the tasks of each schedule, from all times that it existed, and lost those whose start or end is given up.
 	fired map[string][]firing
 	lost  map[string]bool
+	// refused are the tasks whose submission has a dead letter in a namespace that was copied.
+	refused map[string]bool
 }
 
 // firing is a due time that led to a task.
@@ -36,7 +38,7 @@ type firing struct {
 const maxSchedules = 3
 
 func newWorldSchedules(w *World) *schedules {
-	return &schedules{w: w, heard: map[int]int{}, fired: map[string][]firing{}, lost: map[string]bool{}}
+	return &schedules{w: w, heard: map[int]int{}, fired: map[string][]firing{}, lost: map[string]bool{}, refused: map[string]bool{}}
 }
 
 // plan applies the schedules, and spreads what operators do with them over the time of chaos.
@@ -98,7 +100,7 @@ func (s *schedules) publishTo(n *node, d int) {
 	known, life := len(s.records), n.life
 	s.w.after(1+d+s.w.lag(), func() {
 		n.receive(life, func() {
-			if known <= s.heard[n.index] {
+			if n.left || known <= s.heard[n.index] {
 				return
 			}
 			s.heard[n.index] = known
@@ -290,7 +292,7 @@ func (e *scheduleEffects) after(f *events.Fact) {
 	case *events.Submitted:
 		if delete(e.of, f.Task); b.Schedule != "" {
 			e.of[f.Task] = b.Schedule
-			once := fmt.Sprintf("%s %d", f.Task, b.ScheduleBegan)
+			once := onceOf(f.Task, b.ScheduleBegan)
 			if e.accepted[once] && !w.clocks.set() {
 				w.fail("the task %q of schedule %q, which began at %d, is accepted again after it was forgotten", f.Task, b.Schedule, b.ScheduleBegan)
 			}
@@ -316,6 +318,9 @@ func (e *scheduleEffects) after(f *events.Fact) {
 		}
 	}
 }
+
+// onceOf names a task of a schedule that began there.
+func onceOf(task string, began int64) string { return fmt.Sprintf("%s %d", task, began) }
 
 // givenUp notes that the start or the end of a task was refused by the broker.
 func (s *schedules) givenUp(of *events.Fact, b *events.EffectFailed) {

@@ -317,7 +317,7 @@ func (s *schedules) started() {
 	for name, list := range s.fired {
 		for _, x := range list {
 			home := s.w.parts[events.Home(x.task, s.w.opt.Partitions)]
-			rejected := slices.ContainsFunc(home.inputs.dead, func(d deadLetter) bool { return d.in == events.Submissions && string(d.record.Key) == x.task })
+			rejected := s.refused[x.task] || slices.ContainsFunc(home.inputs.dead, func(d deadLetter) bool { return d.in == events.Submissions && string(d.record.Key) == x.task })
 			if home.inputs.content[x.task] == nil && !rejected && !s.lost[x.task] && s.w.opt.Faults.Trim == 0 && !s.w.outage.holds("dlq."+string(events.Submissions)) && !s.w.outage.holds(string(events.Submissions)) {
 				s.w.fail("a due time of schedule %q led to the task %q, which was never submitted", name, x.task)
 			}

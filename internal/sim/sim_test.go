@@ -116,3 +116,15 @@ func TestARunIsAFunctionOfItsSeed(t *testing.T) {
 		require.Equal(t, a.Digest, sim.Run(s, opt).Digest, "seed %d by its options", s)
 	}
 }
+
+// A copy runs the code of the product, which walks over maps.
+func TestARunWithCopiesIsAFunctionOfItsSeed(t *testing.T) {
+	t.Parallel()
+	opt := sim.Options{Faults: &sim.Faults{Copy: 2, Duplicate: 0.2, Schedules: 2, AgentFails: 0.3, Misplaced: 0.2, Cancel: 0.3, Crash: 2}}
+	for s := uint64(1); s <= 6; s++ {
+		a, b := sim.Run(s, opt), sim.Run(s, opt)
+		require.False(t, a.Failed(), "%s", a)
+		require.Equal(t, a.Digest, b.Digest, "seed %d", s)
+		require.Equal(t, a.Steps, b.Steps, "seed %d", s)
+	}
+}

@@ -69,7 +69,7 @@ func (p *partition) seeClaim(by *producer) {
 	}
 	if p.writer != nil && p.writer.slot != by.slot {
 		w.saw(sawTakeOver)
-		if old := p.writer.slot; old.owner.Status().Owning && old.tail != nil && old.tail.over {
+		if old := p.writer.slot; old.owner != nil && old.owner.Status().Owning && old.tail != nil && old.tail.over {
 			w.saw(sawLogDeposed)
 		}
 		for _, g := range p.sagas.byTask {

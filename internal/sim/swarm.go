@@ -146,6 +146,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if f.Jump == 0 && late.IntN(4) == 0 {
 			f.Schedules = float64(1 + late.IntN(maxSchedules))
 		}
+		if late.IntN(8) == 0 && !o.uncopied {
+			f.Copy = float64(1 + late.IntN(2))
+		}
 		o.Faults = f
 	}
 }

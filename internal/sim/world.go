@@ -51,11 +51,16 @@ type World struct {
 	absent map[string]events.Instant
 	outage outage
 
-	// cuts counts the cuts of a long run.
-	cuts      int
-	violation string
-	trace     []string
-	report    Report
+	// limitless says that limits may have been exceeded because partitions went on from checkpoints of different times, and unpromised names the tasks, with
+	// their tickets, whose effects went on after their checkpoint.
+	limitless  bool
+	unpromised map[string]bool
+
+	// cuts counts the cuts of a long run, and copies the copies of the namespace.
+	cuts, copies int
+	violation    string
+	trace        []string
+	report       Report
 }
 
 // event is something that happens at a virtual time.
@@ -101,6 +106,7 @@ func run(seed uint64, opt Options) *Report { return &play(seed, opt).report }
 // play returns the world of a seed at its end.
 func play(seed uint64, opt Options) *World {
 	w := newWorld(seed, opt)
+	partitions := w.opt.Partitions // a copy has others
 	w.start()
 	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
 	w.heal()
@@ -118,6 +124,7 @@ func play(seed uint64, opt Options) *World {
 	}
 	w.finish()
 	w.report.Seed, w.report.Options, w.report.Violation, w.report.Trace = seed, w.opt, w.violation, w.trace
+	w.report.Options.Partitions = partitions
 	w.report.Virtual = w.now.Sub(begin)
 	return w
 }
@@ -141,7 +148,7 @@ func newWorld(seed uint64, opt Options) *World {
 	w.settings, w.levels, w.clocks.w = newSettings(w), newLevels(w), w
 	w.report.Kinds = map[events.Name]int{}
 	w.namedLimits = newNamedLimits(w, seed)
-	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
+	w.mute, w.absent, w.unpromised = map[string]events.Instant{}, map[string]events.Instant{}, map[string]bool{}
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}

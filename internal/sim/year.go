@@ -20,7 +20,7 @@ func Year(days int) Options {
 			Refuse: 0.01, EffectTwice: 0.03, Mute: 0.002, AskFails: 0.02,
 			AgentSilent: 0.01, AgentFails: 0.05, AgentLate: 0.01, AgentTwice: 0.05, AgentSlow: 0.05, Odd: 0.02,
 			Misplaced: 0.02, Duplicate: 0.1, Conflict: 0.01, Garbage: 0.5, Cancel: 0.03, Retry: 0.02,
-			Crash: 4 * n, Pause: 2 * n, Reassign: 3 * n, AgentDown: n, AgentRestart: n, AgentGone: n, Transaction: n,
+			Crash: 4 * n, Pause: 2 * n, Reassign: 3 * n, AgentDown: n, AgentRestart: n, AgentGone: n, Transaction: n, Copy: max(1, n/80), // a log that is copied more often is never cut
 		},
 	}
 }
@@ -128,8 +128,7 @@ func (s *Store) bytes() (n int64) {
 }
 
 // rebuild folds what a cut has left of the log into an empty store, and checks that the result is the state that the whole log has.
-func rebuild(p *partition) {
-	p.w.cuts++
+func rebuild(p *partition) *Store {
 	store := NewStore()
 	s := events.NewState(p.id, store.Load)
 	s.SetLax(p.w.lax())
@@ -137,7 +136,7 @@ func rebuild(p *partition) {
 	for o := p.log.start; o < p.log.end(); o++ {
 		r := &p.log.records[o]
 		if !p.fold(s, r) {
-			return
+			return store
 		}
 		if o%rebuildBatch > 0 && o+1 < p.log.end() {
 			continue
@@ -148,7 +147,7 @@ func rebuild(p *partition) {
 		}
 		if err != nil {
 			p.w.fail("INV2: partition %d cannot be rebuilt from the cut at %d: %v", p.id, p.log.start, err)
-			return
+			return store
 		}
 		for _, t := range d.Tasks {
 			s.Evict(t.ID)
@@ -158,6 +157,7 @@ func rebuild(p *partition) {
 	if store.Sum() != want || store.full() != want {
 		p.w.fail("INV2: partition %d, rebuilt from the cut at %d, differs at its end %d", p.id, p.log.start, p.log.end())
 	}
+	return store
 }
 
 // rebuildBatch is how many records a rebuild folds between two commits.

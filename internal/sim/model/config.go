@@ -126,6 +126,8 @@ type Client struct {
 	AtStart bool
 	// Replies asks for replies in the topic r.
 	Replies bool
+	// Schedule is the schedule that sends the submission, when the world begins.
+	Schedule string
 }
 
 // Outcome is what an agent reports.

@@ -38,6 +38,12 @@ func later(kind Kind, task, workflow string) Client {
 	return Client{Kind: kind, Task: task, Workflow: workflow, Times: 1}
 }
 
+// lateStart is the submission of a schedule, which comes once more at any time.
+var lateStart = []Client{
+	{Kind: Submit, Task: "T1", Workflow: "none", Schedule: "s", AtStart: true},
+	{Kind: Submit, Task: "T1", Workflow: "none", Schedule: "s", Times: 1},
+}
+
 // TaskOf returns the n-th task whose home, of two partitions, is the given one.
 func TaskOf(home int32, n int) string {
 	for i := 0; ; i++ {
@@ -218,6 +224,7 @@ func timing(add func(Bound, Config)) {
 	add(CI, Config{Name: "retries that wait", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
 	add(Long, Config{Name: "retries that wait, more", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 2, Failures: 1}})
 	add(Small, Config{Name: "a sweep, a duplicate", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Small, Config{Name: "a sweep, a late start", Clients: lateStart, Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a sweep, a jump", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2}})
 	add(CI, Config{Name: "a sweep, a jump, a crash", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2, Crashes: 1}})
 	add(Small, Config{Name: "a wrong clock", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: one, Budgets: faults{Reassigns: 1}})

@@ -62,6 +62,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		if j.w.sp.cfg.deleted(b.Workflow, "") {
 			j.w.fail("a task of a definition begins that was deleted before it was submitted")
 		}
+		startedOnce(j, f, b)
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
 	case *events.InputRejected:
@@ -85,6 +86,16 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
 	j.Relatives(f, j.w.states())
 	checkReruns(j, f)
+}
+
+// startedOnce checks that a schedule starts a task once, also if its submission comes again after the task was forgotten.
+func startedOnce(j *judge, f *events.Fact, b *events.Submitted) {
+	j.log.accepted(j.w.sp, func(other *events.Fact) bool {
+		if other.Body.Name() == events.NameSubmitted && other.Task == f.Task && b.Schedule != "" {
+			j.w.fail("the task %s of the schedule %s begins a second time", f.Task, b.Schedule)
+		}
+		return true
+	})
 }
 
 // effectFailed checks an effect that is given up.
@@ -436,6 +447,7 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 		j.w.fail("%s is sent for run %d, and its fact is of run %d", e.name, e.work.Run, workRun(f))
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
 	case e.kind == events.EffectReply && j.log.answersIn(j.w.sp, f) != "":
+	case e.kind == events.EffectEnd && j.w.sp.endOf(f) != "":
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
 	case e.permit != nil && sim.SaysPermit(f, &e.record, *e.permit, j.Partitions) != "":

@@ -161,6 +161,9 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 		if to := l.answersIn(s, f); to != "" {
 			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), events.EffectReply), f, supervisor.RepliesPrefix + to})
 		}
+		if to := s.endOf(f); to != "" {
+			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), events.EffectEnd), f, to})
+		}
 		settled := sim.SettledAfter(&from.state.Partition, f)
 		l.owed = slices.DeleteFunc(slices.Clone(l.owed), func(d debt) bool { return settled.Covers(d.at, d.to) })
 		if _, ok := f.Body.(*events.Submitted); ok {

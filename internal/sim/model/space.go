@@ -261,6 +261,9 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	case events.EffectReply:
 		e.fact = a.Record.Header(events.HeaderID)
 		e.name = "the reply " + strings.TrimPrefix(a.Record.Header(events.HeaderType), events.TypeReplyPrefix) + " of " + a.Record.Header(events.HeaderSubject)
+	case events.EffectEnd: // nobody reads it, because the world has no schedules
+		e.fact = a.Record.Header(events.HeaderID)
+		e.name = "the end for " + a.Record.Header(events.HeaderSubject)
 	default:
 		panic("model: an owner sends an effect of the kind " + a.Kind)
 	}
@@ -268,6 +271,18 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	s.effects = append(s.effects, e)
 	s.effectIDs[p] = id
 	return id
+}
+
+// endOf returns where the end that a fact tells a schedule goes, "" if it tells none.
+func (s *space) endOf(f *events.Fact) string {
+	end, _ := events.TaskEndOf(f)
+	if b, ok := f.Body.(*events.InputRejected); ok {
+		end.Schedule = b.Schedule
+	}
+	if end.Schedule == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", events.Reports, events.Home(events.ScheduleKey(end.Schedule), s.cfg.Partitions))
 }
 
 // destination numbers a destination.

@@ -148,6 +148,10 @@ func (w *World) client(i int) {
 		if c.Replies {
 			body["reply_to"] = replyTopic
 		}
+		if c.Schedule != "" {
+			body["schedule"], body["schedule_began"] = c.Schedule, 1
+			x.record.Headers = []events.Header{{Key: events.HeaderTime, Value: []byte(Begin.String())}}
+		}
 		x.record.Key = []byte(c.Task)
 		x.record.Value, _ = json.Marshal(body)
 		sub, err := events.ParseSubmission(x.record.Value)
@@ -157,7 +161,7 @@ func (w *World) client(i int) {
 		x.Content, _ = sub.ContentHash()
 		if !w.sp.cfg.Catalog {
 			v, _ := definitions().Current(c.Workflow)
-			x.record.Headers = []events.Header{{Key: events.HeaderDefinition, Value: []byte(v.Hash)}}
+			x.record.Headers = append(x.record.Headers, events.Header{Key: events.HeaderDefinition, Value: []byte(v.Hash)})
 		}
 	case Cancel, Retry, Pause, Resume, Terminate, Skip, Complete, Fail, Signal, Rerun:
 		x.in = events.Reports
