@@ -174,11 +174,12 @@ func judgeChild(i *inbox, item *input) error {
 	}
 	i.judging.task = a.Link.Task
 	t, err := i.state.Task(a.Link.Task)
+	known := t != nil && events.HasChild(t, a.Child, a.Link)
 	switch {
 	case err != nil:
 		return err
 	//mutant:unknown-link-is-released
-	case t == nil || !events.HasChild(t, a.Child, a.Link):
+	case !known:
 		if a.State == events.ChildAccepted {
 			return nil
 		}
@@ -186,7 +187,7 @@ func judgeChild(i *inbox, item *input) error {
 		l.Operation = events.Do
 		return i.record(i.caused(item, a.Link.Task, &events.ChildReturned{ChildRelease: events.ChildRelease{Child: a.Child, Link: l}}), nil)
 	//mutant:answer-counts-once
-	case !events.AwaitsChild(t, a.Child, a.Link):
+	case !known || !events.AwaitsChild(t, a.Child, a.Link):
 		return nil
 	}
 	a.Reason = events.Clip(a.Reason, maxDetail)

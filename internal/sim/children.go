@@ -180,6 +180,12 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 		if !events.AwaitsChild(p, f.Task, b.Parent.Link) {
 			j.Fail("%s begins although its parent %s does not wait for it any more", f.Task, p.ID)
 		}
+	case *events.ChildAnswered:
+		if a := &b.Answer; a.State == events.ChildProcessed || a.State == events.ChildUndone || a.State == events.ChildTerminated || a.State == events.ChildAccepted {
+			if t, _ := j.State.Task(f.Task); t == nil || t.Parent == nil || t.Parent.Link.Task != a.Link.Task || t.Parent.Link.Incarnation != a.Link.Incarnation {
+				j.Fail("%s answers as the child of %s, and is another task", f.Task, a.Link.Task)
+			}
+		}
 	case *events.TasksSwept:
 		for _, id := range b.Tasks {
 			t, _ := j.State.Task(id)

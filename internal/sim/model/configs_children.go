@@ -66,6 +66,7 @@ func children(add func(Bound, Config)) {
 	add(Large, with("a child, a cancel, a crash", "mother", crash, later(Cancel, "T1", "")))
 	add(Long, with("a child past its pivot", "mother-of-pivot", nil, later(Cancel, "T1", "")))
 	add(CI, with("a child that is forgotten", "mother", clock(3)))
+	add(CI, with("a child that is forgotten, late effects", "mother", func(c *Config) { c.Calm, c.Budgets = true, faults{Passes: 2, Crashes: 1, LateEffects: 1} }))
 	add(Large, with("a child that is forgotten, a crash", "mother", both(clock(3), crash)))
 	add(CI, with("a child that is undone, a crash", "mother-back", both(fails, crash)))
 	add(Large, with("a child, a hand-over", "mother", handOver))

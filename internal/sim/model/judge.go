@@ -65,6 +65,10 @@ func (j *judge) before(f *events.Fact, source string) {
 		startedOnce(j, f, b)
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
+	case *events.ChildRefused:
+		if x := j.w.sp.cfg.Budgets; b.Reason == events.RejectLost && x[Trims]+x[Refusals]+x[LostAppends] == 0 {
+			j.w.fail("%s counts as lost although nothing was lost", f.Task)
+		}
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:

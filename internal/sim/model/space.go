@@ -246,6 +246,10 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 		e.name = x.Permit.String()
 	case events.EffectStart, events.EffectChild, events.EffectEnd:
 		e.fact = a.Record.Header(events.HeaderID)
+		if a.Record.Header(events.HeaderType) == events.TypeTaskEnd { // nobody reads it, because the world has no schedules
+			e.name = "the end for " + a.Record.Header(events.HeaderSubject)
+			break
+		}
 		x, err := sim.RelativeOf(&a.Record)
 		if err != nil {
 			panic(fmt.Sprintf("model: an owner sends what no parent or child can read: %v", err))
@@ -261,9 +265,6 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	case events.EffectReply:
 		e.fact = a.Record.Header(events.HeaderID)
 		e.name = "the reply " + strings.TrimPrefix(a.Record.Header(events.HeaderType), events.TypeReplyPrefix) + " of " + a.Record.Header(events.HeaderSubject)
-	case events.EffectEnd: // nobody reads it, because the world has no schedules
-		e.fact = a.Record.Header(events.HeaderID)
-		e.name = "the end for " + a.Record.Header(events.HeaderSubject)
 	default:
 		panic("model: an owner sends an effect of the kind " + a.Kind)
 	}
