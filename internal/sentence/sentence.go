@@ -24,7 +24,7 @@ func Of(name string, data []byte) string {
 	if err != nil || len(data) > 0 && json.Unmarshal(data, body) != nil {
 		return words(name)
 	}
-	for _, say := range []func(events.Body) string{ofTask, ofSteps, ofFailures, ofUndos, ofOperators, ofPermits} {
+	for _, say := range []func(events.Body) string{ofChildren, ofTask, ofSteps, ofFailures, ofUndos, ofOperators, ofPermits} {
 		if s := say(body); s != "" {
 			return events.Clip(s, MaxBytes)
 		}
@@ -58,6 +58,9 @@ func ofTask(body events.Body) string {
 		s := fmt.Sprintf("the task is accepted, of workflow %s, version %d", b.Workflow, b.Version)
 		if b.Schedule != "" {
 			s += ", for schedule " + b.Schedule
+		}
+		if b.Parent != nil {
+			s += ", for step " + strconv.Quote(b.Parent.Link.Path) + " of task " + b.Parent.Link.Task
 		}
 		if b.NotBefore != 0 {
 			s += "; no step starts before " + b.NotBefore.String()

@@ -14,6 +14,7 @@ func TestEachFactOfATaskHasItsSentence(t *testing.T) {
 	t.Parallel()
 	ada := events.Operator{Request: "q", Reason: "known", By: "ada"}
 	no := events.Error{Class: events.ClassPermanent, Code: "http_402", Message: "card refused"}
+	link := events.Link{Task: "trip", Path: "flight", Operation: events.Do}
 	retry := events.Verdict{Action: events.ActionRetry, At: 2000, Reason: "attempt 1 of 5"}
 	for _, c := range []struct {
 		body events.Body
@@ -22,6 +23,24 @@ func TestEachFactOfATaskHasItsSentence(t *testing.T) {
 		{&events.Submitted{Workflow: "w", Version: 3}, "the task is accepted, of workflow w, version 3"},
 		{&events.Submitted{Workflow: "w", Version: 3, Schedule: "daily", NotBefore: 1000},
 			"the task is accepted, of workflow w, version 3, for schedule daily; no step starts before 1970-01-01T00:00:01.000Z"},
+		{&events.Submitted{Workflow: "w", Version: 3, Parent: &events.ParentLink{Link: link}}, `the task is accepted, of workflow w, version 3, for step "flight" of task trip`},
+		{&events.StepStarted{Step: "flight", Attempt: 2, CompleteBy: 1000, Child: &events.ChildCall{Task: "trip/flight~2", Workflow: "booking"}},
+			`step "flight" starts, attempt 2: task trip/flight~2, of workflow booking, to end by 1970-01-01T00:00:01.000Z`},
+		{&events.StepStarted{Step: "survey", Attempt: 1, Child: &events.ChildCall{Task: "trip/survey", Workflow: "survey", Detach: true}},
+			`step "survey" starts: task trip/survey, of workflow survey, which goes on by itself`},
+		{&events.CompensationStarted{Step: "flight", Attempt: 1, Child: &events.ChildCall{Task: "trip/flight"}}, `the undo of step "flight" starts: task trip/flight is asked to undo itself`},
+		{&events.ChildAsked{Child: "trip/flight", Link: link, Cancel: "cancelled"}, `task trip/flight, which does step "flight", is asked to turn back: cancelled`},
+		{&events.ChildAsked{Child: "trip/flight", Link: link}, `task trip/flight has not answered for step "flight"; it is asked again`},
+		{&events.ChildrenReleased{Children: []events.ChildRelease{{Child: "trip/flight"}, {Child: "trip/hotel"}}}, "the task is to be forgotten, and releases its children: trip/flight, trip/hotel"},
+		{&events.ChildReturned{ChildRelease: events.ChildRelease{Child: "trip/flight"}}, "task trip/flight is released, because this task, its parent, is forgotten"},
+		{&events.ChildRefused{Parent: events.ParentLink{Link: link}, Reason: "schema", Detail: "/input: no"}, "the task is not accepted as the child of task trip (schema): /input: no"},
+		{&events.ChildRefused{Parent: events.ParentLink{Link: link}, Reason: events.RejectLost}, "task trip asks about the task as its child, and nobody knows of it"},
+		{&events.ChildAnswered{Answer: events.ChildAnswer{Link: link, State: events.ChildProcessed}}, "task trip learns again that the task is processed"},
+		{&events.ChildAnswered{Answer: events.ChildAnswer{Link: link, State: events.ChildRefuses, Reason: "it is past its point of no return"}}, "the task does not undo itself for task trip: it is past its point of no return"},
+		{&events.ChildAnswered{Answer: events.ChildAnswer{Link: link, State: events.ChildRejected, Code: "conflict", Reason: "another task has its ID"}},
+			"task trip wants to start a child with the ID of this task, which is refused (conflict): another task has its ID"},
+		{&events.ChildUndoRequested{Link: link, Reason: "cancelled"}, "task trip, its parent, has the task undo itself: cancelled"},
+		{&events.ChildReleased{Link: link}, "task trip, its parent, needs the task no more"},
 		{&events.NotBeforePassed{NotBefore: 1000}, "the task may start"},
 		{&events.StepQueued{Step: "s", StartBy: 1000}, `step "s" is ready; its first attempt must start by 1970-01-01T00:00:01.000Z`},
 		{&events.StepStarted{Step: "s", Agent: "card", Function: "charge", Attempt: 1, CompleteBy: 1000}, `step "s" starts, by agent card charge, to end by 1970-01-01T00:00:01.000Z`},
