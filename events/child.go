@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A step may be done by another task, its child. Then an attempt of the step, here called a try, starts the child, and the end of the child
@@ -152,7 +153,7 @@ func ChildID(task, path, base string, try int) string {
 	}
 	digest := sha256.Sum256([]byte(base))
 	sum := "~" + hex.EncodeToString(digest[:childHash])
-	return Clip(base, MaxTaskID-len(sum)) + sum
+	return strings.ToValidUTF8(base[:MaxTaskID-len(sum)], "") + sum
 }
 
 // childHash is how many bytes of a hash distinguish the IDs of children that are too long.
@@ -322,6 +323,17 @@ func (s *Step) asking(op Operation) Instant {
 		return 0
 	}
 	return s.ByChild.AskedAt
+}
+
+// waitsForChild says that a child does the running attempt of the step; false if none does.
+func (s *Step) waitsForChild() (w WaitReason, ok bool) {
+	switch {
+	case s.DoneByChild(Do) != "":
+		return WaitReason{Step: s.Path, Kind: WaitingChild, Since: s.StartedAt, Until: s.CompleteBy}, true
+	case s.DoneByChild(Undo) != "":
+		return WaitReason{Step: s.Path, Kind: WaitingChild, Since: s.Undo.StartedAt}, true
+	}
+	return w, false
 }
 
 // ends says whether the running attempt to do the step has a complete-by time that is to come. A child that is to turn back has none any more.

@@ -9,7 +9,7 @@ import (
 // verify.
 type Waiting string
 
-// The kinds. This is their only list. Nothing waits for a child yet.
+// The kinds. This is their only list.
 const (
 	WaitingAgent       Waiting = "agent"
 	WaitingCapacity    Waiting = "capacity"
@@ -77,13 +77,16 @@ type WaitReason struct {
 }
 
 // WaitingFor returns what a task and its steps wait for, as far as its state says so. What keeps a step in the queue of its agent is not
-// in it: [Availability] says that. Running steps are left out.
+// in it: [Availability] says that. Steps that an agent does are left out while they run.
 func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 	return func(yield func(WaitReason) bool) {
 		if t.State.Ended() || !wholeWaits(t, yield) {
 			return
 		}
 		for _, x := range t.Steps {
+			if w, ok := x.waitsForChild(); ok && !yield(w) {
+				return
+			}
 			if x.Waits() && !yield(WaitReason{Step: x.Path, Kind: x.Wait.For(), Since: x.StartedAt, Until: x.Wait.Until}) {
 				return
 			}

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
@@ -184,14 +183,11 @@ func (s *outlineStep) shapeChildUndo(m member) {
 	}
 }
 
-// children returns the workflows of the children that a task of this definition may start.
-func (d *Definition) children() (list []string) {
-	for i := range d.Steps {
-		var c child
-		if len(d.Steps[i].Child) > 0 && json.Unmarshal(d.Steps[i].Child, &c) == nil {
-			list = append(list, c.Workflow)
-		}
+// ChildWorkflow returns the workflow of the task that does the step, "" if none does.
+func (s *Step) ChildWorkflow() string {
+	var c child
+	if len(s.Child) == 0 || json.Unmarshal(s.Child, &c) != nil {
+		return ""
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return c.Workflow
 }

@@ -18,6 +18,8 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("an attempt to %s step %q is running: fail it, or wait for it, then rerun the task", op, s.Path)
 	}
 	switch {
+	case t.State == events.TaskStateRejected:
+		return refused("the task was not accepted as a child of task %q: rerun step %q of that task", t.Parent.Link.Task, t.Parent.Link.Path)
 	case t.Paused != nil:
 		return refused("the task is paused: resume it, and rerun it when it is parked or has ended")
 	case !t.State.Ended() && t.State != events.TaskStateError:

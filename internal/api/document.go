@@ -15,7 +15,7 @@ type TaskDocument struct {
 	Run      int               `json:"run"`
 	Workflow string            `json:"workflow"`
 	Version  int               `json:"version"`
-	State    string            `json:"state" enum:"pending,processing,processed,undoing,undone,error,terminated"`
+	State    string            `json:"state" enum:"pending,processing,processed,undoing,undone,error,terminated,rejected"`
 	Priority int               `json:"priority"`
 	FairBy   string            `json:"fair_by,omitempty" doc:"The key of the task in the queues of agents: of equal priority, keys take turns"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -29,13 +29,14 @@ type TaskDocument struct {
 	ParkedAt    events.Instant `json:"parked_at,omitzero" format:"date-time" doc:"When it was parked"`
 	NotBefore   events.Instant `json:"not_before,omitzero" format:"date-time" doc:"Nothing of the task starts before this instant; absent once it has come"`
 
-	Schedule string         `json:"schedule,omitempty" doc:"The schedule that started the task"`
-	Paused   *events.Paused `json:"paused,omitempty" doc:"Who paused the task, since when, and why"`
+	Schedule string          `json:"schedule,omitempty" doc:"The schedule that started the task"`
+	Parent   *ParentDocument `json:"parent,omitempty" doc:"The task that started this one, to do one of its steps"`
+	Paused   *events.Paused  `json:"paused,omitempty" doc:"Who paused the task, since when, and why"`
 
 	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
 	FailureCount int            `json:"failure_count"`
-	Reason       string         `json:"reason,omitempty" doc:"Why it is parked, undoing, undone or terminated"`
+	Reason       string         `json:"reason,omitempty" doc:"Why it is parked, undoing, undone or terminated, or was not accepted"`
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 
@@ -68,6 +69,8 @@ func (d TaskDocument) MarshalJSON() ([]byte, error) {
 type StepDocument struct {
 	ID           string          `json:"id"`
 	Agent        string          `json:"agent,omitempty"`
+	Child        string          `json:"child,omitempty" doc:"The task that does the step, or did its latest attempt"`
+	Workflow     string          `json:"workflow,omitempty" doc:"The workflow of the task that does the step, if no agent does it"`
 	Operation    string          `json:"operation,omitempty" doc:"The operation of the agent, if it has a name"`
 	State        string          `json:"state" enum:"not_started,running,waiting,completed,failed,timed_out,skipped,undoing,undone,undo_failed"`
 	Attempt      int             `json:"attempt"`
@@ -105,6 +108,22 @@ type UndoDocument struct {
 	Skipped      bool           `json:"skipped,omitzero" doc:"An operator skipped it: what the step did in this run is left"`
 }
 
+// ParentDocument says which step of another task a task does.
+type ParentDocument struct {
+	Task  string `json:"task"`
+	Step  string `json:"step"`
+	Depth int    `json:"depth" doc:"How many parents the task has, one above the other"`
+	// Released says that the parent needs the task no more.
+	Released bool `json:"released,omitzero" doc:"The parent needs the task no more: it is forgotten, or the step was detached"`
+}
+
+func parentDocument(p *events.Parent) *ParentDocument {
+	if p == nil {
+		return nil
+	}
+	return &ParentDocument{Task: p.Link.Task, Step: p.Link.Path, Depth: p.Depth, Released: !p.Kept()}
+}
+
 // documents makes the documents of tasks.
 type documents struct {
 	definitions Definitions
@@ -118,9 +137,12 @@ type documents struct {
 }
 
 func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error) {
-	steps, err := s.definitions.Steps(ctx, t.Definition)
-	if err != nil {
-		return TaskDocument{}, s.log.internal(ctx, "read the steps of a definition", err)
+	var steps []Step
+	if t.Definition != "" { // a child that was not accepted has none
+		var err error
+		if steps, err = s.definitions.Steps(ctx, t.Definition); err != nil {
+			return TaskDocument{}, s.log.internal(ctx, "read the steps of a definition", err)
+		}
 	}
 	t = s.opened(t)
 	d := s.brief(t)
@@ -134,7 +156,7 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, FairBy: t.FairBy, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline, NotBefore: t.NotBefore,
-		FailureCount: t.FailureCount, Reason: ReasonOf(t), Paused: t.Paused, Schedule: t.Schedule,
+		FailureCount: t.FailureCount, Reason: ReasonOf(t), Paused: t.Paused, Schedule: t.Schedule, Parent: parentDocument(t.Parent),
 	}
 	if t.State == events.TaskStateError {
 		d.ParkedAt = t.ParkedAt
@@ -148,7 +170,7 @@ func (s documents) brief(t *events.Task) TaskDocument {
 // ReasonOf returns the reason of a task while it holds: a task that went on keeps its last one.
 func ReasonOf(t *events.Task) string {
 	switch t.State {
-	case events.TaskStateError, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateTerminated:
+	case events.TaskStateError, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateTerminated, events.TaskStateRejected:
 		return t.Reason
 	}
 	return ""
@@ -173,9 +195,10 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 	listed := make(map[string]bool, len(defined))
 	for _, d := range defined {
 		listed[d.ID] = true
-		doc := StepDocument{ID: d.ID, Agent: d.Agent, Operation: d.Operation, State: string(events.StepStateNotStarted)}
+		doc := StepDocument{ID: d.ID, Agent: d.Agent, Operation: d.Operation, Workflow: d.Workflow, State: string(events.StepStateNotStarted)}
 		if s := t.Step(d.ID); s != nil {
 			doc = stepDocument(s)
+			doc.Workflow = d.Workflow
 			if doc.Agent == "" {
 				doc.Agent, doc.Operation = d.Agent, d.Operation
 			}
@@ -192,7 +215,7 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 
 func stepDocument(s *events.Step) StepDocument {
 	d := StepDocument{
-		ID: s.Path, Agent: s.Agent, Operation: s.Function, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
+		ID: s.Path, Agent: s.Agent, Child: s.Child(), Operation: s.Function, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 		With: s.With, Left: s.Left, Continued: s.Continued, Progress: s.Progress, ProgressedAt: s.ProgressedAt,
 	}

@@ -240,11 +240,11 @@ type Workflow struct {
 type Step struct {
 	ID                 string
 	Title, Description string
-	// Operation is the operation of the agent, if it has a name.
-	Agent, Operation string
-	Needs            []string
-	HasUndo          bool
-	Pivot            bool
+	// Operation is the operation of the agent, if it has a name. Workflow is that of the task that does the step, if no agent does it.
+	Agent, Operation, Workflow string
+	Needs                      []string
+	HasUndo                    bool
+	Pivot                      bool
 	// Calls are the operations of agents that the step may call.
 	Calls []events.Call
 }

@@ -36,7 +36,7 @@ const (
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
 	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "parked_at", "not_before",
-	"locked_by", "failure_count", "reason", "paused", "schedule", memberWaiting,
+	"locked_by", "failure_count", "reason", "paused", "schedule", "parent", memberWaiting,
 }
 
 // memberWaiting is answered only if it is asked for, because it takes a read of each whole live task, one after the other.
@@ -267,6 +267,7 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (
 var taskStates = []string{
 	string(events.TaskStatePending), string(events.TaskStateProcessing), string(events.TaskStateProcessed),
 	string(events.TaskStateUndoing), string(events.TaskStateUndone), string(events.TaskStateError), string(events.TaskStateTerminated),
+	string(events.TaskStateRejected),
 }
 
 func (s *lists) query(in *ListQuery) (Query, error) {

@@ -241,6 +241,8 @@ func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
 			d.For = t.Reason
 		case events.WaitingSignal:
 			d.For = strings.Join(t.Step(w.Step).Wait.Signals, ", ")
+		case events.WaitingChild:
+			d.For = t.Step(w.Step).Child()
 		case events.WaitingConcurrency:
 			d.For = limitName(t.Permit.Limit)
 		case events.WaitingLimit:

@@ -15,7 +15,7 @@ import (
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
 	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
-	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; the names of the signals; the workflow and the key of a concurrency, and which tasks hold the permits; who paused the task, or why it is parked"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; the names of the signals; the task that does the step; the workflow and the key of a concurrency, and which tasks hold the permits; who paused the task, or why it is parked"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked or waits for its time or for a permit, or the step sleeps or waits for a signal, or when the failed attempt ended that is to be repeated; for kind agent otherwise: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time" doc:"When that is over; for kinds agent and capacity of a step that must start in time: when its time is over"`
 	// agent is the agent that a step waits for, if it waits for one.
@@ -103,6 +103,8 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 		return s.opened(t).Reason, nil
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
+	case events.WaitingChild:
+		return t.Step(w.Step).Child(), nil
 	case events.WaitingLimit:
 		if p := waitingPermit(t, w.Step); brief && p != nil {
 			return limitName(p.Limit), nil

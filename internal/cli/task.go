@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked", "terminated"}
+var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked", "terminated", "rejected"}
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
@@ -138,6 +138,8 @@ func ending(t *api.TaskDocument) error {
 		return nil
 	case "undone":
 		return exit(ExitEndedBadly, "the task is undone%s", because(t.Reason))
+	case "rejected":
+		return exit(ExitEndedBadly, "the task was not accepted%s", because(t.Reason))
 	case "terminated":
 		return exit(ExitEndedBadly, "the task is terminated%s", because(t.Reason))
 	case "error":
@@ -200,7 +202,7 @@ func notYet(err error, wait time.Duration) error {
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
 		{"ID", t.ID}, {"AS OF", asOf(t.At)}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
-		{"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"FAIR BY", t.FairBy}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
+		{"PARENT", parentText(t.Parent)}, {"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"FAIR BY", t.FairBy}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
 	}
@@ -288,7 +290,7 @@ func waitingRow(w *api.WaitingDocument) row {
 }
 
 func stepRow(st *api.StepDocument) row {
-	r := row{st.ID, agentOf(st.Agent, st.Operation), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
+	r := row{st.ID, doneBy(st), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
 	if st.Left {
 		r[5] = "what an earlier run did is left"
@@ -314,6 +316,36 @@ func stepRow(st *api.StepDocument) row {
 }
 
 // agentOf names an agent and, if it has a name, the operation that is called.
+// doneBy names who does a step: an agent, or a task.
+func doneBy(st *api.StepDocument) string {
+	switch {
+	case st.Child != "":
+		return "task " + Printable(st.Child)
+	case st.Workflow != "":
+		return childOf(st.Workflow)
+	}
+	return agentOf(st.Agent, st.Operation)
+}
+
+// childOf names the workflow of the task that does a step, "" if none does.
+func childOf(workflow string) string {
+	if workflow == "" {
+		return ""
+	}
+	return "workflow " + workflow
+}
+
+func parentText(p *api.ParentDocument) string {
+	if p == nil {
+		return ""
+	}
+	text := "step " + Printable(p.Step) + " of task " + Printable(p.Task)
+	if p.Released {
+		text += ", which needs this task no more"
+	}
+	return text
+}
+
 func agentOf(agent, operation string) string {
 	if operation == "" {
 		return agent

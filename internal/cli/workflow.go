@@ -321,7 +321,7 @@ func showWorkflow(out io.Writer, doc json.RawMessage) error {
 	about := false
 	for _, st := range w.Steps {
 		about = about || st.Title != "" || st.Description != ""
-		rows = append(rows, row{st.ID, agentOf(st.Agent, st.Operation), strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot), aboutStep(&st)})
+		rows = append(rows, row{st.ID, agentOf(st.Agent+childOf(st.Workflow), st.Operation), strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot), aboutStep(&st)})
 	}
 	heads := row{"STEP", "AGENT", "NEEDS", "UNDO", "PIVOT", "ABOUT"}
 	if !about {

@@ -91,6 +91,8 @@ func label(s *scheduler.Step) []string {
 	switch {
 	case len(s.Sleep) > 0:
 		lines = append(lines, "sleep "+string(s.Sleep))
+	case len(s.Child) > 0:
+		lines = append(lines, "workflow "+s.ChildWorkflow())
 	case len(s.Wait) > 0:
 		lines = append(lines, "wait for "+signals(s.Wait))
 	case s.Operation != "":

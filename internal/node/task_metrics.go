@@ -109,7 +109,7 @@ type stepSeries struct {
 const maxKnown = 1000
 
 var (
-	endStates = []events.TaskState{events.TaskStateProcessed, events.TaskStateUndone, events.TaskStateTerminated}
+	endStates = []events.TaskState{events.TaskStateProcessed, events.TaskStateUndone, events.TaskStateTerminated, events.TaskStateRejected}
 	actions   = []events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark, events.ActionContinue}
 	// rejectReasons are the reasons for dead letters.
 	rejectReasons = []string{
