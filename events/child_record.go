@@ -61,7 +61,7 @@ func (m *ChildMessage) Check(kind string) string {
 		return "child is not the ID of a task"
 	case m.Link.checkChild() != "":
 		return m.Link.checkChild()
-	case kind != TypeChildAsk && (m.Link.Operation == Undo) != (kind == TypeChildUndo):
+	case kind == TypeChildUndo && m.Link.Operation != Undo:
 		return "the operation of its link is another"
 	case !utf8.ValidString(m.Cancel):
 		return "cancel is not UTF-8"

@@ -183,9 +183,7 @@ func judgeChild(i *inbox, item *input) error {
 		if a.State == events.ChildAccepted {
 			return nil
 		}
-		l := a.Link
-		l.Operation = events.Do
-		return i.record(i.caused(item, a.Link.Task, &events.ChildReturned{ChildRelease: events.ChildRelease{Child: a.Child, Link: l}}), nil)
+		return i.record(i.caused(item, a.Link.Task, &events.ChildReturned{ChildRelease: events.ChildRelease{Child: a.Child, Link: a.Link}}), nil)
 	//mutant:answer-counts-once
 	case !known || !events.AwaitsChild(t, a.Child, a.Link):
 		return nil

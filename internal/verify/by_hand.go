@@ -135,6 +135,7 @@ func compensated(t *telling, b *events.Compensated) {
 	if b.Request != "" {
 		t.compensatedByHand(b)
 	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
+		saysOfChild(t, b.Step, events.Undo, b.Attempt)
 		st.undone, st.undoneAt = true, t.fact.Time
 		doubted(t, st, b.QuietAt, false)
 	}

@@ -61,6 +61,9 @@ func (s *story) sameFacets() map[string]string {
 	for of, x := range s.limits.open {
 		say("the permit of the "+string(of.op)+" of step "+of.step, x.limit, x.n, x.granted, x.used)
 	}
+	if s.parent != nil {
+		say("its parent", *s.parent, s.asked)
+	}
 	if s.again != nil {
 		say("its rerun", slices.Sorted(slices.Values(s.again.steps)))
 	}
@@ -75,6 +78,9 @@ func (st *step) sameFacets(s *story, say func(name string, values ...any)) {
 	if !s.back {
 		say("the end", st.over(), st.failed)
 	}
+	if tries := s.tries[st.id]; len(tries) > 0 {
+		say("the children", tries)
+	}
 	if st.wait != nil {
 		say("the wait", *st.wait)
 	}
@@ -83,7 +89,7 @@ func (st *step) sameFacets(s *story, say func(name string, values ...any)) {
 		say("the attempts of the "+string(op), w.attempts, w.earlier, w.running, w.waiting)
 		switch {
 		case w.running:
-			say("the running "+string(op), w.agent, w.startedAt, w.completeBy, w.heartbeat, w.capBy, w.startBy)
+			say("the running "+string(op), w.agent, w.child, w.startedAt, w.completeBy, w.heartbeat, w.capBy, w.startBy)
 		case w.waiting:
 			say("the next "+string(op), w.retryAt, w.startBy)
 		}

@@ -16,6 +16,9 @@ func storyOf(p *partition, t *events.Task, at Place) *story {
 		paused: t.Paused != nil, haltedAt: t.HaltedAt, reopenedAt: t.ReopenedAt, reminders: t.Reminders, remindAt: t.RemindAt, quiet: t.QuietAt,
 		completed: t.Completions, cancelHeld: len(t.Held) > 0, run: t.Run, requests: map[string]bool{},
 	}
+	if s.def == nil && t.State == events.TaskStateRejected {
+		s.def = &definition{}
+	}
 	if s.def == nil {
 		p.book.add(Finding{Check: CheckAttempts, Kind: "definition", Place: at, Task: t.ID, What: fmt.Sprintf("the task is carried with the definition %s of workflow %s, which the partition does not have", t.Definition, t.Workflow)})
 		s.def = &definition{}
@@ -33,6 +36,7 @@ func storyOf(p *partition, t *events.Task, at Place) *story {
 	}
 	carriedPermits(s, t)
 	for _, e := range t.Steps {
+		triedIn(s, e)
 		carriedStep(p, s, e, byHand)
 	}
 	switch t.State {
@@ -42,6 +46,11 @@ func storyOf(p *partition, t *events.Task, at Place) *story {
 		s.end, s.back = events.NameTaskUndone, true
 	case events.TaskStateTerminated:
 		s.end = events.NameTaskTerminated
+	case events.TaskStateRejected:
+		s.end = events.NameChildRefused
+	}
+	if x := t.Parent; x != nil {
+		s.parent, s.asked = &events.ParentLink{Link: x.Link, Depth: x.Depth, Detach: x.Detach}, x.Undo
 	}
 	return s
 }
@@ -109,6 +118,8 @@ func carriedStep(p *partition, s *story, e *events.Step, byHand bool) {
 		st.wait = &wait{since: e.StartedAt, until: w.Until, within: w.Within, signals: w.Signals}
 	}
 	st.given = givenIn(e)
+	st.do.child, st.undo.child = e.DoneByChild(events.Do), e.DoneByChild(events.Undo)
+	st.do.cancelled = e.ByChild != nil && e.ByChild.Cancelled != ""
 	s.steps = append(s.steps, st)
 }
 
@@ -135,7 +146,8 @@ func startedIn(p *partition, at events.Instant) (pos events.Position) {
 // adopt lets a story that begins with carried rows go on.
 func adopt(p *partition, t *events.Task, s *story, at Place) {
 	p.count.Carried++
-	p.known[digestOf(t.ID)] = accepted{content: contentOf(t.Content), ended: t.EndedAt, remember: t.RememberFor.Std(), scheduled: t.Schedule != ""}
+	p.known[digestOf(t.ID)] = accepted{content: contentOf(t.Content), ended: t.EndedAt, remember: t.RememberFor.Std(), scheduled: t.Schedule != "" || t.Parent != nil, kept: t.Parent.Kept(), tries: triesOf(t)}
+	carriedRelatives(p, s, t, at)
 	p.acks.carried(t.ID)
 	if l := p.cfg.Ledgers; l != nil { // calls of earlier runs were compared when these ended
 		for _, e := range t.Steps {

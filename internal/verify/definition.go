@@ -37,6 +37,7 @@ type stepRule struct {
 	Operation string `json:"operation"`
 	// Sleep or Wait is set if no agent does the step.
 	Sleep          json.RawMessage `json:"sleep"`
+	Child          *childRule      `json:"child"`
 	Wait           json.RawMessage `json:"wait"`
 	CompleteWithin events.Duration `json:"complete_within"`
 	Needs          []string        `json:"needs"`

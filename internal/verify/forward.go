@@ -89,6 +89,9 @@ func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Plac
 			p.tell(f, at)
 		}
 	case events.EffectStart:
+		if f.Task != "" && b.Failed != nil {
+			p.tell(f, at)
+		}
 		if e := b.ScheduleEnded; e != nil {
 			timetabled(p, &events.Fact{Body: e}, at)
 		}

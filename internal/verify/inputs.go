@@ -237,7 +237,7 @@ func readSubmission(r *events.Record) (sub *events.Submission, content string, e
 // asks says whether a record of submissions is a request.
 func asks(r *events.Record) bool {
 	env, _, err := events.Open(r)
-	return err == nil && events.VerbOf(env.Type).Submitted()
+	return err == nil && (events.VerbOf(env.Type).Submitted() || isRelative(env.Type))
 }
 
 // silentSubmission judges a submission that led to no fact: it must be a duplicate.
@@ -343,6 +343,8 @@ func silentOther(p *partition, j *join, passed silence, kind string, data []byte
 		silentLimitRequest(p, kind, data, wrong)
 	case isPermit(kind):
 		silentPermit(p, j, passed, kind, data, wrong)
+	case isRelative(kind):
+		silentRelative(p, j, kind, data, wrong)
 	case isOfSchedule(kind):
 		silentOfSchedule(p, kind, data, wrong)
 	default:

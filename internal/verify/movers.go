@@ -35,7 +35,11 @@ func (s *story) next() mover {
 		}
 		for _, w := range []*work{&st.do, &st.undo} {
 			switch {
-			case w.running && (run == nil || w.completeBy < run.since):
+			case w.running && w.child != "":
+				if run == nil {
+					run = &mover{kind: string(events.WaitingChild), step: st.id}
+				}
+			case w.running && (run == nil || run.kind != "running" || w.completeBy < run.since):
 				run = &mover{kind: "running", step: st.id, since: w.completeBy}
 			case w.waiting && (w == &st.undo) == s.back && (wait == nil || wait.since == 0 || w.retryAt < wait.since):
 				wait = &mover{kind: string(w.waitsFor), step: st.id, since: w.retryAt}
@@ -136,7 +140,7 @@ func (p *partition) rest(s *story) {
 		return
 	}
 	p.count.Live++
-	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingLimit) || m.kind == string(events.WaitingSignal) && m.since == 0 {
+	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingConcurrency) || m.kind == string(events.WaitingLimit) || m.kind == string(events.WaitingChild) || m.kind == string(events.WaitingSignal) && m.since == 0 {
 		return // an operator moves it, or whoever sends the signal, or the end of another task
 	}
 	late := p.cfg.Now.Sub(m.since)

@@ -30,8 +30,11 @@ type accepted struct {
 	ended   events.Instant
 	// remember is how long it is remembered after its end; zero if the settings say it.
 	remember time.Duration
-	// scheduled says that a schedule started it.
+	// scheduled says that a schedule or another task started it.
 	scheduled bool
+	// kept says that its parent has not released it, and tries counts the children that it has not released.
+	kept  bool
+	tries int
 }
 
 func contentOf(hash string) uint64 {
@@ -52,7 +55,8 @@ type partition struct {
 	dead   map[events.Input]*deadLetters
 	known  map[digest]accepted
 	live   map[string]*story
-	// reruns are the tasks that are rerun somewhere in the log. ended are those of them that have ended since their latest rerun.
+	// reruns are the tasks that are rerun somewhere in the log, or undo themselves for their parent after they have ended. ended are those of them that have
+	// ended since.
 	reruns map[string]bool
 	ended  map[string]*story
 	swept  map[digest]uint64                // forgotten after a submission was judged
@@ -92,7 +96,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	}
 	p.owners.cut, p.owners.rule.cut = p.begins, p.begins
 	c.owners[number] = p.owners
-	if err := findReruns(ctx, p, b); err != nil {
+	if err := findContinued(ctx, p, b); err != nil {
 		return err
 	}
 	if err := p.readDead(ctx); err != nil {
@@ -210,6 +214,9 @@ func (p *partition) record(r *events.Record) error {
 
 // fact takes an accepted fact. input is the input that caused it, if there is one and it could be read.
 func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
+	if related(p, f, at, input) {
+		return nil
+	}
 	switch b := f.Body.(type) {
 	case *events.SettingsAdopted:
 		p.adopt(b, at)
@@ -301,6 +308,10 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 		}
 		return
 	}
+	if err == nil && env.Type == events.TypeChildAnswer {
+		endedByChild(p, f, data, wrong)
+		return
+	}
 	if err == nil {
 		r, err = events.DecodeReport(data)
 	}
@@ -323,8 +334,11 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 
 func (p *partition) tell(f *events.Fact, at Place) {
 	s := p.live[f.Task]
-	if _, again := f.Body.(*events.TaskRerun); again && s == nil && p.ended[f.Task] != nil {
+	if continues(f.Body) && s == nil && p.ended[f.Task] != nil {
 		s = p.ended[f.Task]
+		if s.parent != nil {
+			p.relatives.goesOn(s.parent.Link)
+		}
 		p.live[f.Task] = s
 		delete(p.ended, f.Task)
 	}
@@ -367,13 +381,16 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "accepted_twice", "the task is accepted a second time (INV12)")
 	}
 	p.count.Tasks++
-	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != ""}
+	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != "" || b.Parent != nil, kept: b.Parent != nil && !b.Parent.Detach}
 	def := p.defs[b.Hash]
 	if def == nil {
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
 		def = &definition{}
 	}
-	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}, began: b.ScheduleBegan}
+	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}, began: b.ScheduleBegan, parent: b.Parent}
+	if b.Parent != nil {
+		p.relatives.begins(b.Parent.Link, f.Task, at)
+	}
 	begins := max(f.Time, b.NotBefore)
 	s.deadlineWithin = max(0, min(b.Deadline, begins.Add(events.MaxDelay.Std())).Sub(begins))
 	s.cancelHeld = len(p.held[f.Task]) > 0
@@ -390,8 +407,12 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	if b.RemindAfter != def.RemindAfter {
 		wrong(CheckAttempts, "not_as_defined", "the task is accepted with the soft limit %s, and its definition says %s", b.RemindAfter, def.RemindAfter)
 	}
-	if b.RememberFor != def.RememberFor {
-		wrong(CheckAttempts, "not_as_defined", "the task is accepted to be remembered for %s, and its definition says %s", b.RememberFor, def.RememberFor)
+	remember := def.RememberFor
+	if b.Parent != nil && remember == 0 {
+		remember = p.settings.adopted.RememberFor
+	}
+	if b.RememberFor != remember {
+		wrong(CheckAttempts, "not_as_defined", "the task is accepted to be remembered for %s, and its definition, or the setting, says %s", b.RememberFor, remember)
 	}
 	if in, _, _, ok := f.Cause.Input(); !ok || in != events.Submissions {
 		wrong(CheckInputs, "cause", "the task is accepted because of %q, which is not a submission", f.Cause)
@@ -406,6 +427,8 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which cannot be read: %v", f.Cause, err)
 	case sub.ID != f.Task:
 		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which is of task %q", f.Cause, sub.ID)
+	case !sameParent(sub, b.Parent):
+		wrong(CheckInputs, "not_its_input", "the task is accepted as a child, or not, but the submission %s says otherwise", f.Cause)
 	case content != b.Content:
 		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, but the submission %s has %s", b.Content, f.Cause, content)
 	case sub.Priority != 0 && sub.Priority != b.Priority:

@@ -11,7 +11,10 @@ import (
 func (t *telling) answered() {
 	switch b := t.fact.Body.(type) {
 	case *events.CancelRequested:
-		t.requested(b.Request)
+		if b.Request != "" { // otherwise its parent wants it
+			t.requested(b.Request)
+		}
+		t.cancelHeld = false
 		if t.back {
 			t.wrong(CheckAttempts, "granted_in_vain", "", "a cancel is granted although the task is being undone already")
 		}
@@ -106,6 +109,7 @@ func (t *telling) terminated(b *events.TaskTerminated) {
 	t.requested(b.Request)
 	t.end, t.again, t.paused, t.parked, t.early.until = t.fact.Body.Name(), nil, false, false, 0
 	released(t, b.Release)
+	answersParent(t, b.Answers)
 	t.noneRuns()
 	for i := range t.def.Steps {
 		id := t.def.Steps[i].ID

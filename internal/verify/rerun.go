@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"context"
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
@@ -23,16 +22,6 @@ type earlier struct{ do, undo int }
 
 // rerunType is the type of the record of a TaskRerun.
 const rerunType = events.TypePrefix + string(events.NameTaskRerun)
-
-// findReruns finds the tasks of the partition that are rerun.
-func findReruns(ctx context.Context, p *partition, b Bounds) error {
-	return p.cfg.Log.Read(ctx, Span{Topic: p.topics.Events, Partition: p.number, From: b.Start, To: b.End}, func(r events.Record) error {
-		if r.Header(events.HeaderType) == rerunType {
-			p.reruns[string(r.Key)] = true
-		}
-		return nil
-	})
-}
 
 // forget judges what the services did for a task that has ended and is kept, and drops its story.
 func forget(p *partition, id string) {

@@ -12,7 +12,12 @@ type story struct {
 	// began is where the schedule began that started the task, and stranger says that a later one of its name asks in vain.
 	began    int64
 	stranger bool
-	id       string
+	// parent is that of a child, and asked the number of the latest request of it to undo the task.
+	parent *events.ParentLink
+	asked  int
+	// tries are those of its steps whose children it has not released.
+	tries map[string][]try
+	id    string
 	// incarnation is the position of its Submitted: the ticket of all its work.
 	incarnation string
 	workflow    string
@@ -68,6 +73,8 @@ type work struct {
 	retryAt               events.Instant
 	askedAt               events.Instant // when another attempt was asked for
 	startBy, timedFrom    events.Instant // when no attempt starts any more, and since when the time until then counts
+	child                 string         // the task that makes the running attempt, "" if an agent does
+	cancelled             bool           // which was asked to turn back
 }
 
 type step struct {
@@ -199,6 +206,10 @@ func (t *telling) tell() {
 		beginWait(t, b)
 	case *events.SignalReceived:
 		signalled(t, b)
+	case *events.ChildAsked:
+		childAsked(t, b)
+	case *events.ChildUndoRequested:
+		undoRequested(t, b, last)
 	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased, *events.PermitBlocked:
 		permitted(t)
 	case *events.StepCompleted:
@@ -273,7 +284,7 @@ func (t *telling) begin(w *work, o starting) {
 	case w.retryAt > t.fact.Time:
 		t.wrong(CheckAttempts, "too_early", o.step, "attempt %d of the %s begins at %s, before the %s that the verdict gave", o.attempt, o.op, t.fact.Time, w.retryAt)
 	}
-	if o.completeBy == 0 {
+	if o.completeBy == 0 && o.child == "" {
 		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
 	}
 	if o.run = events.RunOf(o.run); o.run != t.step(o.step).run {
@@ -281,7 +292,9 @@ func (t *telling) begin(w *work, o starting) {
 	}
 	t.limits(w, o)
 	*w = work{agent: o.agent, startBy: o.startBy, timedFrom: w.timedFrom, attempts: o.attempt, earlier: w.earlier, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
-	t.expectWork(t.fact, t.story)
+	if w.child = o.child; w.child == "" {
+		t.expectWork(t.fact, t.story)
+	}
 	t.partition.count.Attempts++
 }
 
@@ -293,6 +306,7 @@ type starting struct {
 	run        int
 	completeBy events.Instant
 	startBy    events.Instant
+	child      string
 }
 
 func (t *telling) started(b *events.StepStarted) {
@@ -319,7 +333,8 @@ func (t *telling) started(b *events.StepStarted) {
 	waitedForUndos(t, b)
 	startsWithGiven(t, st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
-	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})
+	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy, childOf(b.Child)})
+	startsChild(t, r, b)
 	mustBeat(t, st, r, b)
 	beginSoft(t, st, b.RemindAfter)
 }
@@ -350,6 +365,7 @@ func (t *telling) finished(b *events.StepCompleted) {
 	if st == nil {
 		return
 	}
+	saysOfChild(t, b.Step, events.Do, b.Attempt)
 	t.story.completed++
 	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
 	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.lastEnd() && (b.QuietAt != 0 || twice && st.undoable) {
@@ -396,6 +412,7 @@ func (t *telling) failed(b *events.StepFailed) {
 		if st = t.outcome(b.Step, events.Do, b.Attempt); st == nil {
 			return
 		}
+		saysOfChild(t, b.Step, events.Do, b.Attempt)
 		st.touched = st.touched || b.Effect != events.EffectNone
 		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.lastEnd() {
 			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
@@ -457,6 +474,7 @@ func (t *telling) skipped(b *events.StepSkipped) {
 
 func (t *telling) processed(b *events.TaskProcessed) {
 	released(t, b.Release)
+	answersParent(t, b.Answers)
 	t.end = t.fact.Body.Name()
 	if t.stands() {
 		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())

@@ -37,10 +37,14 @@ func (p *partition) sweep(f *events.Fact, b *events.TasksSwept, at Place) {
 			what = fmt.Sprintf("a task that ended at %s, not before %s, is forgotten", k.ended, b.EndedBefore)
 		case k.ended.Add(p.settings.rememberFor(k)) >= f.Time:
 			what = fmt.Sprintf("a task that ended at %s is forgotten, and it is remembered for %s", k.ended, p.settings.rememberFor(k))
+		case k.kept:
+			what = "a child is forgotten, and its parent has not released it"
+		case k.tries > 0:
+			what = fmt.Sprintf("a task is forgotten, and has not released %d of its children", k.tries)
 		case k.ended >= b.ForgottenBefore && p.settings.rememberFor(k) < p.settings.remember:
 			what = fmt.Sprintf("a task that ended at %s was remembered for %s, shorter than the settings say, and its fact does not say so", k.ended, k.remember)
 		case k.ended >= b.ScheduledForgottenBefore && k.scheduled:
-			what = fmt.Sprintf("a task that a schedule started ended at %s, and the fact that forgets it does not say so", k.ended)
+			what = fmt.Sprintf("a task that a schedule or another task started ended at %s, and the fact that forgets it does not say so", k.ended)
 		}
 		if what != "" {
 			p.book.add(Finding{Check: CheckAttempts, Kind: "swept", Place: at, Task: id, What: what})

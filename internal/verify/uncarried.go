@@ -73,11 +73,11 @@ func (u *uncarried) tell(p *partition, f *events.Fact, at Place) {
 	wrong := func(check, kind, step, format string, args ...any) {
 		p.book.add(Finding{Check: check, Kind: kind, Place: at, Task: f.Task, Step: step, What: fmt.Sprintf(format, args...)})
 	}
-	_, again := f.Body.(*events.TaskRerun)
-	if u.ended && !again {
+	stays := staysEnded(f.Body)
+	if u.ended && !stays && !continues(f.Body) {
 		wrong(CheckAttempts, "behind_the_end", "", "%s changes a task that ended (INV9)", f.Body.Name())
 	}
-	u.last, u.place, u.ended = f.Position(), at, false
+	u.last, u.place, u.ended = f.Position(), at, u.ended && stays
 	u.facts++
 	if id := judgedBy(f.Body); id != "" {
 		if _, twice := u.requests[id]; twice {
@@ -88,10 +88,10 @@ func (u *uncarried) tell(p *partition, f *events.Fact, at Place) {
 	u.steps[stepIn(f.Body)] = true
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
-		u.starts = append(u.starts, f)
+		u.startsWith(f)
 		u.begin(p, f, at, attemptOf{b.Step, events.Do}, b.Attempt, wrong)
 	case *events.CompensationStarted:
-		u.starts = append(u.starts, f)
+		u.startsWith(f)
 		u.begin(p, f, at, attemptOf{b.Step, events.Undo}, b.Attempt, wrong)
 	case *events.StepProgressed, *events.RequestRefused:
 		u.facts--
@@ -141,7 +141,9 @@ func (u *uncarried) begin(p *partition, f *events.Fact, at Place, of attemptOf, 
 	if of.op == events.Undo {
 		p.count.Undos++
 	}
-	expectAny(p, f)
+	if !startsRelative(f.Body) {
+		expectAny(p, f)
+	}
 	x := u.attempts[of]
 	switch {
 	case x != nil && x.running:

@@ -15,7 +15,8 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo is the %s, but its definition asks for the %s", b.Call(), want)
 		}
 	}
-	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy})
+	undoesChild(t, t.def.step(b.Step), b)
+	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.Run, b.CompleteBy, b.StartBy, childOf(b.Child)})
 	t.partition.count.Undos++
 }
 
@@ -89,6 +90,7 @@ func (t *telling) undoVerdict(st *step, v events.Verdict) {
 func (t *telling) wasUndone(b *events.TaskUndone) {
 	t.leaves(b)
 	released(t, b.Release)
+	answersParent(t, b.Answers)
 	t.end = t.fact.Body.Name()
 	if !t.back || t.parked || t.paused || t.again != nil {
 		t.wrong(CheckUndo, "ended_wrongly", "", "it ends undone although it is %s", t.state())

@@ -182,6 +182,7 @@ type check struct {
 	early     map[string][]Bounds // ends of effects, requested before that of events
 	acks      *acks
 	forwards  forwards
+	relatives relatives
 	explained []string
 	// taskUnknown says that the partition of cfg.Task has no such task.
 	taskUnknown bool
@@ -206,7 +207,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	c := &check{
 		cfg: cfg, topics: cfg.Topics, book: newBook(cfg.Show), agents: map[string]bool{},
 		bounds: map[string][]Bounds{}, early: map[string][]Bounds{}, acks: newAcks(cfg.Acknowledged),
-		forwards: newForwards(), owners: map[int32]*ownership{}, settled: map[int32]settled{}, cuts: map[int32]*cut{},
+		forwards: newForwards(), relatives: newRelatives(), owners: map[int32]*ownership{}, settled: map[int32]settled{}, cuts: map[int32]*cut{},
 	}
 	c.count.Void, c.count.Ended, c.count.Movers, c.count.Inputs = map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	if err := c.begin(ctx); err != nil {
@@ -231,6 +232,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := c.forwards.compare(ctx, c); err != nil {
 		return nil, err
 	}
+	c.relatives.compare(c)
 	c.acks.rest(c)
 	c.ledgers()
 	return c.report(begun), nil
