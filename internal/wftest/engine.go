@@ -23,9 +23,10 @@ type engine struct {
 	// state is the fold of the log, and facts are the accepted facts in order.
 	state *events.State
 	facts []*events.Fact
-	// works are the work requests that no agent has taken yet.
-	works    []events.Work
-	versions versions
+	// works are the requests that no mock has answered yet, and cancelled the children that are to turn back.
+	works     []call
+	cancelled []events.ChildAnswer
+	versions  versions
 	// err is a defect: the owner stopped, or the log cannot be folded.
 	err error
 }
@@ -192,7 +193,13 @@ func (e *engine) send(a supervisor.Send) {
 			e.err = err
 			return
 		}
-		e.works = append(e.works, w)
+		e.works = append(e.works, call{w, nil})
+	}
+	if a.Kind == events.EffectStart || a.Kind == events.EffectChild {
+		if err := e.relative(&a.Record); err != nil {
+			e.err = err
+			return
+		}
 	}
 	if a.Kind == events.EffectPermit { // the limits have their home here too
 		e.put(events.Reports, a.Record)

@@ -23,6 +23,8 @@ type Call struct {
 type reply struct {
 	at     events.Instant
 	report events.Report
+	// child is the answer of a task that does a step, instead of a report.
+	child *events.ChildAnswer
 }
 
 // playing is a case under way.
@@ -122,37 +124,44 @@ func (p *playing) task() *events.Task {
 func (p *playing) answer() bool {
 	list := p.works
 	p.works = nil
+	defer p.cancel()
 	for _, w := range list {
 		p.call(w)
 	}
 	return len(list) > 0
 }
 
-func (p *playing) call(w events.Work) {
+func (p *playing) call(w call) {
 	m := p.c.mocks[w.Step]
 	key := "mocks"
 	if w.Operation == events.Undo {
 		m, key = p.c.undoMocks[w.Step], "undo_mocks"
-		p.undoInputs[w.Step] = w
+		p.undoInputs[w.Step] = w.Work
 	}
-	call := Call{At: events.Duration(p.now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}
+	made := Call{At: events.Duration(p.now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}
 	switch {
 	case m == nil:
-		p.unanswered(&call, p.c.Line, fmt.Sprintf("there is no mock: add %s: {%s: [{}]}", key, w.Step))
+		p.unanswered(&made, p.c.Line, fmt.Sprintf("there is no mock: add %s: {%s: [{}]}", key, w.Step))
 	case !m.always && p.used[m] == len(m.answers):
-		p.unanswered(&call, m.line, fmt.Sprintf("its mock has only %s: add one to %s.%s, or give one answer as a mapping for all calls", counted(len(m.answers), "answer"), key, w.Step))
+		p.unanswered(&made, m.line, fmt.Sprintf("its mock has only %s: add one to %s.%s, or give one answer as a mapping for all calls", counted(len(m.answers), "answer"), key, w.Step))
 	default:
 		a := m.answers[0]
 		if !m.always {
 			a = m.answers[p.used[m]]
 		}
 		p.used[m]++
-		call.Answer = a.describe()
+		made.Answer = a.describe()
 		if !a.silent {
-			p.replies = append(p.replies, reply{p.now.Add(max(a.after.Std(), answersAfter)), a.reportOn(w)})
+			x := reply{at: p.now.Add(max(a.after.Std(), answersAfter))}
+			if w.child != nil {
+				x.child = a.answerOf(w.child)
+			} else {
+				x.report = a.reportOn(w.Work)
+			}
+			p.replies = append(p.replies, x)
 		}
 	}
-	p.calls = append(p.calls, call)
+	p.calls = append(p.calls, made)
 }
 
 func (p *playing) unanswered(c *Call, line int, why string) {
@@ -198,6 +207,15 @@ func (p *playing) report() {
 	for _, x := range p.replies {
 		if x.at > p.now {
 			later = append(later, x)
+			continue
+		}
+		if x.child != nil {
+			r, err := events.EncodeChildAnswer(*x.child, events.Subject{ID: x.child.Child, Source: "/test", Time: p.now})
+			if err != nil {
+				p.err = err
+				return
+			}
+			p.put(events.Reports, r)
 			continue
 		}
 		id := x.report.Step + "/" + string(x.report.Operation) + "/" + strconv.Itoa(x.report.Attempt)
