@@ -31,7 +31,9 @@ func AlertOf(f *events.Fact) (a Alert, raised bool) {
 	case *events.TaskReminded:
 		a = Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since}
 	case *events.TaskUndone:
-		a = Alert{Kind: AlertUndone, Reason: b.Reason}
+		if b.Answers == nil { // otherwise its parent raises the alerts
+			a = Alert{Kind: AlertUndone, Reason: b.Reason}
+		}
 	case *events.PermitBlocked:
 		a = blockedAlert(b)
 	case *events.SchedulePassed:

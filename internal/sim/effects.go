@@ -162,8 +162,12 @@ func otherEffectsOf(f *events.Fact) []string {
 		return []string{events.EffectDeadLetter}
 	case *events.InputForwarded:
 		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed, *events.PermitBlocked, *events.SoftLimitPassed:
+	case *events.TaskParked, *events.TaskReminded, *events.DeadlinePassed, *events.PermitBlocked, *events.SoftLimitPassed:
 		return []string{events.EffectAlert}
+	case *events.TaskUndone:
+		if b.Answers == nil {
+			return []string{events.EffectAlert}
+		}
 	case *events.SchedulePassed:
 		if b.Why == events.PassedMissed || b.Why == events.PassedFailed || b.Why == events.PassedOverlap && b.InRow == events.ScheduleBlockedAfter {
 			return []string{events.EffectAlert}
