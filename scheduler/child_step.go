@@ -34,10 +34,10 @@ type childGiven struct {
 }
 
 type childValues struct {
-	ID       string            `json:"id"`
-	Labels   map[string]string `json:"labels"`
-	Priority int               `json:"priority"`
-	Deadline string            `json:"deadline"`
+	ID       string                     `json:"id"`
+	Labels   map[string]json.RawMessage `json:"labels"`
+	Priority int                        `json:"priority"`
+	Deadline string                     `json:"deadline"`
 }
 
 func compileChildStep(s *Step) (*childStep, error) {
@@ -102,12 +102,16 @@ func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 			return nil, fmt.Errorf("child: %w", err)
 		}
 		if err := json.Unmarshal(raw, &given); err != nil {
-			return nil, fmt.Errorf("child: its id, labels or deadline is not text, or its priority not a whole number: %w", err)
+			return nil, fmt.Errorf("child: its id or deadline is not text, its labels are no object, or its priority is not a whole number: %w", err)
 		}
+	}
+	labels, err := labelsOf(given.Labels)
+	if err != nil {
+		return nil, err
 	}
 	call := &events.ChildCall{
 		Task: events.ChildID(t.ID, path, given.ID, env.step(path).Attempt+1), Workflow: c.child.Workflow, Version: c.child.Version,
-		Priority: given.Priority, Labels: given.Labels, Deadline: given.Deadline, Depth: t.Depth() + 1, Detach: c.child.Detach,
+		Priority: given.Priority, Labels: labels, Deadline: given.Deadline, Depth: t.Depth() + 1, Detach: c.child.Detach,
 	}
 	if err := call.Check(); err != nil {
 		return nil, fmt.Errorf("child: %w", err)
@@ -116,6 +120,29 @@ func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 		return nil, fmt.Errorf("child: its id is %q, that of the task itself", t.ID)
 	}
 	return call, nil
+}
+
+// labelsOf returns the labels of a child as texts. One that is null is left out.
+func labelsOf(given map[string]json.RawMessage) (map[string]string, error) {
+	var labels map[string]string
+	for name, raw := range given {
+		text := string(raw)
+		switch raw[0] {
+		case 'n':
+			continue
+		case '{', '[':
+			return nil, fmt.Errorf("child: the label %q is an object or a list; a label is a text, a number, true or false", name)
+		case '"':
+			if err := json.Unmarshal(raw, &text); err != nil {
+				return nil, fmt.Errorf("child: the label %q: %w", name, err)
+			}
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[name] = text
+	}
+	return labels, nil
 }
 
 func (c *childStep) policy(op events.Operation) events.Policy {

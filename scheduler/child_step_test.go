@@ -16,7 +16,7 @@ workflow: trip
 defaults: {complete_within: 2m}
 steps:
   flight: {child: {workflow: flight-booking}, with: "${ input.flight }", undo: {}}
-  hotel:  {child: {workflow: hotel-booking, id: "${ task.id + '-hotel' }", labels: {trip: "${ task.id }"}, priority: 3, deadline: 1h}, with: "${ input.hotel }", undo: {}}
+  hotel:  {child: {workflow: hotel-booking, id: "${ task.id + '-hotel' }", labels: {trip: "${ task.id }", nights: "${ input.hotel.nights }", none: "${ input.none }"}, priority: 3, deadline: 1h}, with: "${ input.hotel }", undo: {}}
   car:    {if: "${ input.car != nil }", child: {workflow: car-booking, version: 2}, with: "${ input.car }", undo: {agent: car-desk}}
   pay:    {needs: [flight, hotel, car], agent: card, with: {amount: "${ steps.flight.output.price + steps.hotel.output.price }"}, undo: {}}
   confirm: {needs: [pay], agent: mailer, pivot: true}
@@ -64,7 +64,7 @@ func TestAChildStepStartsATask(t *testing.T) {
 	require.True(t, flight.Undoable)
 	require.Zero(t, flight.CompleteWithin, "a child may take any time, whatever the default is")
 	require.Equal(t, &events.ChildCall{
-		Task: "t-1-hotel", Workflow: "hotel-booking", Labels: map[string]string{"trip": "t-1"}, Priority: 3, Deadline: "1h", Depth: 1,
+		Task: "t-1-hotel", Workflow: "hotel-booking", Labels: map[string]string{"trip": "t-1", "nights": "2"}, Priority: 3, Deadline: "1h", Depth: 1,
 	}, start("hotel", events.Do).Child)
 	require.Equal(t, &events.ChildCall{Task: "t-1/car", Workflow: "car-booking", Version: 2, Depth: 1}, start("car", events.Do).Child)
 	require.True(t, start("survey", events.Do).Child.Detach)

@@ -138,7 +138,7 @@ func (d *dispatch) waiting() []Queue {
 	}
 	d.counted, d.countedAt = nil, d.now
 	for _, l := range d.queue.lanes {
-		if n, more := l.count(); n > 0 {
+		if n, more := l.count(); n > 0 && l.call.Agent != "" {
 			d.counted = append(d.counted, Queue{l.call, l.missing != 0, l.behind != 0, n, more})
 		}
 	}

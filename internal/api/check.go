@@ -115,6 +115,9 @@ func parseSubmission(data []byte) (*events.Submission, error) {
 	if err == nil && sub.Schedule != "" {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", ProblemPlace{Pointer: "/schedule", Message: "is set by the engine: trigger the schedule instead"})
 	}
+	if err == nil && len(sub.Parent) > 0 {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", ProblemPlace{Pointer: "/parent", Message: "is set by the engine: only a step of another task starts a child"})
+	}
 	if err == nil {
 		_, err = sub.TimesFrom(events.At(time.Now()), 0)
 	}

@@ -74,6 +74,9 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 	}
 	agents, paused := l.agents()
 	for _, k := range queued {
+		if k.Agent == "" { // a child, which starts at once
+			continue
+		}
 		kind, m := agents.QueuedFor(k.Call())
 		w := WaitingDocument{Step: k.Path, Kind: kind, For: k.Call().String(), agent: k.Agent, Until: events.StartBy(t, k.Path, k.Operation)}
 		switch {
