@@ -34,7 +34,7 @@ export const verbs: Record<Verb, { key: string; does: string; fields: readonly F
   terminate: { key: "T", does: "End the task now. Nothing is undone.", fields: [], grave: true },
 };
 
-const ended = (t: Task): boolean => t.state === "processed" || t.state === "undone" || t.state === "terminated";
+const ended = (t: Task): boolean => t.state === "processed" || t.state === "undone" || t.state === "terminated" || t.state === "rejected";
 
 /** Why the person may not ask for a verb. */
 const barred = (verb: Verb): string | null => lacking(verb === "signal" ? "submitter" : "operator");

@@ -12,6 +12,7 @@ const states: Record<string, [word: string, tone: string]> = {
   undone: ["undone", "undone"],
   error: ["parked", "bad"],
   terminated: ["terminated", "bad"],
+  rejected: ["not accepted", "bad"],
   not_started: ["not started", "none"],
   running: ["running", "run"],
   waiting: ["waiting", "wait"],
@@ -87,6 +88,6 @@ export function sentence(w: Waiting, asOf?: string): string {
 /** Why a task is where it is. */
 export function why(t: Task): string[] {
   const waits = (t.waiting_for ?? []).map((w) => sentence(w, t.at?.time));
-  if (t.state === "error" || t.state === "undone" || t.state === "terminated") return t.reason ? [t.reason, ...waits.slice(1)] : waits;
+  if (t.state === "error" || t.state === "undone" || t.state === "terminated" || t.state === "rejected") return t.reason ? [t.reason, ...waits.slice(1)] : waits;
   return waits;
 }

@@ -17,7 +17,7 @@ import { TaskVerbs } from "../parts/verbs";
 import { effectLeft, State, Took, When, why, word } from "../parts/words";
 import { go, place, refine, to } from "../router";
 
-const ended = (t: Document): boolean => ["processed", "undone", "terminated"].includes(t.state);
+const ended = (t: Document): boolean => ["processed", "undone", "terminated", "rejected"].includes(t.state);
 
 /** Reads the whole history, page by page, up to a bound that the page can draw. */
 async function history(id: string, signal: AbortSignal): Promise<{ events: HistoryEvent[]; cut: boolean }> {
@@ -116,6 +116,14 @@ export function Task({ id }: { id: string }): JSX.Element {
             <dd>{t.failure_count}</dd>
           </>
         )}
+        {t.parent && (
+          <>
+            <dt>parent</dt>
+            <dd>
+              step {t.parent.step} of <a href={to(["tasks", t.parent.task])}>{t.parent.task}</a>
+            </dd>
+          </>
+        )}
         {t.schedule && (
           <>
             <dt>schedule</dt>
@@ -188,6 +196,12 @@ function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): 
               {s.agent}
               {s.operation ? `, ${s.operation}` : ""}
             </dd>
+          </>
+        )}
+        {(s.child ?? s.workflow) && (
+          <>
+            <dt>{s.child ? "task" : "workflow"}</dt>
+            <dd>{s.child ? <a href={to(["tasks", s.child])}>{s.child}</a> : s.workflow}</dd>
           </>
         )}
         <dt>attempt</dt>

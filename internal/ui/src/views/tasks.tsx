@@ -22,7 +22,7 @@ const tabs: readonly (readonly [name: string, states: readonly string[]])[] = [
   ["Waiting to start", ["pending"]],
   ["Undoing", ["undoing"]],
   ["Parked", ["error"]],
-  ["Ended", ["processed", "undone", "terminated"]],
+  ["Ended", ["processed", "undone", "terminated", "rejected"]],
 ];
 
 /** The parameters of the list that the address bar holds, under their names in the API. */
