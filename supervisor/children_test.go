@@ -111,6 +111,46 @@ func TestAChildThatRunsTurnsBackWithItsParent(t *testing.T) {
 	sameEverywhere(t, b, a)
 }
 
+// A copy that is made of a checkpoint has no submissions: it submits a child that it does not know once more.
+func TestACopySubmitsALostChildAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.run()
+	lost := slices.IndexFunc(a.sent, toOthers)
+	require.GreaterOrEqual(t, lost, 0)
+	submission := a.sent[lost].Record
+	state, _, _ := b.read()
+	c, err := supervisor.NewCopying(a.cfg, a.sched, state)
+	require.NoError(t, err)
+	none := func(string, events.Operation, int) bool { return false }
+	again := func() []supervisor.Send {
+		p, err := state.Task("p")
+		require.NoError(t, err)
+		list, err := c.OfTask(p, none, state.Task)
+		require.NoError(t, err)
+		return list
+	}
+	list := again()
+	require.Len(t, list, 1)
+	require.Equal(t, string(events.Submissions), list[0].Topic)
+	require.Equal(t, submission.Key, list[0].Record.Key)
+	require.JSONEq(t, string(submission.Value), string(list[0].Record.Value))
+
+	b.put(events.Submissions, list[0].Record)
+	a.relay()
+	b.done("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.StepStateCompleted, b.task("p").Step("trip").State)
+	state, _, _ = b.read()
+	c, err = supervisor.NewCopying(a.cfg, a.sched, state)
+	require.NoError(t, err)
+	sends := again()
+	require.Len(t, sends, 1)
+	require.Equal(t, "work.alpha", sends[0].Topic)
+}
+
 // A child is remembered as long as its parent, however long that is, and says each day how it ended. When the parent is due to be forgotten it
 // releases its children first.
 func TestAChildIsForgottenAfterItsParent(t *testing.T) {

@@ -46,8 +46,9 @@ func (c *Copying) fact(t *events.Task, at events.Instant, body events.Body) *eve
 }
 
 // OfTask returns the requests of the attempts of a task that run, and its asks for permits. skip says whether the outcome of an attempt is known
-// already, though not judged.
-func (c *Copying) OfTask(t *events.Task, skip func(path string, op events.Operation, attempt int) bool) ([]Send, error) {
+// already, though not judged. find returns the task of an ID, nil if none is known: a child that is not known is submitted again. find is nil if no
+// submission was lost.
+func (c *Copying) OfTask(t *events.Task, skip func(path string, op events.Operation, attempt int) bool, find func(id string) (*events.Task, error)) ([]Send, error) {
 	home := events.Home(t.ID, c.cfg.Partitions)
 	c.cfg.Partition = home
 	var list []*effect
@@ -60,6 +61,14 @@ func (c *Copying) OfTask(t *events.Task, skip func(path string, op events.Operat
 		list = append(list, permitEffects(c.outbox, c.fact(t, p.At, events.AskStepPermit(t, p.Path, p.Operation, p.Limit)))...)
 	}
 	for _, s := range t.Steps {
+		if s.ByChild != nil && s.State == events.StepStateRunning { // a timer asks the child again
+			again, err := c.lostChild(t, s, find)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, again...)
+			continue
+		}
 		body, err := c.began(t, s)
 		if err != nil {
 			return nil, err
@@ -85,7 +94,7 @@ func (c *Copying) began(t *events.Task, s *events.Step) (events.Body, error) {
 		return b, nil
 	}
 	u := s.Undo
-	if u == nil || u.State != events.StepStateRunning {
+	if u == nil || u.State != events.StepStateRunning || u.Agent == "" { // a timer asks the child that undoes it again
 		return nil, nil
 	}
 	if err := c.planner.prepare(t); err != nil {
@@ -109,6 +118,32 @@ func (c *Copying) began(t *events.Task, s *events.Step) (events.Body, error) {
 	return b, nil
 }
 
+// lostChild returns the submission of the child that does a step, if the child is not known. An ask alone would find that it is lost.
+func (c *Copying) lostChild(t *events.Task, s *events.Step, find func(id string) (*events.Task, error)) ([]*effect, error) {
+	if find == nil {
+		return nil, nil
+	}
+	if known, err := find(s.Child()); known != nil || err != nil {
+		return nil, err
+	}
+	if err := c.planner.prepare(t); err != nil {
+		return nil, fmt.Errorf("task %q, step %q: %w", t.ID, s.Path, err)
+	}
+	start, err := c.sched.Start(t, s.Path, events.Do) // the state keeps the child's ID and input only
+	if err != nil || start.Child == nil {
+		if events.IsSealed(t.Input) && c.cfg.Keys == nil {
+			return nil, fmt.Errorf("task %q, step %q starts a task: %w", t.ID, s.Path, errNeedsKeys)
+		}
+		return nil, nil // it cannot be made again, so an operator learns that the child is lost
+	}
+	start.Child.Task = s.Child()
+	at, _ := t.Times(s.Path, events.Do, s.Attempt)
+	return c.outbox.toChild(t, c.fact(t, at, &events.StepStarted{Step: s.Path, Attempt: s.Attempt, Input: s.Input, Child: start.Child})), nil
+}
+
+// errNeedsKeys says that content cannot be opened.
+var errNeedsKeys = errors.New("its request must be made again from encrypted content, so the copy needs the key file of the nodes: give --seal-key-file")
+
 // sealed seals the content of a fact of a sealed task. It returns an error if it cannot, because nothing may leave in clear text.
 func (c *Copying) sealed(t *events.Task, b *events.CompensationStarted) (err error) {
 	for _, slot := range contentOf(b) {
@@ -116,7 +151,7 @@ func (c *Copying) sealed(t *events.Task, b *events.CompensationStarted) (err err
 			continue
 		}
 		if c.cfg.Keys == nil {
-			return errors.New("its request must be made again from encrypted content, so the copy needs the key file of the nodes: give --seal-key-file")
+			return errNeedsKeys
 		}
 		if *slot, err = c.cfg.Keys.SealLike(t.Input, *slot); err != nil {
 			return err

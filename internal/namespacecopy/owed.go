@@ -61,9 +61,13 @@ func (w *work) take(ctx context.Context, p *part, id string) error {
 		return nil
 	}
 	w.result.Live++
+	find := w.from.task
+	if w.from.log != nil { // its facts say what is sent again
+		find = nil
+	}
 	list, err := w.of[p].OfTask(t, func(path string, op events.Operation, number int) bool {
 		return w.over(t, path, op, number)
-	})
+	}, find)
 	if err != nil {
 		return err
 	}
