@@ -380,6 +380,9 @@ func releasedChildren(t *Task, f *Fact, b *ChildrenReleased) error {
 	for _, c := range b.Children {
 		s := t.Step(c.Link.Path).change()
 		s.ByChild.Tries = slices.DeleteFunc(slices.Clone(s.ByChild.Tries), func(x ChildTry) bool { return x.N == c.Link.N })
+		if len(s.ByChild.Tries) == 0 {
+			s.ByChild = nil
+		}
 	}
 	return nil
 }
@@ -399,6 +402,7 @@ func (s *State) refusedChild(f *Fact, b *ChildRefused) error {
 	}
 	s.tasks[f.Task], s.absent = t, ""
 	s.touchTask(f.Task, t)
+	s.Partition.Tasks++
 	return nil
 }
 
@@ -422,14 +426,17 @@ func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 		return fmt.Errorf("%w: task %q, which is %s, undoes itself for %q", ErrImpossible, t.ID, t.State, b.Link.Task)
 	}
 	p.Undo, p.Refused = b.Link.N, ""
-	t.Paused = nil
+	if t.Paused != nil {
+		t.Paused = nil
+		t.goOn(f.Time) // it may be undoing already
+	}
 	if t.State.Ended() {
 		for _, s := range t.Steps {
 			s.change().correctQuiet(f.Time)
 		}
 		t.UpdatedAt = f.Time
 		t.QuietAt, t.StepsQuietAt = lasting(t.QuietAt, t.EndedAt, f.Time), lasting(t.StepsQuietAt, t.EndedAt, f.Time)
-		t.EndedAt, t.State = 0, TaskStateProcessing
+		t.EndedAt, t.State, t.softLimit = 0, TaskStateProcessing, softLimit{}
 		t.replace(&t.Output, nil)
 	}
 	t.Rerun = nil

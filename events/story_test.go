@@ -33,27 +33,12 @@ func story(t tester) *scribe {
 	w.hash1()
 	w.heldRequests()
 	w.handOver()
-	w.parked()
-	w.byHand()
-	w.deadlines()
-	w.pausing()
-	w.startLimits()
-	w.softLimits()
-	w.progress()
-	w.waits()
-	w.reruns()
-	w.signals()
-	w.functions()
-	w.permits()
-	w.namedLimits()
-	w.notYet()
-	w.inputs()
-	w.replies()
-	w.schedules()
-	w.carry()
-	w.brokenEpoch()
-	w.wrongClock()
-	w.closed()
+	for _, life := range []func(){
+		w.parked, w.byHand, w.deadlines, w.pausing, w.startLimits, w.softLimits, w.progress, w.waits, w.reruns, w.signals, w.functions, w.permits,
+		w.namedLimits, w.notYet, w.inputs, w.replies, w.schedules, w.children, w.carry, w.brokenEpoch, w.wrongClock, w.closed,
+	} {
+		life()
+	}
 	return w
 }
 

@@ -47,12 +47,14 @@ func (w *scribe) wrongClock() {
 	const delayed, dated = "early-5", "early-6"
 	w.write(delayed, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9) + w.step, NotBefore: w.now.Add(60e9) + w.step, Delay: events.Duration(60e9), Content: "c5", RemindAfter: 3600e9})
 	w.write(dated, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(90e9), NotBefore: w.now.Add(60e9), Content: "c6", RemindAfter: 3600e9})
+	family, ask := w.early()
 	w.claim("d2", "d1")
 	w.now = right.Add(time.Hour)
 	to := w.now + w.step
-	for _, task := range []string{"", again, begun, tried, undone, beating, delayed, dated} {
+	for _, task := range append([]string{"", again, begun, tried, undone, beating, delayed, dated}, family...) {
 		w.write(task, &events.TimeCorrected{To: to})
 	}
+	ask()
 	drone := w.task(undone).Step("drone")
 	require.Equal(w.t, []events.Instant{to, to.Add(7 * time.Second)}, []events.Instant{drone.UndoQuietFrom, drone.UndoQuietAt})
 	require.Equal(w.t, to.Add(60*time.Second), w.task(delayed).NotBefore)

@@ -155,6 +155,11 @@ class Entity(dict):
         for n in names:
             self.pop(n, None)
 
+    def unset(self, name):
+        """An instant that is empty is absent."""
+        if self[name] == '""':
+            self.clear_of(name)
+
     def value(self, name):
         v = self.get(name, "0")
         if isinstance(v, Entity):
@@ -325,7 +330,7 @@ class Fire(Entity):
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority fair_by labels input output content! submitted_at! updated_at!
         ended_at deadline deadline_within not_before delay failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason rerun reminders remind_at soft_at soft_from remember_for permit step_permits step_links steps_quiet_at pivot_passed deadline_passed quiet_at
-        completions schedule schedule_began traceparent reply_to reply_key reply_began last steps rows"""
+        completions schedule schedule_began parent children_released traceparent reply_to reply_key reply_began last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -403,13 +408,61 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from undo_quiet_at undo_quiet_from"""
+        cool_downs touched completion pivot undoable undo by_child wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from undo_quiet_at undo_quiet_from"""
 
     def attempted(self):
         return int(self.get("attempt", "0")) > int(self.get("earlier_attempts", "0"))
 
     def failed(self):
         return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
+
+
+    def called(self, body, time):
+        """An attempt begins, done by the child of the fact if it has one."""
+        if "child" not in body:
+            if "by_child" in self:
+                self["by_child"].clear_of("asked_at")
+            return
+        c = members(body["child"])
+        if self["state"] == '"undoing"':
+            assert self["by_child"]["tries"][-1]["task"] == c["task"]
+        else:
+            x = self.setdefault("by_child", ByChild(tries=[]))
+            x["tries"].append(Try(task=c["task"], n=self["attempt"]))
+            x.clear_of("cancelled", "late")
+            x["detach"] = c.get("detach", "false")
+        self["by_child"]["asked_at"] = time
+
+    def tried(self):
+        """An attempt ends."""
+        x = self.get("by_child", {})
+        if "asked_at" in x:
+            x.clear_of("asked_at")
+            if x["detach"] == "true":
+                x["tries"].pop()
+
+
+class ByChild(Entity):
+    order = "tries asked_at cancelled late detach"
+
+
+class Try(Entity):
+    order = "task! n!"
+
+
+class Parent(Entity):
+    order = "link! depth! detach undo refused released told_at"
+
+    def awaits(self):
+        """The link that learns how the child ends."""
+        link = Link(members(self["link"]))
+        if self["undo"] != "0":
+            link.update(operation='"undo"', n=self["undo"])
+        return None if self["detach"] == "true" else link.text()
+
+    def names(self, link):
+        a, b = members(self["link"]), members(link)
+        return all(a[n] == b[n] for n in ("task", "incarnation", "path"))
 
 
 class Rerun(Entity):
@@ -549,6 +602,8 @@ class State:
                      facts="1", held=[], requests={}, steps=[], step_permits=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "fair_by", "remember_for", "labels", "input", "content", "deadline", "schedule", "schedule_began")
+            if "parent" in body:
+                t["parent"] = Parent(members(body["parent"]))
             if "concurrency" in body:
                 t["permit"] = Concurrency(members(body["concurrency"]))
             begins = max(time, body.get("not_before", ""))
@@ -560,6 +615,17 @@ class State:
                 t["held"].append(self.held.pop(key)["request"])
             self.tasks[subject] = t
             p.add("tasks")
+        elif kind == "ChildRefused":
+            assert subject not in self.tasks
+            at, parent = quote(h["position"]), Parent(members(body["parent"]))
+            parent.update(refused=body["reason"], told_at=time)
+            self.tasks[subject] = Task(
+                id=quote(subject), incarnation=at, run="1", version="0", state='"rejected"', submitted_at=time, updated_at=time, ended_at=time, facts="1",
+                reason=body.get("detail", "0"), parent=parent, held=[], requests={}, steps=[], step_permits=[], traceparent=quote(h.get("ce_traceparent", "")), last=at)
+            self.tasks[subject].update(workflow=body.get("workflow", '""'), definition='""', content=body.get("content", '""'), remember_for=body["remember_for"])
+            p.add("tasks")
+        elif kind == "ChildAnswered" and subject not in self.tasks:
+            pass
         elif kind.startswith("Schedule"):
             self.of_schedule(kind, body, time)
         elif kind == "RequestHeld":
@@ -620,7 +686,7 @@ class State:
             limit, permits = self.limits[json.loads(body["limit"])]
             del limit["paused"]
             self.leave(json.loads(body["limit"]))
-        elif kind not in ("InputForwarded", "StateHash", "PermitReturned"):
+        elif kind not in ("InputForwarded", "StateHash", "PermitReturned", "ChildReturned"):
             self.of_task(kind, body, h, time)
 
     def sweep(self, task):
@@ -741,8 +807,63 @@ class State:
 
     def ends(self, t, body, time):
         assert (body.get("schedule", "0"), body.get("schedule_began", "0")) == (t["schedule"], t["schedule_began"])
+        assert body.get("answers") == (t["parent"].awaits() if "parent" in t else None)
         if "release" in body:
             self.PermitReleased(t, members(body["release"]), time)
+
+    def ChildAsked(self, t, body, time):
+        link = members(body["link"])
+        x = t.step(link["path"])["by_child"]
+        assert "asked_at" in x and x["tries"][-1]["task"] == body["child"]
+        x["asked_at"] = time
+        if link["operation"] == '"do"':
+            x.keep(body, "cancel", "late")
+            if "cancel" in x:
+                x["cancelled"] = x.pop("cancel")
+
+    def ChildAnswered(self, t, body, time):
+        answer = members(body["answer"])
+        link = members(answer["link"])
+        if "parent" not in t or not t["parent"].names(answer["link"]):
+            return
+        p = t["parent"]
+        p["told_at"] = time
+        if link["operation"] == '"undo"' and int(link["n"]) > int(p["undo"]):
+            p["undo"] = link["n"]
+            p["refused"] = answer.get("reason", "0") if answer["state"] == '"refused"' else "0"
+
+    def ChildUndoRequested(self, t, body, time):
+        p, link = t["parent"], members(body["link"])
+        assert p.names(body["link"]) and p["released"] == "0" and link["operation"] == '"undo"' and int(link["n"]) > int(p["undo"])
+        p.update(undo=link["n"], refused="0")
+        if "paused" in t:
+            t.clear_of("paused")
+            t.go_on(time)
+        if "ended_at" in t:
+            assert t["state"] == '"processed"' and "children_released" not in t
+            for s in t["steps"]:
+                lasting(s, "undo_quiet_at", "undo_quiet_from", time)
+                cut(s, "undo_quiet_from", time)
+            for name in "quiet_at", "steps_quiet_at":
+                lasting(t, name, "ended_at", time)
+            t.update(updated_at=time, state='"processing"')
+            t.clear_of("ended_at", "output", "soft_at", "soft_from")
+        t.clear_of("rerun")
+        t.turn_back(body.get("reason", '"its parent is undone"'))
+
+    def ChildReleased(self, t, body, time):
+        assert t["parent"]["link"] == body["link"] and t["parent"]["released"] == "0"
+        t["parent"]["released"] = "true"
+
+    def ChildrenReleased(self, t, body, time):
+        assert "ended_at" in t
+        t["children_released"] = "true"
+        for c in map(members, elements(body["children"])):
+            link = members(c["link"])
+            s = t.step(link["path"])
+            s["by_child"]["tries"] = [x for x in s["by_child"]["tries"] if x["n"] != link["n"]]
+            if not s["by_child"]["tries"]:
+                s.clear_of("by_child")
 
     def of_schedule(self, kind, body, time):
         p, name = self.partition, json.loads(body["schedule"])
@@ -809,11 +930,13 @@ class State:
         self.begin(t)
         s = t.step(body["step"])
         s.take(body, "agent", "function", "attempt", "input", "complete_by", "pivot", "undoable", "heartbeat", "cap_by")
+        s.unset("complete_by")
         s.update(state='"running"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output", "undo_quiet_at", "undo_quiet_from")
         self.limit(s, body, time)
         self.soft(s, body, time)
         s.add("tries")
+        s.called(body, time)
 
     def StepProgressed(self, t, body, time):
         t.add("facts", -1)
@@ -840,6 +963,7 @@ class State:
         s.take(body, "output")
         s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s.attempted() else "false")
         s.clear_of("error", "reason", "with")
+        s.tried()
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         if s["pivot"] == "true":
@@ -870,6 +994,7 @@ class State:
         self.taken(t, body)
         s.add("failure_count")
         t.add("failure_count")
+        s.tried()
         action = json.loads(verdict["action"])
         if action in ("retry", "cool_down"):
             s.update(state='"waiting"', retry_at=verdict.get("at", "0"))
@@ -911,7 +1036,7 @@ class State:
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
                 s.clear_of("retry_at", "with", "wait")
             return self.by_hand(t, '"skip"', body, failed, time)
-        kept = {k: s[k] for k in ("attempt", "run", "earlier_attempts", "earlier_undos", "left", "undo_quiet_at", "undo_quiet_from") if k in s}
+        kept = {k: s[k] for k in ("attempt", "run", "earlier_attempts", "earlier_undos", "left", "by_child", "undo_quiet_at", "undo_quiet_from") if k in s}
         s.clear()
         s.update(kept, path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
 
@@ -920,16 +1045,19 @@ class State:
         s["state"] = '"undoing"'
         u = s.setdefault("undo", UndoState(attempt=s.get("earlier_undos", "0")))
         u.take(body, "agent", "function", "attempt", "complete_by")
+        u.unset("complete_by")
         u.update(state='"running"', started_at=time)
         u.clear_of("ended_at", "retry_at")
         self.limit(u, body, time)
         u.add("tries")
+        s.called(body, time)
 
     def Compensated(self, t, body, time):
         s = t.step(body["step"])
         failed = s["undo"]["state"] == '"failed"'
         s["state"] = '"undone"'
         self.doubt(s, body)
+        s.tried()
         s["undo"].update(state='"undone"', ended_at=time)
         s["undo"].clear_of("error", "retry_at", "with")
         if "request" in body:
@@ -945,6 +1073,7 @@ class State:
         t.judge('"fail"', body.get("request"))
         u = s.setdefault("undo", UndoState())
         self.doubt(s, body)
+        s.tried()
         verdict = members(body["verdict"])
         u.update(state='"failed"', ended_at=time, error=Error(members(body["error"])))
         u.add("failure_count")
@@ -1042,7 +1171,8 @@ class State:
                 s["undo"].clear_of("tries", "start_by", "timed_from")
         if "ended_at" in t:
             t["updated_at"] = time
-        lasting(t, "quiet_at", "ended_at", time)
+        for name in "quiet_at", "steps_quiet_at":
+            lasting(t, name, "ended_at", time)
         t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
         t["rerun"].keep(body, "steps", "input")
         t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at", "soft_at", "soft_from")
@@ -1052,11 +1182,11 @@ class State:
             s = t.step(path)
             attempt = s.get("attempt", "0")
             undos = s["undo"].get("attempt", "0") if "undo" in s else s.get("earlier_undos", "0")
-            kept = {k: s[k] for k in ("left", "undo_quiet_at", "undo_quiet_from") if k in s}
+            kept = {k: s[k] for k in ("left", "by_child", "undo_quiet_at", "undo_quiet_from") if k in s}
             s.clear()
             s.update(kept, path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
         t.keep(t["rerun"], "input")
-        if "deadline" in t:
+        if t["deadline"] != "0":
             within = datetime.timedelta(milliseconds=span(t.get("deadline_within", '"0"')))
             t["deadline"] = instant_text(min(instant(time), LAST - within) + within)
             t["reopened_at"] = time
@@ -1120,6 +1250,7 @@ class State:
                 until = Entity(s["wait"], started_at=s["started_at"])
                 lasting(until, "until", "started_at", to)
                 s["wait"]["until"] = until["until"]
+            cut(s.get("by_child", Entity()), "asked_at", to)
             for w in filter(None, (s, s.get("undo"))):
                 lasting(w, "complete_by", "started_at", to)
                 lasting(w, "start_by", "timed_from", to)
@@ -1161,6 +1292,7 @@ class State:
             cut(t, "remind_at", less(to, -wait))
         cut(t, "parked_at", to)
         cut(t, "halted_at", to)
+        cut(t.get("parent", Entity()), "told_at", to)
         for part in "paused", "permit":
             if part in t:
                 cut(t[part], "since" if part == "paused" else "at", to)
