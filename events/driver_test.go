@@ -75,7 +75,7 @@ func (d *driver) step() {
 		f.Body = b
 	}
 	switch m.body.(type) {
-	case *events.Submitted, *events.RequestHeld, *events.InputRejected:
+	case *events.Submitted, *events.RequestHeld, *events.InputRejected, *events.ChildRefused:
 		f.Cause, f.CauseHash = events.CauseInput(events.Submissions, testPartition, d.read), fmt.Sprintf("%016x", d.read)
 		f.Traceparent = rapid.SampledFrom([]string{"", "00-1-2-01", "\xff"}).Draw(d.t, "traceparent")
 		d.read++
@@ -125,6 +125,9 @@ func (d *driver) moves() []move {
 		case t == nil:
 			list = append(list, d.newcomer(id)...)
 		case t.State.Ended():
+			for _, b := range d.ended(t) {
+				list = append(list, move{id, b})
+			}
 			list = append(list, move{body: &events.TasksSwept{Tasks: []string{id}, EndedBefore: d.now, ForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "forgotten before"), ScheduledForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "scheduled forgotten before")}})
 		default:
 			for _, b := range d.bodies(t) {
@@ -140,10 +143,12 @@ func (d *driver) newcomer(id string) []move {
 	list := []move{
 		{id, &events.Submitted{
 			Workflow: "w", Version: 1, Hash: "d1", Input: d.blob(`{ "x" : "\ufffd<\u2028>" , "n": 1.50e3 }`), Content: "c",
+			Parent: d.parentOf(),
 			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1, RememberFor: rapid.SampledFrom([]events.Duration{0, 36e11}).Draw(d.t, "remembered"), ReplyTo: rapid.SampledFrom([]string{"", "shop.replies"}).Draw(d.t, "reply topic"),
 		}},
 		{id, &events.RequestHeld{Request: request, ExpiresAt: d.now.Add(60e9)}},
 	}
+	list = append(list, d.strangers(id)...)
 	for _, h := range d.state.HeldFor(id) {
 		list = append(list, move{id, &events.InputRejected{Reason: events.RejectExpired, Held: h.Request.ID}})
 	}
@@ -181,12 +186,14 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 		idle = idle && s.State != events.StepStateRunning
 		list = append(list, d.doBodies(t, s)...)
 		list = append(list, d.undoBodies(t, s)...)
+		list = append(list, d.byChild(t, s)...)
 	}
+	list = append(list, d.ofParent(t)...)
 	switch {
 	case t.State == events.TaskStateUndoing && idle:
-		list = append(list, &events.TaskUndone{Reason: t.Reason})
+		list = append(list, d.end(t, &events.TaskUndone{Reason: t.Reason}))
 	case t.State == events.TaskStateProcessing && idle:
-		list = append(list, &events.TaskProcessed{Output: d.blob(`{ "z":1 }`)})
+		list = append(list, d.end(t, &events.TaskProcessed{Output: d.blob(`{ "z":1 }`)}))
 	}
 	if t.State == events.TaskStateError {
 		list = append(list, &events.TaskReminded{Reminder: t.Reminders + 1, Since: t.ParkedAt, Reason: t.Reason})
@@ -223,7 +230,7 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 			if s.Attempt == 0 && s.StartBy == 0 && t.Paused == nil {
 				list = append(list, &events.StepQueued{Step: path, StartWithin: 3e9, StartBy: d.now.Add(3e9)})
 			}
-			list = append(list, &events.StepStarted{Step: path, Agent: "g", Function: []string{"", "f"}[s.Attempt%2], Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r", RemindAfter: d.soft(s)})
+			list = append(list, &events.StepStarted{Step: path, Agent: "g", Function: []string{"", "f"}[s.Attempt%2], Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r", RemindAfter: d.soft(s)}, d.try(t, s))
 		}
 		if s.Attempt == 0 {
 			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})
@@ -265,10 +272,14 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 		if u != nil {
 			attempt = u.Attempt + 1
 		}
-		return []events.Body{
+		list := []events.Body{
 			&events.CompensationStarted{Step: s.Path, Agent: "g", Function: []string{"", "f"}[attempt%2], Attempt: attempt, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Output: raw(` null `)},
 			&events.CompensationFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
 		}
+		if child := s.Child(); child != "" {
+			list = append(list, &events.CompensationStarted{Step: s.Path, Attempt: attempt, Child: &events.ChildCall{Task: child}})
+		}
+		return list
 	}
 	return nil
 }

@@ -180,15 +180,21 @@ func TestTimersFollowTheState(t *testing.T) {
 				for _, n := range counts {
 					running += n
 				}
-				due := 0
+				due, asks := 0, 0
 				for _, m := range timers {
 					require.NotZero(t, m.Due, "%+v", m)
-					if m.Kind == events.TimerCompleteBy {
-						due++
+					if m.Kind == events.TimerCompleteBy || m.Kind == events.TimerChild {
 						require.True(t, task.Running(m.Path, m.Operation, m.Attempt))
 					}
+					switch byChild := task.Step(m.Path).DoneByChild(m.Operation) != ""; {
+					case m.Kind == events.TimerCompleteBy && !byChild:
+						due++
+					case m.Kind == events.TimerChild && byChild:
+						asks++
+					}
 				}
-				require.Equal(t, running, due, "each running attempt has a complete-by timer")
+				require.Equal(t, running-counts[""], due, "each running attempt of an agent has a complete-by timer")
+				require.Equal(t, counts[""], asks, "each running attempt of a child has a timer that asks it")
 				require.NotEmpty(t, task.State)
 				require.Equal(t, task.State == events.TaskStateError, task.ParkedFrom != "")
 				require.NotEqual(t, events.TaskStateError, task.ParkedFrom)
