@@ -1,0 +1,105 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// reopened returns a log with a parent that is undone and its child, which has been processed, and the link by which the one asks the other.
+func reopened(t *testing.T) (family, events.Link) {
+	w := family{owned(t)}
+	w.submit("p")
+	w.born("p/a", w.try("p", "a", events.ChildCall{Workflow: "w"}))
+	w.start("p/a", "only", 1)
+	w.complete("p/a", "only", 1)
+	w.ends("p/a", &events.TaskProcessed{Output: raw(`1`)})
+	w.complete("p", "a", 1)
+	w.write("p", &events.CancelRequested{Request: "q"})
+	return w, w.undoes("p", "a")
+}
+
+// A child that is undone after its end raises no alert that it takes long: it was in time.
+func TestAChildUndoneAfterItsEndHasNoSoftLimit(t *testing.T) {
+	t.Parallel()
+	w, link := reopened(t)
+	require.NotZero(t, w.task("p/a").SoftAt)
+	w.write("p/a", &events.ChildUndoRequested{Link: link})
+	child := w.task("p/a")
+	require.Zero(t, child.SoftAt)
+	require.Zero(t, child.EndedAt)
+	require.Empty(t, child.Output)
+	require.Equal(t, events.TaskStateUndoing, child.State)
+	require.Equal(t, "its parent is undone", child.Reason)
+	w.refused("p/a", &events.ChildUndoRequested{Link: link})
+}
+
+// A request of its parent lets a child go on that is paused while it is being undone. Nothing halts it any more, so that a later pause counts from
+// its own beginning.
+func TestAPausedChildGoesOnWhenItsParentAsks(t *testing.T) {
+	t.Parallel()
+	w, link := reopened(t)
+	w.write("p/a", &events.ChildUndoRequested{Link: link})
+	w.write("p/a", &events.TaskPaused{Request: "r"})
+	require.NotZero(t, w.task("p/a").HaltedAt)
+	link.N++
+	w.write("p/a", &events.ChildUndoRequested{Link: link})
+	require.Nil(t, w.task("p/a").Paused)
+	require.Zero(t, w.task("p/a").HaltedAt)
+}
+
+// A child that was never accepted counts as a task, and so does its end.
+func TestARefusedChildCountsAsATask(t *testing.T) {
+	t.Parallel()
+	w := family{owned(t)}
+	w.submit("p")
+	refused := &events.ChildRefused{Parent: w.try("p", "a", events.ChildCall{Workflow: "w"}), Reason: events.RejectSchema, RememberFor: events.Duration(time.Hour)}
+	w.write("p/a", refused)
+	require.EqualValues(t, 2, w.state.Partition.Tasks)
+	for _, b := range []events.Body{refused, &events.Submitted{Workflow: "w"}, &events.TaskRerun{Request: "r"}, &events.CancelRequested{Request: "q"}} {
+		other := family{owned(t)}
+		other.write("p/a", refused)
+		other.refused("p/a", b)
+	}
+	w.write("p/a", &events.ChildReleased{Link: refused.Parent.Link})
+	w.write("", &events.TasksSwept{Tasks: []string{"p/a"}, EndedBefore: w.now})
+	require.EqualValues(t, 1, w.state.Partition.Tasks)
+}
+
+// A task that has released its children knows none of them, and is neither rerun nor undone any more. It releases many of them by several facts.
+func TestAReleaseForgetsTheTriesOfAllSteps(t *testing.T) {
+	t.Parallel()
+	w := family{owned(t)}
+	w.submit("p")
+	for i := range 501 {
+		w.try("p", "a", events.ChildCall{Workflow: "w"})
+		w.write("p", failure("a", i+1, retryAt(w.now.Add(1e9))))
+	}
+	w.write("p", &events.TaskTerminated{Request: "t"})
+	first := events.ReleaseChildren(w.task("p"))
+	require.Len(t, first.Children, 500)
+	w.write("p", first)
+	require.Len(t, w.task("p").Step("a").ByChild.Tries, 1)
+	w.write("p", events.ReleaseChildren(w.task("p")))
+	require.Nil(t, w.task("p").Step("a").ByChild)
+	require.Nil(t, events.ReleaseChildren(w.task("p")))
+	w.refused("p", &events.TaskRerun{Request: "r", Steps: []string{"a"}})
+}
+
+func TestIDsOfChildrenHaveABound(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "p/a", events.ChildID("p", "a", "", 1))
+	require.Equal(t, "p/a~12", events.ChildID("p", "a", "", 12))
+	require.Equal(t, "given~2", events.ChildID("p", "a", "given", 2))
+	whole := strings.Repeat("ü", 126)
+	require.Equal(t, whole+"/a", events.ChildID(whole, "a", "", 1), "254 bytes")
+	long := events.ChildID(whole, "a", "", 2)
+	require.NoError(t, events.CheckTaskID(long))
+	require.Equal(t, strings.Repeat("ü", 111)+"~", long[:223], "222 bytes of it, and a hash of all")
+	require.Len(t, long, 255)
+	require.NotEqual(t, long, events.ChildID(whole, "a", "", 3))
+}
