@@ -12,7 +12,7 @@
 //   - INV4: the fold depends on nothing but its arguments. It evaluates no expression, reads no clock, uses no random numbers,
 //     and needs no topic but events: each fact carries everything that the fold needs.
 //   - INV7: at most one outcome of an attempt is accepted, the first in the log.
-//   - INV9: a finished task never changes, unless an operator reruns it.
+//   - INV9: a finished task never changes, unless an operator reruns it, or its parent asks it to undo itself.
 //
 // # The void rule
 //
@@ -42,12 +42,15 @@
 //	            -- TaskTerminated                     --> terminated
 //	processed, undone, terminated, error
 //	            -- TaskRerun                          --> undoing
+//	pending, processing, error, processed
+//	            -- ChildUndoRequested: by its parent  --> undoing
 //	undoing     -- RunBegun: what runs once more
 //	               is undone                          --> processing
-//	processed, undone, terminated
+//	(none)      -- ChildRefused: never accepted       --> rejected
+//	processed, undone, terminated, rejected
 //	            -- TasksSwept                         --> (none)
 //
-// A task that is not in one of the last three may be paused besides: from TaskPaused to TaskResumed or CancelRequested it keeps its state, or
+// A task that is not in one of the last four may be paused besides: from TaskPaused to TaskResumed, CancelRequested or ChildUndoRequested it keeps its state, or
 // changes it by what its running attempts report, and nothing of it starts.
 //
 // A task in error is parked. A task that was parked while undoing leaves the error state only by an operator's request: if a cancel, a

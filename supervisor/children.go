@@ -92,6 +92,8 @@ func (i *inbox) undoForParent(item *input, t *events.Task, m *events.ChildMessag
 		a.Code, a.Reason = childPastPivot, "it is past its point of no return"
 	case t.ChildrenReleased:
 		a.Code, a.Reason = events.RejectTooOld, "it has released its own children"
+	case t.Parent.Released:
+		a.Code, a.Reason = events.RejectTooOld, "its parent has released it"
 	default:
 		return i.planner.recordAndPlan(i.caused(item, t.ID, &events.ChildUndoRequested{Link: m.Link, Reason: events.Clip(m.Cancel, maxDetail)}))
 	}
