@@ -303,8 +303,6 @@ func (s *State) fold(f *Fact) error {
 		s.touchPart(KindDefinition, b.Hash)
 	case *Submitted:
 		return s.submitted(f, b)
-	case *ChildRefused:
-		return s.refusedChild(f, b)
 	case *RequestHeld:
 		s.hold(f, b)
 	case *InputRejected:
@@ -320,10 +318,7 @@ func (s *State) fold(f *Fact) error {
 	case *TasksSwept:
 		return s.sweep(b)
 	case *TimeCorrected:
-		if f.Task != "" {
-			return s.foldTask(f)
-		}
-		return correctTime(s, b)
+		return correctTime(s, f, b)
 	case *PermitsDecided:
 		return permitsDecided(s, f, b)
 	case *LimitAdopted, *LimitPaused, *LimitResumed:
@@ -346,12 +341,9 @@ func (s *State) fold(f *Fact) error {
 		return foldCarry(s, f)
 	case *NamespaceClosed:
 		foldClosed(&s.Partition, f, b)
-	case *ChildAnswered:
-		if t, err := s.Task(f.Task); t == nil { // a parent asks about a child that is not known
-			return err
-		}
-		return s.foldTask(f)
-	case *InputForwarded, *StateHash, *PermitReturned, *ChildReturned:
+	case *ChildRefused, *ChildAnswered, *ChildReturned:
+		return childOutside(s, f)
+	case *InputForwarded, *StateHash, *PermitReturned:
 	case *Unreadable:
 		return b.Err
 	case *EffectFailed:

@@ -200,7 +200,7 @@ func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAs
 	return &ChildAsked{Child: s.Child(), Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
 }
 
-// CancelChild returns the fact by which a task that turns back wants the same of a child that runs, nil if there is none of which it does not want it yet.
+// CancelChild returns the fact by which a task that turns back wants the same of a child that runs, nil if it has asked all that do.
 func CancelChild(t *Task) *ChildAsked {
 	if t.State != TaskStateUndoing {
 		return nil
@@ -248,7 +248,7 @@ func afterEnd(b Body) bool {
 
 // forgetAt returns when a task may be forgotten that has ended and whose definition, or parent, says for how long it is remembered. A child that
 // nobody has released repeats its answer then.
-func (t *Task) forgetAt() Instant {
+func forgetAt(t *Task) Instant {
 	at := t.EndedAt.Add(t.RememberFor.Std())
 	if t.Parent.Kept() {
 		return max(at, t.Parent.ToldAt).Add(TellParentAfter)
@@ -387,8 +387,22 @@ func releasedChildren(t *Task, f *Fact, b *ChildrenReleased) error {
 	return nil
 }
 
+// childOutside takes the facts that are about no task, or about one that is not known.
+func childOutside(s *State, f *Fact) error {
+	switch b := f.Body.(type) {
+	case *ChildRefused:
+		return refusedChild(s, f, b)
+	case *ChildAnswered:
+		if t, err := s.Task(f.Task); t == nil { // a parent asks about a child that is not known
+			return err
+		}
+		return s.foldTask(f)
+	}
+	return nil // of a task that is forgotten
+}
+
 // refusedChild takes a child that was never accepted.
-func (s *State) refusedChild(f *Fact, b *ChildRefused) error {
+func refusedChild(s *State, f *Fact, b *ChildRefused) error {
 	if known, err := s.Task(f.Task); err != nil {
 		return err
 	} else if known != nil {

@@ -84,7 +84,7 @@ func (a *ChildAnswer) Check() string {
 			return ""
 		}
 	}
-	return "state is none that a child can have"
+	return "state is not one that a child can have"
 }
 
 // ParentLink returns the parent of the submission, nil if it has none, or says what is wrong with it.
@@ -210,7 +210,7 @@ func OpenParent(t *Task) *Link {
 	return &l
 }
 
-// AnswerAgain returns the answer of a child to a link that it knows, from its state; false if there is none yet.
+// AnswerAgain returns the answer of a child to a link that it knows, from its state; false if it has no answer yet.
 func AnswerAgain(t *Task, l Link) (a ChildAnswer, ok bool) {
 	p := t.Parent
 	a = ChildAnswer{Child: t.ID, Link: l, Reason: t.Reason}
@@ -238,8 +238,8 @@ func AnswerAgain(t *Task, l Link) (a ChildAnswer, ok bool) {
 	return a, true
 }
 
-// Depth returns how many parents the task has, one above the other.
-func (t *Task) Depth() int {
+// Depth returns how many parents a task has, one above the other.
+func Depth(t *Task) int {
 	if t.Parent == nil {
 		return 0
 	}

@@ -16,7 +16,7 @@ func (w family) try(parent, path string, c events.ChildCall) events.ParentLink {
 	if s := w.task(parent).Step(path); s != nil {
 		attempt = s.Attempt + 1
 	}
-	c.Task, c.Depth = events.ChildID(parent, path, "", attempt), w.task(parent).Depth()+1
+	c.Task, c.Depth = events.ChildID(parent, path, "", attempt), events.Depth(w.task(parent))+1
 	w.write(parent, &events.StepStarted{Step: path, Attempt: attempt, Input: raw(`{"n":1}`), Undoable: true, Child: &c})
 	return events.ParentLink{Link: events.ChildLink(w.task(parent), path, events.Do, attempt), Depth: c.Depth, Detach: c.Detach}
 }

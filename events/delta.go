@@ -172,7 +172,7 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	switch {
 	case t.State.Ended():
 		if t.RememberFor > 0 {
-			k.Forget = min(t.forgetAt(), lastInstant)
+			k.Forget = min(forgetAt(t), lastInstant)
 		}
 	case agenda == nil:
 		k.Due, k.Unplanned = t.Due(), true

@@ -84,7 +84,7 @@ func (d *driver) byChild(t *events.Task, s *events.Step) (list []events.Body) {
 // try returns the start of a try of a step.
 func (d *driver) try(t *events.Task, s *events.Step) *events.StepStarted {
 	c := &events.ChildCall{
-		Task: events.ChildID(t.ID, s.Path, "", s.Attempt+1), Workflow: "w", Labels: map[string]string{"b": "2", "a": "1"}, Depth: t.Depth() + 1,
+		Task: events.ChildID(t.ID, s.Path, "", s.Attempt+1), Workflow: "w", Labels: map[string]string{"b": "2", "a": "1"}, Depth: events.Depth(t) + 1,
 		Detach: rapid.IntRange(0, 3).Draw(d.t, "detaches") == 0,
 	}
 	by := rapid.SampledFrom([]events.Instant{0, d.now.Add(5e9)}).Draw(d.t, "complete by")

@@ -1,5 +1,23 @@
 package events
 
+// The kinds of effects.
+const (
+	EffectWork       = "work"
+	EffectDeadLetter = "dead_letter"
+	EffectForward    = "forward"
+	EffectAlert      = "alert"
+	EffectReply      = "reply"
+	// EffectPermit is an ask, a grant or a release of a permit.
+	EffectPermit = "permit"
+	// EffectStart is the submission of a task that another entity starts, and EffectEnd tells that entity how the task ended.
+	EffectStart = "start"
+	// EffectChild is what a parent says to its child after that, in the same topic.
+	EffectChild = "child"
+	EffectEnd   = "end"
+	// EffectCancel asks such a task to cancel.
+	EffectCancel = "cancel"
+)
+
 // EffectFailed says that the broker refused an effect for good, so the watermark may pass it. A dead letter is never given
 // up. The effect of this fact is an alert, unless the refused effect was one.
 type EffectFailed struct {

@@ -477,24 +477,6 @@ type InputLossAccepted struct {
 	By     string `json:"by,omitempty"`
 }
 
-// The kinds of effects.
-const (
-	EffectWork       = "work"
-	EffectDeadLetter = "dead_letter"
-	EffectForward    = "forward"
-	EffectAlert      = "alert"
-	EffectReply      = "reply"
-	// EffectPermit is an ask, a grant or a release of a permit.
-	EffectPermit = "permit"
-	// EffectStart is the submission of a task that another entity starts, and EffectEnd tells that entity how the task ended.
-	EffectStart = "start"
-	// EffectChild is what a parent says to its child after that, in the same topic.
-	EffectChild = "child"
-	EffectEnd   = "end"
-	// EffectCancel asks such a task to cancel.
-	EffectCancel = "cancel"
-)
-
 // StateHash holds the hash of the partition's state before this fact.
 type StateHash struct {
 	Hash Hash `json:"hash"`

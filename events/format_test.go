@@ -221,7 +221,7 @@ func TestTheHomesInTheDocumentAreRight(t *testing.T) {
 func TestNamesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, names := document(t), 0
-	for _, file := range []string{"cloudevents.go", "fact.go", "schedule.go", "work.go", "position.go", "timers.go", "task.go", "child_record.go"} {
+	for _, file := range []string{"cloudevents.go", "fact.go", "effect_facts.go", "schedule.go", "work.go", "position.go", "timers.go", "task.go", "child_record.go"} {
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^\t\w+(?: +\w+)? += "([^"]+)"`).FindAllStringSubmatch(string(source), -1) {

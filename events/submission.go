@@ -276,14 +276,7 @@ func (s *Submission) readMember(m member) error {
 			return memberError(at, "is not the offset of a schedule")
 		}
 	case "parent":
-		raw, err := Compact(m.value)
-		if err != nil {
-			return memberError(at, "is %s", err)
-		}
-		s.Parent = raw
-		if p, why := s.ParentLink(); p == nil {
-			return memberError(at, "%s", why)
-		}
+		return s.readParent(at, m.value)
 	case "not_before":
 		if err := json.Unmarshal(m.value, &s.NotBefore); err != nil {
 			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
@@ -299,6 +292,16 @@ func (s *Submission) readMember(m member) error {
 		}
 	default:
 		return memberError(at, "is not a member of a submission; %s", Suggest(Clip(m.name, maxQuotedBytes), submissionMembers))
+	}
+	return nil
+}
+
+func (s *Submission) readParent(at string, value json.RawMessage) (err error) {
+	if s.Parent, err = Compact(value); err != nil {
+		return memberError(at, "is %s", err)
+	}
+	if p, why := s.ParentLink(); p == nil {
+		return memberError(at, "%s", why)
 	}
 	return nil
 }

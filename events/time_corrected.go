@@ -16,8 +16,11 @@ type TimeCorrected struct {
 // TimeCorrectable is how far the time of a partition must be ahead of the right time to be corrected.
 const TimeCorrectable = time.Minute
 
-// correctTime takes a TimeCorrected of the partition.
-func correctTime(s *State, b *TimeCorrected) error {
+// correctTime takes a TimeCorrected of the partition, or of a task.
+func correctTime(s *State, f *Fact, b *TimeCorrected) error {
+	if f.Task != "" {
+		return s.foldTask(f)
+	}
 	p := &s.Partition
 	if b.Settled {
 		if p.Correcting == 0 || p.Correcting != b.To {

@@ -92,8 +92,8 @@ func (c *childStep) start(env *Env, path string, op events.Operation) (start eve
 // call returns the child of the next try.
 func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 	t := env.task
-	if t.Depth() >= events.MaxDepth {
-		return nil, fmt.Errorf("the task has %d parents, one above the other, and no more are allowed: look for a workflow that starts itself", t.Depth())
+	if events.Depth(t) >= events.MaxDepth {
+		return nil, fmt.Errorf("the task has %d parents, one above the other, and no more are allowed: look for a workflow that starts itself", events.Depth(t))
 	}
 	var given childValues
 	if c.given != nil {
@@ -111,7 +111,7 @@ func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 	}
 	call := &events.ChildCall{
 		Task: events.ChildID(t.ID, path, given.ID, env.step(path).Attempt+1), Workflow: c.child.Workflow, Version: c.child.Version,
-		Priority: given.Priority, Labels: labels, Deadline: given.Deadline, Depth: t.Depth() + 1, Detach: c.child.Detach,
+		Priority: given.Priority, Labels: labels, Deadline: given.Deadline, Depth: events.Depth(t) + 1, Detach: c.child.Detach,
 	}
 	if err := call.Check(); err != nil {
 		return nil, fmt.Errorf("child: %w", err)

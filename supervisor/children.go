@@ -111,7 +111,7 @@ const (
 	childEarlier = "earlier_incarnation"
 )
 
-// refuseChild answers the parent of a submission that cannot be accepted, instead of a dead letter. It returns false if the input is none of a child.
+// refuseChild answers the parent of a submission that cannot be accepted, instead of a dead letter. It returns false if the input is not the submission of a child.
 func (i *inbox) refuseChild(item *input, reason, detail string) (bool, error) {
 	var sub struct {
 		ID       string             `json:"id"`
