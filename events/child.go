@@ -399,6 +399,7 @@ func (s *State) refusedChild(f *Fact, b *ChildRefused) error {
 	}
 	s.tasks[f.Task], s.absent = t, ""
 	s.touchTask(f.Task, t)
+	s.Partition.Tasks++
 	return nil
 }
 

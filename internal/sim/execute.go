@@ -323,7 +323,7 @@ func (s *slot) send(a supervisor.Send) {
 	}
 	for copies := range 1 + twice {
 		wait := w.lag() + w.muted(a.Topic, a.Record.Partition)
-		if copies > 0 && a.Kind == events.EffectStart && w.chance(w.faults.LateStarts) {
+		if again := a.Kind == events.EffectStart || isRelative(&a.Record); copies > 0 && again && w.chance(w.faults.LateStarts) {
 			wait += w.rng.IntN(60_000)
 		}
 		w.after(wait, func() {
@@ -394,6 +394,8 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 	case a.Topic == "alerts":
 	case a.Kind == events.EffectPermit:
 		permitLands(w, &r)
+	case isRelative(&r):
+		w.families.lands(&r)
 	case a.Kind == events.EffectStart:
 		w.schedules.startLands(&r)
 	case a.Kind == events.EffectCancel:
