@@ -92,7 +92,8 @@ func relativeEffectsOf(f *events.Fact) []string {
 }
 
 // needsRelativeFact says why an input of a parent or a child cannot be passed without a fact, or "" if it can.
-func (j *Judge) needsRelativeFact(x *Relative) string {
+func (j *Judge) needsRelativeFact(input *Input) string {
+	x := &input.Relative
 	if x.Type == events.TypeChildAnswer {
 		t, _ := j.State.Task(x.Link.Task)
 		switch {
@@ -116,6 +117,7 @@ func (j *Judge) needsRelativeFact(x *Relative) string {
 	}
 	_, answer := events.AnswerAgain(t, x.Link)
 	switch {
+	case x.Link.Operation == events.Do && input.Early:
 	case x.Link.Operation == events.Undo && x.Link.N > t.Parent.Undo, x.Link.Operation == events.Do && answer:
 		return "its parent waits for an answer"
 	case x.Link.Operation == events.Do && x.Cancel != "" && !t.Undoing() && !t.Irrevocable():

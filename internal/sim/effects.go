@@ -186,7 +186,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		switch b.Kind {
 		case events.EffectForward:
 			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd, events.EffectCancel:
+		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectChild, events.EffectEnd, events.EffectCancel:
 			return []string{events.EffectAlert}
 		}
 	}

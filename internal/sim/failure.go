@@ -119,6 +119,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	default:
 		want = g.lastly(s)
 	}
+	s.child.lost = x.lost
 	if v.Action != want {
 		return "a failure is judged " + string(v.Action) + ", its workflow says " + string(want)
 	}

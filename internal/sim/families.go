@@ -97,10 +97,12 @@ type families struct {
 	bodies []map[string]any
 	// landed are the tries whose submissions have landed, begun those whose children were accepted, and refused those whose children were refused.
 	landed, begun, refused map[string]bool
+	// turnedAt is when each child ended, or an attempt of its pivot did.
+	turnedAt map[string]events.Instant
 }
 
 func newFamilies(w *World, seed uint64) *families {
-	return &families{w: w, dice: rand.New(rand.NewPCG(seed, 0xfa3111e5)), landed: map[string]bool{}, begun: map[string]bool{}, refused: map[string]bool{}}
+	return &families{w: w, dice: rand.New(rand.NewPCG(seed, 0xfa3111e5)), landed: map[string]bool{}, begun: map[string]bool{}, refused: map[string]bool{}, turnedAt: map[string]events.Instant{}}
 }
 
 // plan submits the parents, and spreads what operators do with them and with their children over the time of chaos.

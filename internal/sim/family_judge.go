@@ -175,6 +175,10 @@ func (c *families) after(p *partition, f *events.Fact) {
 			p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), events.EffectChild), f, to})
 		}
 	}
+	switch f.Body.(type) {
+	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated, *events.StepFailed, *events.EffectFailed:
+		c.turnedAt[f.Task] = c.w.now
+	}
 	if b, ok := f.Body.(*events.StepCompleted); ok {
 		if t, _ := p.state.Task(f.Task); t != nil && t.Step(b.Step) != nil && t.Step(b.Step).ByChild != nil { // what an agent may undo
 			do := events.Work{Task: f.Task, Ticket: t.Incarnation, Run: events.RunOf(t.RunOf(b.Step)), Step: b.Step}

@@ -113,6 +113,9 @@ func (q *inputs) Input(in events.Input, offset int64) (Input, bool) {
 		began, known := q.p.effects.attempts[Attempt{r.Task, r.Step, r.Operation, r.Attempt}]
 		x.Early = known && t.landedAt[offset] <= q.p.log.landedAt[began.from]
 	}
+	if x.Kind == InputRelative {
+		x.Early = t.landedAt[offset] <= q.w.families.turnedAt[x.Task]
+	}
 	if x.Kind == InputSchedule || x.Kind == InputTaskEnd {
 		born, known := q.p.schedules.born[events.ScheduleOfKey(x.Task)]
 		x.Early = !known || born != copiedAlong && t.landedAt[offset] <= q.p.log.landedAt[born]

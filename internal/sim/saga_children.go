@@ -13,6 +13,8 @@ import (
 type sagaChild struct {
 	// turned says that it was asked to turn back, and late that it was because the time of the step is over.
 	turned, late bool
+	// lost says that nobody knows of it: then an operator must look, also if the task is being undone.
+	lost bool
 }
 
 // byChild says whether a child does the step, and undoneByChild whether the child undoes it too.
