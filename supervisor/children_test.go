@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
@@ -195,4 +196,44 @@ steps:
 		require.Nil(t, gone)
 	}
 	sameEverywhere(t, b, a)
+}
+
+// A child that is never accepted is a task of its partition as well. If it were not counted, the next carry of the partition would find more tasks than
+// it expects, and stop.
+func TestARefusedChildCountsAsATask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: parent
+steps:
+  trip: {child: {workflow: nobody}, retry: {then: park}}
+`)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	require.Equal(t, events.TaskStateRejected, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateError, b.task("p").State)
+	s, _, _ := b.read()
+	require.EqualValues(t, 2, s.Partition.Tasks)
+	sameEverywhere(t, b, a)
+}
+
+// Nobody reads the topic of an agent without a name, and an agent's report about such a step would be refused.
+func TestACopyAsksNoAgentForTheStepOfAChild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	s, _, _ := b.read()
+	c, err := supervisor.NewCopying(supervisor.Config{Partitions: 1, Node: events.CopyOwner, Namespace: "clinic", NamespaceID: uuid.Max, Entropy: func() (b [16]byte) { return b }}, nil, s)
+	require.NoError(t, err)
+	for id, topics := range map[string][]string{"p": nil, "p/trip": {"work.beta"}} {
+		list, err := c.OfTask(b.task(id), func(string, events.Operation, int) bool { return false })
+		require.NoError(t, err)
+		var got []string
+		for _, x := range list {
+			got = append(got, x.Topic)
+		}
+		require.Equal(t, topics, got, id)
+	}
 }

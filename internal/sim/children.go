@@ -211,7 +211,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 				continue
 			}
 			for _, try := range s.ByChild.Tries {
-				if c := childOf(states, t, try.Task); c != nil && c.State != events.TaskStateUndone && c.State != events.TaskStateRejected {
+				if c := childOf(states, t, try.Task); c != nil && c.State != events.TaskStateUndone && c.State != events.TaskStateRejected && c.State != events.TaskStateTerminated { // an operator left it
 					j.Fail("%s is undone, and its child %s is %s", t.ID, c.ID, c.State)
 				}
 			}

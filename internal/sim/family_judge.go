@@ -17,7 +17,9 @@ func (p *partition) relatives(f *events.Fact) {
 	if w.limitless { // the log was lost, and what came after the checkpoints may have been said
 		return
 	}
-	p.rules.Relatives(f, statesOf(w))
+	if _, undone := f.Body.(*events.TaskUndone); !undone || p.sagas.byTask[f.Task] == nil || !p.sagas.byTask[f.Task].byHand { // an operator may have left a child
+		p.rules.Relatives(f, statesOf(w))
+	}
 	c, t := w.families, find(statesOf(w), f.Task)
 	switch b := f.Body.(type) {
 	case *events.Submitted:

@@ -19,6 +19,7 @@ type saga struct {
 	def                    *scheduler.Definition
 	input                  json.RawMessage
 	ended, undoing, parked bool
+	byHand                 bool // an operator decided about a step
 	// run is the latest run, and rerun what is to run once more when it is undone. depth is how many parents it has, one above the other.
 	run, depth  int
 	rerun       *events.TaskRerun
