@@ -295,6 +295,6 @@ const (
 	sawAnswerDaily
 	sawChildrenReleased
 	sawChildReturned
-	sawChildRefusedByBroker
+	sawChildSendRefused
 	situations
 )

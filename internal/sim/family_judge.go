@@ -160,7 +160,7 @@ func (c *families) see(f *events.Fact, t *events.Task) {
 		w.saw(sawChildReturned)
 	case *events.EffectFailed:
 		if slices.Contains([]string{events.EffectStart, events.EffectChild, events.EffectEnd}, b.Kind) && b.ScheduleEnded == nil {
-			w.saw(sawChildRefusedByBroker)
+			w.saw(sawChildSendRefused)
 		}
 	}
 }
