@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
@@ -215,25 +214,4 @@ steps:
 	s, _, _ := b.read()
 	require.EqualValues(t, 2, s.Partition.Tasks)
 	sameEverywhere(t, b, a)
-}
-
-// Nobody reads the topic of an agent without a name, and an agent's report about such a step would be refused.
-func TestACopyAsksNoAgentForTheStepOfAChild(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, family, offspring)
-	a := b.candidate("A").own()
-	b.submit("p", "parent", "")
-	a.relay()
-	s, _, _ := b.read()
-	c, err := supervisor.NewCopying(supervisor.Config{Partitions: 1, Node: events.CopyOwner, Namespace: "clinic", NamespaceID: uuid.Max, Entropy: func() (b [16]byte) { return b }}, nil, s)
-	require.NoError(t, err)
-	for id, topics := range map[string][]string{"p": nil, "p/trip": {"work.beta"}} {
-		list, err := c.OfTask(b.task(id), func(string, events.Operation, int) bool { return false })
-		require.NoError(t, err)
-		var got []string
-		for _, x := range list {
-			got = append(got, x.Topic)
-		}
-		require.Equal(t, topics, got, id)
-	}
 }
