@@ -196,3 +196,22 @@ steps:
 	}
 	sameEverywhere(t, b, a)
 }
+
+// A child that is never accepted is a task of its partition as well. If it were not counted, the next carry of the partition would find more tasks than
+// it expects, and stop.
+func TestARefusedChildCountsAsATask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: parent
+steps:
+  trip: {child: {workflow: nobody}, retry: {then: park}}
+`)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	require.Equal(t, events.TaskStateRejected, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateError, b.task("p").State)
+	s, _, _ := b.read()
+	require.EqualValues(t, 2, s.Partition.Tasks)
+	sameEverywhere(t, b, a)
+}

@@ -17,6 +17,7 @@ func (g *saga) decided(f *events.Fact, request, step string, failed bool) string
 	if !g.once(request) {
 		return "a request is judged twice"
 	}
+	g.byHand = true
 	if g.parkStep == step {
 		g.parkDue, g.parkStep = false, ""
 	}

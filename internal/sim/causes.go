@@ -24,6 +24,9 @@ func (q *inputs) reported(f *events.Fact) {
 		return
 	}
 	m, wrong := q.reports.meta[o], ""
+	if m.Kind == InputRelative {
+		return // Judge.Follows has checked it
+	}
 	if ByHand(f).Request != "" {
 		wrong = decides(f, &m.Request)
 	} else {

@@ -92,7 +92,8 @@ func relativeEffectsOf(f *events.Fact) []string {
 }
 
 // needsRelativeFact says why an input of a parent or a child cannot be passed without a fact, or "" if it can.
-func (j *Judge) needsRelativeFact(x *Relative) string {
+func (j *Judge) needsRelativeFact(input *Input) string {
+	x := &input.Relative
 	if x.Type == events.TypeChildAnswer {
 		t, _ := j.State.Task(x.Link.Task)
 		switch {
@@ -116,6 +117,7 @@ func (j *Judge) needsRelativeFact(x *Relative) string {
 	}
 	_, answer := events.AnswerAgain(t, x.Link)
 	switch {
+	case x.Link.Operation == events.Do && input.Early:
 	case x.Link.Operation == events.Undo && x.Link.N > t.Parent.Undo, x.Link.Operation == events.Do && answer:
 		return "its parent waits for an answer"
 	case x.Link.Operation == events.Do && x.Cancel != "" && !t.Undoing() && !t.Irrevocable():
@@ -209,7 +211,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 				continue
 			}
 			for _, try := range s.ByChild.Tries {
-				if c := childOf(states, t, try.Task); c != nil && c.State != events.TaskStateUndone && c.State != events.TaskStateRejected {
+				if c := childOf(states, t, try.Task); c != nil && c.State != events.TaskStateUndone && c.State != events.TaskStateRejected && c.State != events.TaskStateTerminated { // an operator left it
 					j.Fail("%s is undone, and its child %s is %s", t.ID, c.ID, c.State)
 				}
 			}

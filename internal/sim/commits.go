@@ -105,6 +105,10 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		}
 	}
 	for _, x := range t.Steps {
+		if at, child := asksAgain(x); child {
+			wakes(at, "the child of its step "+x.Path)
+			continue
+		}
 		if x.State == events.StepStateRunning {
 			wakes(x.CompleteBy, "its step "+x.Path)
 		}

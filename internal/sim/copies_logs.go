@@ -149,6 +149,10 @@ func (l *copyLogs) input(in events.Input, r *events.Record) {
 		w.parts[r.Partition].inputs.put(in, *r, m)
 		return
 	}
+	if isRelative(r) {
+		w.families.lands(r)
+		return
+	}
 	switch r.Header(events.HeaderType) {
 	case events.TypePermitAsk, events.TypePermitGrant, events.TypePermitRelease:
 		permitLands(w, r)

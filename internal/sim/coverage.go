@@ -274,5 +274,27 @@ const (
 	sawCopyUndoing
 	sawCopyStops
 	sawCopyCalledBack
+
+	sawChildBegins
+	sawGrandchild
+	sawDetached
+	sawChildUndone
+	sawChildUndoneLater
+	sawChildFailed
+	sawChildTerminated
+	sawChildRejected
+	sawChildPastPivot
+	sawChildLost
+	sawChildUnknown
+	sawChildUnfit
+	sawChildTooOld
+	sawChildLate
+	sawChildAsked
+	sawChildTurns
+	sawAnswerAgain
+	sawAnswerDaily
+	sawChildrenReleased
+	sawChildReturned
+	sawChildSendRefused
 	situations
 )

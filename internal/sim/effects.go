@@ -53,6 +53,8 @@ func DestinationOf(f *events.Fact, kind string, partitions int32) string {
 	switch kind {
 	case events.EffectPermit:
 		return permitTo(f, partitions)
+	case events.EffectStart, events.EffectChild, events.EffectEnd:
+		return relativeTo(f, partitions)
 	case events.EffectAlert:
 		return "alerts"
 	case events.EffectWork:
@@ -184,7 +186,7 @@ func otherEffectsOf(f *events.Fact) []string {
 		switch b.Kind {
 		case events.EffectForward:
 			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectEnd, events.EffectCancel:
+		case events.EffectWork, events.EffectPermit, events.EffectStart, events.EffectChild, events.EffectEnd, events.EffectCancel:
 			return []string{events.EffectAlert}
 		}
 	}
@@ -229,7 +231,9 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if _, answered := e.p.answers.owed[id]; answered {
 		owed = append(owed, events.EffectReply)
 	}
-	if a.Kind == events.EffectStart || a.Kind == events.EffectEnd || a.Kind == events.EffectCancel {
+	if isRelative(&a.Record) {
+		e.says(f, &a)
+	} else if a.Kind == events.EffectStart || a.Kind == events.EffectEnd || a.Kind == events.EffectCancel {
 		if why := e.p.schedules.leaves(f, &a); why != "" {
 			e.w.fail("INV8: the %s of %s %s: %s", a.Kind, f.Body.Name(), id, why)
 		}

@@ -323,12 +323,18 @@ func (s *slot) send(a supervisor.Send) {
 	}
 	for copies := range 1 + twice {
 		wait := w.lag() + w.muted(a.Topic, a.Record.Partition)
-		if copies > 0 && a.Kind == events.EffectStart && w.chance(w.faults.LateStarts) {
+		if again := a.Kind == events.EffectStart || isRelative(&a.Record); copies > 0 && again && w.chance(w.faults.LateStarts) {
 			wait += w.rng.IntN(60_000)
+		}
+		var q *stream
+		if copies == 0 && isRelative(&a.Record) {
+			q = p.stream(&a.Record, a.Topic)
+			wait = q.behind(w.now, wait)
 		}
 		w.after(wait, func() {
 			if gone := s.node.life != life || p == nil || p.closed; gone {
-				if w.rng.IntN(2) == 0 {
+				if q.isCut() || w.rng.IntN(2) == 0 {
+					q.cut()
 					return
 				}
 				w.saw(sawLeftBehind)
@@ -394,6 +400,8 @@ func (w *World) arrive(from int32, a supervisor.Send) {
 	case a.Topic == "alerts":
 	case a.Kind == events.EffectPermit:
 		permitLands(w, &r)
+	case isRelative(&r):
+		w.families.lands(&r)
 	case a.Kind == events.EffectStart:
 		w.schedules.startLands(&r)
 	case a.Kind == events.EffectCancel:

@@ -17,6 +17,8 @@ type failure struct {
 	earliest events.Instant
 	// over says that no attempt ran and the time of the step is over.
 	over bool
+	// lost says that nobody knows of the child that made it.
+	lost bool
 }
 
 // fails records a failure; attempt 0 failed before any work was sent.
@@ -47,14 +49,16 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 		s.output = b.Output
 		a.w.saw(sawSignalRefused)
 	} else if b.Error.Class == events.ClassCheck || b.Output != nil {
-		if !s.refuses(b.Output) || b.Effect == events.EffectNone || b.Effect == events.EffectDoneUnknown && s.epoch != f.Epoch && s.def.Undo != nil {
+		if !s.refuses(b.Output) || b.Effect == events.EffectNone || b.Effect == events.EffectDoneUnknown && s.epoch != f.Epoch && s.def.Undo != nil && !s.byChild() {
 			return "a result is refused that its workflow accepts, or its effect is wrong"
 		}
 		s.output = b.Output
 		a.w.saw(sawCheckFailed)
 	}
 	s.wait = nil
-	return a.judged(g, f, failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())})
+	x := failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())}
+	x.lost, x.over = s.byChild() && b.Error.Code == "child_lost", s.child.late && b.Error.Class == events.ClassTimeout
+	return a.judged(g, f, x)
 }
 
 func (a *sagas) timesOutIn(g *saga, f *events.Fact, b *events.Timeout) string {
@@ -98,6 +102,8 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	want := v.Action
 	switch {
 	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, looking up the policy panics
+	case x.lost:
+		want = events.ActionPark
 	case g.undoing:
 		want = events.ActionUndo
 	case x.over || s.startBy != 0 && v.At == 0 && strings.Contains(v.Reason, "could not start before"):
@@ -113,6 +119,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	default:
 		want = g.lastly(s)
 	}
+	s.child.lost = x.lost
 	if v.Action != want {
 		return "a failure is judged " + string(v.Action) + ", its workflow says " + string(want)
 	}
@@ -222,6 +229,12 @@ type lastUndo struct{ quiet, from events.Instant }
 func (a *sagas) doubts(s *sagaStep, f *events.Fact, quietAt events.Instant, doubted bool) string {
 	if s == nil {
 		return "INV7: the outcome of an undo that does not run"
+	}
+	if s.undoneByChild() {
+		if quietAt != 0 {
+			return "the undo of a child is in doubt"
+		}
+		return ""
 	}
 	end := s.back.completeBy.Add(a.w.cfg.Settings.Grace.Std())
 	if quietAt != 0 && quietAt != end || quietAt == 0 && (doubted || s.undoEpoch != f.Epoch) {

@@ -67,14 +67,14 @@ func (q *inputs) put(in events.Input, r events.Record, m *meta) {
 	r.Partition, r.Topic = q.p.id, "sim."+string(in)
 	c := *m
 	c.catalog = q.w.catalogEnd
-	if c.Kind == InputSubmission {
+	if c.workflow != "" {
 		applied := catalog(c.catalog)
 		if _, c.known = applied.Current(c.workflow); c.version != 0 {
 			_, c.known = applied.Version(c.workflow, c.version)
 		}
 	}
 	t.meta = append(t.meta, &c)
-	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit", "a request about a schedule", "the end of a task of a schedule", "a request about the limit"}[c.Kind], c.Task)
+	q.w.note("%s/%d has at %d %v of %q", in, q.p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage", "a record about a permit", "a request about a schedule", "the end of a task of a schedule", "a request about the limit", "a record of a parent or child"}[c.Kind], c.Task)
 	q.w.land(&t.topic, []events.Record{r})
 }
 
@@ -112,6 +112,9 @@ func (q *inputs) Input(in events.Input, offset int64) (Input, bool) {
 	if r := &x.Report; x.Kind == InputReport {
 		began, known := q.p.effects.attempts[Attempt{r.Task, r.Step, r.Operation, r.Attempt}]
 		x.Early = known && t.landedAt[offset] <= q.p.log.landedAt[began.from]
+	}
+	if x.Kind == InputRelative {
+		x.Early = t.landedAt[offset] <= q.w.families.turnedAt[x.Task]
 	}
 	if x.Kind == InputSchedule || x.Kind == InputTaskEnd {
 		born, known := q.p.schedules.born[events.ScheduleOfKey(x.Task)]

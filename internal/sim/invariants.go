@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -29,6 +30,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.sagas.judge(f)
 	p.permits(f)
 	p.schedules.judge(f)
+	p.relatives(f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -36,7 +38,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.StepFailed:
 		if b.Attempt > 0 {
 			p.effects.believes(f, b)
-			p.verdict(f, supervisor.Failure{Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect, RetryAfter: b.RetryAfter.Std()}, b.Verdict)
+			p.failed(f, b)
 		}
 	case *events.CompensationFailed:
 		if b.Attempt > 0 {
@@ -172,7 +174,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		}
 		p.effects.arrived[p.effects.key(b.Of, b.Kind)] = true
 		w := p.w
-		w.permitsLost = w.permitsLost || b.Kind == events.EffectPermit
+		w.permitsLost = w.permitsLost || slices.Contains([]string{events.EffectPermit, events.EffectStart, events.EffectChild, events.EffectEnd}, b.Kind)
 	}
 	if t != nil {
 		p.sagas.agrees(t)
@@ -180,6 +182,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 	}
 	p.answers.after(f)
 	p.schedules.after(f)
+	p.w.families.after(p, f)
 	for _, kind := range EffectsOf(f) {
 		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind, p.w.opt.Partitions)})
 	}

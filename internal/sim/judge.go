@@ -60,7 +60,8 @@ type Input struct {
 	End          events.TaskEnd
 	Relative     Relative
 	// Early says that a report landed before its attempt began, or an input about a schedule before the partition had the schedule. No agent
-	// had been asked by then, so the report may be passed, even if the attempt runs when a fact passes it.
+	// had been asked by then, so the report may be passed, even if the attempt runs when a fact passes it. Of what a parent says, it says that the child
+	// had not ended then, or was past its pivot: its end was the answer, or is.
 	Early bool
 	// GivenUp says that it was deleted, and that an operator accepted the loss afterwards.
 	GivenUp bool
@@ -225,7 +226,7 @@ func (j *Judge) needsFact(x *Input) string {
 	case InputPermit:
 		return j.needsPermitFact(&x.Permit)
 	case InputRelative:
-		return j.needsRelativeFact(&x.Relative)
+		return j.needsRelativeFact(x)
 	case InputSchedule, InputTaskEnd:
 		return j.needsScheduleFact(x)
 	case InputLimit:

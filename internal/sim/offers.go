@@ -291,6 +291,9 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 		default:
 			continue
 		}
+		if c.Agent == "" {
+			continue // another task does it
+		}
 		o := s.offers[c.Agent]
 		there := offered(o, c)
 		switch {

@@ -105,6 +105,8 @@ type Faults struct {
 	// LateStarts is the probability that the second copy of a submission of a schedule arrives up to a minute late, when its task may be forgotten.
 	// With the same probability a schedule starts tasks that are forgotten soon.
 	LateStarts float64 `json:",omitzero"`
+	// The average number of tasks that start other tasks.
+	Families float64 `json:",omitzero"`
 	// The average number of copies of the namespace into one with another number of partitions.
 	Copy float64 `json:",omitzero"`
 	// How many hours some agents stay away after the other faults have ended.

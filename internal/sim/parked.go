@@ -10,7 +10,7 @@ func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
 		return "a parked task is parked"
 	case b.Step != "" && s == nil:
 		return "a task is parked for a step that it does not have"
-	case b.Step != "" && g.undoing != s.undoFailed:
+	case b.Step != "" && g.undoing != s.undoFailed && !(g.undoing && s.child.lost):
 		return "a task is parked for a step that needs no operator"
 	}
 	g.parked, g.parkDue, g.parkedAt = true, false, f.Time

@@ -69,7 +69,7 @@ func (w *World) unrest() string {
 		}
 		left = append(left, p.schedules.unrest()...)
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) && events.Permitted(t) && !waitsWithin(t) {
+			if !w.mayRest(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			// (A deadline may be hours away.)
@@ -82,6 +82,9 @@ func (w *World) unrest() string {
 		})
 	}
 	if why := PermitRest(statesOf(w), lastly); why != "" {
+		left = append(left, why)
+	}
+	if why := w.families.unrest(); why != "" {
 		left = append(left, why)
 	}
 	slices.Sort(left) // parts of it come from maps
@@ -198,7 +201,7 @@ func (p *partition) mustBeGone(t *events.Task) {
 		return
 	}
 	for _, s := range g.steps {
-		if s.def.Undo != nil && !s.undoneByHand {
+		if s.def.Undo != nil && !s.undoneByHand && !s.undoneByChild() {
 			mustBeUndone(p, t.ID, s)
 		}
 	}
@@ -221,7 +224,7 @@ func (p *partition) mustBeThere(t *events.Task) {
 	done := map[string]string{}
 	p.done[lifeOf(p, t.ID)] = done
 	for _, s := range t.Steps {
-		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && s.Attempted() && (g == nil || !g.steps[s.Path].doneByHand) {
+		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && s.ByChild == nil && s.Attempted() && (g == nil || !g.steps[s.Path].doneByHand) {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: events.RunOf(s.Run), Step: s.Path}
 			done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
 		}

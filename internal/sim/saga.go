@@ -19,8 +19,9 @@ type saga struct {
 	def                    *scheduler.Definition
 	input                  json.RawMessage
 	ended, undoing, parked bool
-	// run is the latest run, and rerun what is to run once more when it is undone.
-	run         int
+	byHand                 bool // an operator decided about a step
+	// run is the latest run, and rerun what is to run once more when it is undone. depth is how many parents it has, one above the other.
+	run, depth  int
 	rerun       *events.TaskRerun
 	pivotPassed bool
 	// accepted is the offset of the fact that accepted it.
@@ -102,14 +103,18 @@ type sagaStep struct {
 	// epoch is the epoch in which the latest attempt started, and undoEpoch that of the latest attempt to undo it.
 	epoch, undoEpoch events.Epoch
 	// wait is nil unless it waits, and nobody does it.
-	wait *sagaWait
-	soft sagaSoft
+	wait  *sagaWait
+	soft  sagaSoft
+	child sagaChild
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
 	g := &saga{run: 1, def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
 	g.within = max(0, b.Deadline.Sub(max(f.Time, b.NotBefore)))
 	g.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
+	if b.Parent != nil {
+		g.depth = b.Parent.Depth
+	}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i], run: 1}
@@ -128,7 +133,7 @@ func (a *sagas) judge(f *events.Fact) {
 	}
 	body := f.Body
 	switch b := body.(type) {
-	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed, *events.PermitReturned, *events.EntityCarried:
+	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed, *events.PermitReturned, *events.EntityCarried, *events.ChildRefused, *events.ChildAnswered, *events.ChildReturned, *events.ChildReleased:
 		return
 	case *events.Submitted:
 		if a.byTask[f.Task] != nil {
@@ -154,7 +159,7 @@ func (a *sagas) judge(f *events.Fact) {
 	switch {
 	case g == nil:
 		a.w.fail("INV1: %s of task %q, which this partition does not have", body.Name(), f.Task)
-	case g.ended && body.Name() != events.NameTaskRerun:
+	case g.ended && !afterEnd(body):
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
 		if why := cmp.Or(g.takesPermit(f, body), a.tells(g, f, body)); why != "" {
@@ -232,6 +237,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		a.corrects(g, b.To)
 	case *events.TaskRerun, *events.RunBegun:
 		return rerunning(a, g, f)
+	case *events.ChildAsked, *events.ChildUndoRequested, *events.ChildrenReleased:
+		return a.relative(g, f)
 	}
 	return ""
 }
@@ -276,10 +283,10 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 			return "INV6: a step starts before what it needs has completed"
 		}
 	}
-	if b.Call() != callOf(s.def, events.Do) || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
+	if b.Call() != callOf(s.def, events.Do) || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != s.endsAt(f, events.Do) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier), s.beginsSoft(f, b.RemindAfter)); why != "" {
+	if why := cmp.Or(s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt-s.earlier), s.beginsSoft(f, b.RemindAfter), s.startsChild(g, f, b)); why != "" {
 		return why
 	}
 	if b.Heartbeat > 0 && !bytes.Equal(b.Progress, s.progress) {
@@ -297,10 +304,10 @@ func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	n := 0
 	for _, g := range a.byTask {
 		for _, s := range g.steps {
-			if s.running && s.agent == agent {
+			if s.running && s.agent == agent && agent != "" {
 				n++
 			}
-			if s.undoRuns && s.byUndo == agent {
+			if s.undoRuns && s.byUndo == agent && agent != "" {
 				n++
 			}
 		}
@@ -337,7 +344,7 @@ func (a *sagas) completes(g *saga, f *events.Fact, b *events.StepCompleted) stri
 		return "a step completes with a result that its workflow refuses"
 	}
 	quiet := s.lastEnd().Add(a.w.cfg.Settings.Grace.Std())
-	switch twice := s.epoch != f.Epoch; {
+	switch twice := s.epoch != f.Epoch && !s.byChild(); {
 	case b.QuietAt != 0 && b.QuietAt != quiet, twice && s.def.Undo != nil && b.QuietAt == 0:
 		return "the time until which a copy of a completed attempt may act is wrong"
 	case b.QuietAt != 0 && !twice:
@@ -424,9 +431,9 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "a step is undone that is not to run once more"
 	case b.Attempt != own.undo+1 || events.RunOf(b.Run) != own.run:
 		return "INV7: an attempt is numbered wrong"
-	case b.Call() != callOf(own.def, events.Undo) || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
+	case b.Call() != callOf(own.def, events.Undo) || own.startsUndoOfChild(f, b) != "":
 		return "the start of an undo differs from its workflow"
-	case len(b.Output) > 0 && (own.skipped || !bytes.Equal(b.Output, own.output)), own.done && len(own.output) > 0 && len(b.Output) == 0:
+	case len(b.Output) > 0 && (own.skipped || !bytes.Equal(b.Output, own.output)), own.done && len(own.output) > 0 && (len(b.Output) == 0) != own.undoneByChild():
 		return "an undo is given an output that differs from its step's"
 	}
 	if f.Time < own.back.notBefore {

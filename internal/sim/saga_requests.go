@@ -43,10 +43,10 @@ func (g *saga) answers(f *events.Fact, body events.Body) string {
 	return ""
 }
 
-// once says whether the request is judged for the first time.
+// once says whether the request is judged for the first time. That of a parent has no ID.
 func (g *saga) once(request string) bool {
 	was := g.requests[request]
-	g.requests[request] = true
+	g.requests[request] = request != ""
 	return !was
 }
 

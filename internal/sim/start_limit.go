@@ -50,7 +50,7 @@ func (x *sagaTimes) begins(f *events.Fact, startBy events.Instant, within events
 
 // lapses records that the time of a step is over while no attempt of it runs.
 func (a *sagas) lapses(g *saga, f *events.Fact, b *events.Timeout) string {
-	s, x := g.steps[b.Step], failure{b.Step, events.ClassTimeout, b.Verdict, f.Time, true}
+	s, x := g.steps[b.Step], failure{step: b.Step, class: events.ClassTimeout, verdict: b.Verdict, earliest: f.Time, over: true}
 	if s == nil || g.parked || g.paused || g.undoing != (b.Operation == events.Undo) {
 		return "the time of a step is over whose task does not go on"
 	}

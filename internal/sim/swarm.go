@@ -149,6 +149,12 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(8) == 0 && !o.uncopied {
 			f.Copy = float64(1 + late.IntN(2))
 		}
+		if late.IntN(4) == 0 {
+			f.Families = float64(1 + late.IntN(8))
+			if late.IntN(2) == 0 {
+				f.LateStarts = 0.3
+			}
+		}
 		o.Faults = f
 	}
 }

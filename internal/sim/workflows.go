@@ -95,9 +95,17 @@ steps:
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
-var applications = []int{0, 1, 2, 5, 6, 7, 8, 3, 4, 0}
+var applications = append(familiesOf(sources), 0, 1, 2, 5, 6, 7, 8, 3, 4, 0)
 
-const appliedAtStart = 7
+var appliedAtStart = len(familySources) + 7
+
+// familiesOf returns the indexes of the workflows of families, which follow on the others.
+func familiesOf(others []string) (list []int) {
+	for i := range familySources {
+		list = append(list, len(others)+i)
+	}
+	return list
+}
 
 // Workflow is a compiled workflow.
 type Workflow struct {
@@ -133,7 +141,7 @@ func Compile(sources []string) []Workflow {
 }
 
 // compiled is shared by all runs: compiling costs more than a run.
-var compiled = sync.OnceValue(func() []Workflow { return Compile(sources) })
+var compiled = sync.OnceValue(func() []Workflow { return Compile(slices.Concat(sources, familySources)) })
 
 // programs knows every workflow, unprepared none.
 var programs, unprepared = scheduler.New(), scheduler.New()

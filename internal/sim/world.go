@@ -34,6 +34,7 @@ type World struct {
 	clients *clients
 	// schedules are those of the namespace.
 	schedules   *schedules
+	families    *families
 	namedLimits *namedLimits
 	// settings are the namespace's settings.
 	settings *settings
@@ -41,7 +42,7 @@ type World struct {
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
-	// permitsLost says that a record about a permit may have been lost, so that it is repeated after an hour, and patient that the world waits
+	// permitsLost says that a record about a permit, or of a parent or child, may have been lost, so that it is repeated after an hour, and patient that the world waits
 	// for that.
 	permitsLost, patient bool
 	clocks               clocks
@@ -119,6 +120,7 @@ func play(seed uint64, opt Options) *World {
 	if w.violation == "" && w.atRest() && keepsWaiting(w) != "" {
 		awaitBlocked(w)
 	}
+	w.families.awaitReleases()
 	if w.violation == "" && !w.atRest() {
 		w.fail("the world does not come to rest: %s", w.unrest())
 	}
@@ -154,6 +156,7 @@ func newWorld(seed uint64, opt Options) *World {
 	}
 	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w)
 	w.schedules = newWorldSchedules(w)
+	w.families = newFamilies(w, seed)
 	for i := range w.opt.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i))
 	}
@@ -230,6 +233,7 @@ func (w *World) start() {
 	}
 	w.clients.plan()
 	w.schedules.plan()
+	w.families.plan()
 	w.namedLimits.plan()
 	w.chaos()
 	countDays(w)
