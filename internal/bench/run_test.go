@@ -122,7 +122,7 @@ func TestAnEarlierRunInTheSameDataIsNotCounted(t *testing.T) {
 	require.Zero(t, first.RecordsBefore)
 	again, err := Tasks(t.Context(), &TasksConfig{Config: c, Outstanding: 20, Tasks: tasks})
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, again.RecordsBefore, int64(tasks*factsOfTask))
+	require.Positive(t, again.RecordsBefore) // how many depends on what of the log was cut before
 	require.InEpsilon(t, first.Facts, again.Facts, 0.05)
 	require.InEpsilon(t, first.LogBytes, again.LogBytes, 0.05)
 	require.InEpsilon(t, first.BrokerBytes, again.BrokerBytes, 0.3, "the more tasks there are, the smaller is the fixed part")
