@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -29,7 +28,7 @@ const playedTasks = 40
 // play runs tasks and opens their log.
 func play(t *testing.T) *played {
 	dir := t.TempDir()
-	cfg := Config{Dir: dir, Duration: time.Minute, Partitions: 2}
+	cfg := Config{Dir: dir, Duration: longEnough, Partitions: 2}
 	r, err := Tasks(t.Context(), &TasksConfig{Config: cfg, Outstanding: playedTasks, Tasks: playedTasks})
 	require.NoError(t, err)
 	require.EqualValues(t, playedTasks, r.Checked)

@@ -9,7 +9,7 @@ import (
 
 func TestARunSaysHowManyBytesATaskTakes(t *testing.T) {
 	t.Parallel()
-	r, err := Tasks(t.Context(), &TasksConfig{Config: small(t), Outstanding: 20, Tasks: 100})
+	r, err := Tasks(t.Context(), &TasksConfig{Config: counted(t), Outstanding: 20, Tasks: 100})
 	require.NoError(t, err)
 	require.Len(t, r.Topics, 4)
 	require.Positive(t, r.Topics[0].Bytes)
@@ -34,7 +34,7 @@ func TestASampleStandsForAllRecords(t *testing.T) {
 func TestAFiveStepTaskTakesFewBytes(t *testing.T) {
 	t.Parallel()
 	const allowed = 8700 // 8,355 for 3,000 tasks; a run of 100 has a share of claims and settings
-	r, err := Tasks(t.Context(), &TasksConfig{Config: small(t), Outstanding: 20, Tasks: 100, Bytes: true})
+	r, err := Tasks(t.Context(), &TasksConfig{Config: counted(t), Outstanding: 20, Tasks: 100, Bytes: true})
 	require.NoError(t, err)
 	var all float64
 	for _, x := range r.Topics {
@@ -48,7 +48,7 @@ func TestAFiveStepTaskTakesFewBytes(t *testing.T) {
 
 func TestARunSaysWhereTheBytesOfATaskAre(t *testing.T) {
 	t.Parallel()
-	r, err := Tasks(t.Context(), &TasksConfig{Config: small(t), Outstanding: 20, Tasks: 100, Bytes: true})
+	r, err := Tasks(t.Context(), &TasksConfig{Config: counted(t), Outstanding: 20, Tasks: 100, Bytes: true})
 	require.NoError(t, err)
 	require.Len(t, r.Topics, 4)
 	var facts TopicBytes

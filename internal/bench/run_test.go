@@ -23,6 +23,16 @@ func small(t *testing.T) Config {
 	return Config{Dir: t.TempDir(), Duration: 500 * time.Millisecond, Latency: Latency{Fixed: time.Millisecond}, Partitions: 4}
 }
 
+// counted is a small run that ends after a number of tasks, however busy the machine is.
+func counted(t *testing.T) Config {
+	c := small(t)
+	c.Duration = longEnough
+	return c
+}
+
+// longEnough is more than any run takes that ends after a number of tasks.
+const longEnough = 10 * time.Minute
+
 // members returns what -o json prints.
 func members(t *testing.T, r *Result) map[string]any {
 	t.Helper()
@@ -93,8 +103,7 @@ func TestTasksInAnOpenLoopWithATailAndSlowBackends(t *testing.T) {
 func TestTasksWithPermitsAskForOneEach(t *testing.T) {
 	t.Parallel()
 	const tasks = 50
-	c := small(t)
-	c.Duration = time.Minute
+	c := counted(t)
 	r, err := Tasks(t.Context(), &TasksConfig{Config: c, Outstanding: 10, Tasks: tasks, Permits: true})
 	require.NoError(t, err)
 	require.EqualValues(t, tasks, r.Checked)
@@ -104,8 +113,7 @@ func TestTasksWithPermitsAskForOneEach(t *testing.T) {
 
 func TestARunEndsAfterTheAskedTasks(t *testing.T) {
 	t.Parallel()
-	c := small(t)
-	c.Duration = time.Minute
+	c := counted(t)
 	r, err := Tasks(t.Context(), &TasksConfig{Config: c, Outstanding: 10, Tasks: 50})
 	require.NoError(t, err)
 	require.EqualValues(t, 50, r.Checked)
@@ -114,8 +122,7 @@ func TestARunEndsAfterTheAskedTasks(t *testing.T) {
 // The figures of a run do not include those of an earlier run in the same data.
 func TestAnEarlierRunInTheSameDataIsNotCounted(t *testing.T) {
 	t.Parallel()
-	c := small(t)
-	c.Duration = time.Minute
+	c := counted(t)
 	const tasks = 100
 	first, err := Tasks(t.Context(), &TasksConfig{Config: c, Outstanding: 20, Tasks: tasks})
 	require.NoError(t, err)
@@ -295,7 +302,7 @@ func TestANamespaceOfABenchmarkIsTakenAgain(t *testing.T) {
 	reach, _ := others(t, "prod", "orders")
 	for range 2 {
 		c := small(t)
-		c.Cluster, c.Namespace, c.Duration = &reach, "bench-1", time.Minute
+		c.Cluster, c.Namespace, c.Duration = &reach, "bench-1", longEnough
 		r, err := Tasks(t.Context(), &TasksConfig{Config: c, Outstanding: 5, Tasks: 20})
 		require.NoError(t, err)
 		require.EqualValues(t, 20, r.Checked)

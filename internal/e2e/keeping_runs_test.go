@@ -36,9 +36,11 @@ func TestKeepingOnTheEmbeddedBroker(t *testing.T) {
 	s := newStream(t, "h-", p.rate, "--api", e.HTTP)
 	k.run(s, p)
 	l := s.end()
+	decided, err := k.offsets(k.conn.EndOffset)
+	require.NoError(t, err)
 	e.ready()
 	e.quiet(4 * patience)
-	k.drained(p)
+	k.drained(p, decided)
 	k.ledgersAgree(l)
 	k.verified(e.Kafka)
 	k.kill()
@@ -83,11 +85,13 @@ func TestClusterKeeping(t *testing.T) {
 	s := c.stream("h-", p.rate, nodes...)
 	k.run(s, p)
 	l := s.end()
+	decided, err := k.offsets(k.conn.EndOffset)
+	require.NoError(t, err)
 	for _, m := range nodes {
 		m.ready()
 	}
 	k.api.quiet(4 * patience)
-	k.drained(p)
+	k.drained(p, decided)
 	k.ledgersAgree(l)
 	k.verified(c.brokers)
 	for _, m := range nodes {

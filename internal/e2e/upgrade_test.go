@@ -129,12 +129,25 @@ func (m *member) refusesToUpgrade(now string, old ...*member) {
 	})
 }
 
-// refusesToStart requires that a build that does not understand the level of the namespace ends, and says what to do.
+// refusesToStart requires that a build that does not understand the level of the namespace owns no partition, and says what to do. It ends if
+// its state on disk is of the new level. If the node was killed before it wrote that, the older build starts on the older state, and stays up
+// without partitions once it reads of the level.
 func (m *member) refusesToStart(build string) {
 	m.t.Helper()
+	said := len(read(m.t, m.err))
 	m.process = start(m.t, command{name: m.name, dir: m.work, program: build, args: m.args, env: m.env})
-	require.NotZero(m.t, m.wait(patience))
-	require.Contains(m.t, tail(m.err, 20), "run the newer version of sagalog that wrote it")
+	says := func() string { return m.stderr()[said:] }
+	eventually(m.t, patience, "the older build ends, or says that it owns no partition", func() bool {
+		return !m.running() || strings.Contains(says(), "this node owns no partition any more")
+	})
+	if !m.running() {
+		require.NotZero(m.t, m.wait(patience))
+		require.Contains(m.t, tail(m.err, 20), "run the newer version of sagalog that wrote it")
+		return
+	}
+	require.Contains(m.t, says(), "this takes level 2, and this build understands level 1: upgrade this node")
+	require.NotContains(m.t, says(), "this node has taken the partition over")
+	m.kill()
 }
 
 // newer is a workflow with a key that needs the new level.

@@ -41,10 +41,11 @@ func (g *Given) See(limit string, f *events.Fact) {
 	}
 }
 
-// tooFast says whether one more permit would be one more than the rate allows in some time.
+// tooFast says whether one more permit would be one more than the rate allows in some time. What is due is due at whole milliseconds, and a permit
+// that is given then begins the time of the next: so each may lose the part of a millisecond.
 func (g *Given) tooFast(at events.Instant) bool {
 	each, err := events.ParseRate(g.rate)
-	if err != nil || each == 0 {
+	if each = each.Truncate(time.Millisecond); err != nil || each == 0 {
 		return false
 	}
 	for i, from := range g.At {

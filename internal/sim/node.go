@@ -65,6 +65,9 @@ type slot struct {
 
 	// offers is what the owner last heard of.
 	offers map[string]supervisor.Offer
+	// offersBefore is what it had heard before offersAt.
+	offersBefore map[string]supervisor.Offer
+	offersAt     events.Instant
 
 	// stopped says that the owner stopped because an input is lost.
 	stopped bool

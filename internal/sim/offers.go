@@ -223,6 +223,7 @@ func (o *offers) directions(instance int, agent, function string) supervisor.Dir
 
 // offered sets what the owner knows.
 func (s *slot) offered(now map[string]supervisor.Offer) {
+	s.offersBefore, s.offersAt = s.offers, s.node.w.now
 	s.offers = now
 	s.owner.SetOffers(s.now(), now)
 }
@@ -244,20 +245,28 @@ func callOf(s *scheduler.Step, op events.Operation) events.Call {
 	return events.Call{Agent: s.Agent, Function: s.Operation, Operation: op}
 }
 
-// goesTo checks that a request goes to an instance that offers its operation, if the owner knows one.
+// offersHold is how long a request may be under way from the owner that chose its partition to the client that sends it.
+const offersHold = 50 * time.Millisecond
+
+// goesTo checks that a request goes to an instance that offers its operation, if the owner knows one, or knew one when it chose.
 func (s *slot) goesTo(w *events.Work, partition int32) {
-	knows := false
-	for _, t := range s.offers[w.Agent].Targets {
-		if offered(supervisor.Offer{Do: t.Do, Undo: t.Undo, Functions: t.Functions}, w.Call()) {
-			if slices.Contains(t.Partitions, partition) {
-				return
-			}
-			knows = true
-		}
+	right, knows := reads(s.offers, w, partition)
+	if !right && knows && s.node.w.now.Sub(s.offersAt) <= offersHold {
+		right, knows = reads(s.offersBefore, w, partition)
 	}
-	if knows {
+	if knows && !right {
 		s.node.w.fail("%s/%d asks for the %s in partition %d, which no instance reads that offers it", s.node.name, s.part.id, w.Call(), partition)
 	}
+}
+
+// reads says whether an instance that offers the operation of a request reads a partition, and whether any is known.
+func reads(offers map[string]supervisor.Offer, w *events.Work, partition int32) (right, knows bool) {
+	for _, t := range offers[w.Agent].Targets {
+		if offered(supervisor.Offer{Do: t.Do, Undo: t.Undo, Functions: t.Functions}, w.Call()) {
+			right, knows = right || slices.Contains(t.Partitions, partition), true
+		}
+	}
+	return right, knows
 }
 
 // startsNothingMissing checks that an owner starts no attempt of an operation if it knows that no instance offers it, and that it

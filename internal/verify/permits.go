@@ -133,10 +133,11 @@ func (l *limit) held() (n int) {
 	return n
 }
 
-// tooFast notes that a permit is given, and says whether that is one more than the rate allows in some time before it.
+// tooFast notes that a permit is given, and says whether that is one more than the rate allows in some time before it. What is due is due at whole
+// milliseconds, and a permit that is given then begins the time of the next: so each may lose the part of a millisecond.
 func (l *limit) tooFast(at events.Instant) (more bool) {
 	each, _ := events.ParseRate(l.rate)
-	if each == 0 {
+	if each = each.Truncate(time.Millisecond); each == 0 {
 		return false
 	}
 	l.given = append(l.given, at)

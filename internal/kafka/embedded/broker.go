@@ -21,7 +21,7 @@ import (
 
 const (
 	// brokerCloseWait bounds a clean stop. The next start reads anything that was not saved by then from the segments.
-	brokerCloseWait = 3 * time.Second
+	brokerCloseWait = 10 * time.Second
 	// segmentBytes is below kfake's default of 100 MiB, because kfake loads whole segments into memory when it starts.
 	segmentBytes = 32 << 20
 	// compactEvery bounds how much the presence topic holds beyond the last record of each key.
