@@ -126,7 +126,7 @@ func (j *Judge) needsRelativeFact(input *Input) string {
 	return ""
 }
 
-// nonsense says whether an answer is none that ends what it names.
+// nonsense says whether an answer does not end what it names.
 func nonsense(x *Relative) bool {
 	switch x.Answer.State {
 	case events.ChildUndone, events.ChildTerminated, events.ChildLost:
@@ -207,7 +207,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 			return
 		}
 		for _, s := range t.Steps {
-			if s.ByChild == nil || s.Left || !s.Undoable {
+			if s.ByChild == nil || s.Left || !s.Undoable || s.Undo != nil && s.Undo.Agent != "" { // an agent undid what the child did
 				continue
 			}
 			for _, try := range s.ByChild.Tries {
