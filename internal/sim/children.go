@@ -273,7 +273,7 @@ func parentRest(t *events.Task, states []*events.State) string {
 	return ""
 }
 
-// childOf returns the child of a task with that ID, nil if there is none.
+// childOf returns the child of a task with that ID, nil if no task with it is the child of that task.
 func childOf(states []*events.State, t *events.Task, id string) *events.Task {
 	if c := find(states, id); c != nil && c.Parent != nil && c.Parent.Link.Task == t.ID && c.Parent.Link.Incarnation == t.Incarnation {
 		return c

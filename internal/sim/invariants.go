@@ -30,7 +30,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.sagas.judge(f)
 	p.permits(f)
 	p.schedules.judge(f)
-	p.relatives(f)
+	w.families.judge(p, f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -38,7 +38,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.StepFailed:
 		if b.Attempt > 0 {
 			p.effects.believes(f, b)
-			p.failed(f, b)
+			w.families.fails(p, f, b)
 		}
 	case *events.CompensationFailed:
 		if b.Attempt > 0 {
