@@ -220,11 +220,19 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 }
 
 // RelativesRest says what a family owes although nothing is under way, or "".
-func RelativesRest(states []*events.State) (owes string) {
+func RelativesRest(states []*events.State) string {
+	return relativesRest(states, func(string) bool { return false })
+}
+
+// relativesRest leaves out what concerns the tasks that are excepted, by ID.
+func relativesRest(states []*events.State, excepted func(id string) bool) (owes string) {
 	for _, s := range states {
 		s.Loaded(func(t *events.Task) bool {
+			if excepted(t.ID) {
+				return true
+			}
 			if owes = childRest(t, states); owes == "" {
-				owes = parentRest(t, states)
+				owes = parentRest(t, states, excepted)
 			}
 			return owes == ""
 		})
@@ -249,14 +257,14 @@ func childRest(t *events.Task, states []*events.State) string {
 	return ""
 }
 
-func parentRest(t *events.Task, states []*events.State) string {
+func parentRest(t *events.Task, states []*events.State, excepted func(id string) bool) string {
 	for _, s := range t.Steps {
 		op := events.Do
 		if s.DoneByChild(op) == "" {
 			op = events.Undo
 		}
 		id := s.DoneByChild(op)
-		if id == "" {
+		if id == "" || excepted(id) {
 			continue
 		}
 		switch c := childOf(states, t, id); {

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -129,6 +130,14 @@ func (c *families) endsAs(f *events.Fact, t *events.Task, step string, attempt i
 	}
 }
 
+// panicked notes that what a parent or a child says is not judged, because that panics. It says so again after an hour.
+func (c *families) panicked(p *partition, f *events.Fact, reason string) {
+	in, _, o, ok := f.Cause.Input()
+	if ok && strings.HasPrefix(reason, events.RejectInternal) && o < p.inputs.of(in).end() && p.inputs.of(in).meta[o].Kind == InputRelative {
+		c.w.permitsLost = true
+	}
+}
+
 // see counts what happens to parents and children. t is the task before the fact.
 func (c *families) see(f *events.Fact, t *events.Task) {
 	w := c.w
@@ -236,7 +245,7 @@ func (c *families) unrest() string {
 	if c.w.limitless || len(c.bodies) == 0 {
 		return ""
 	}
-	return RelativesRest(statesOf(c.w))
+	return relativesRest(statesOf(c.w), func(id string) bool { return c.w.clients.toxic[id] != "" }) // judging what such a task hears may panic each hour
 }
 
 // awaitReleases waits for days if a release may have been lost: then the child repeats its answer, and is released again.

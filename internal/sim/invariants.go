@@ -168,6 +168,9 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		if strings.HasPrefix(b.Reason, "internal") && p.w.clients.toxic[f.Task] == "" {
 			p.w.fail("a task is parked as internal: %s", b.Reason)
 		}
+		p.w.families.panicked(p, f, b.Reason)
+	case *events.InputRejected:
+		p.w.families.panicked(p, f, b.Reason)
 	case *events.EffectFailed:
 		if b.Kind == events.EffectDeadLetter {
 			p.w.fail("INV12: a dead letter is given up")
