@@ -323,11 +323,11 @@ func (s *slot) send(a supervisor.Send) {
 	}
 	for copies := range 1 + twice {
 		wait := w.lag() + w.muted(a.Topic, a.Record.Partition)
-		if again := a.Kind == events.EffectStart || isRelative(&a.Record); copies > 0 && again && w.chance(w.faults.LateStarts) {
+		if again := a.Kind == events.EffectStart || sendsRelative(&a); copies > 0 && again && w.chance(w.faults.LateStarts) {
 			wait += w.rng.IntN(60_000)
 		}
 		var q *stream
-		if copies == 0 && isRelative(&a.Record) {
+		if copies == 0 && sendsRelative(&a) {
 			q = p.stream(&a.Record, a.Topic)
 			wait = q.behind(w.now, wait)
 		}

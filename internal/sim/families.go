@@ -67,7 +67,7 @@ workflow: kin-of-firm
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   p: {child: {workflow: kid-firm}, undo: {}}
-  q: {needs: [p], child: {workflow: kid}, retry: {then: park}}
+  q: {needs: [p], child: {workflow: kid}, fail_if: "${ output.v == 2 }", retry: {then: park}, undo: {}}
   r: {needs: [p], child: {workflow: kid-waits, detach: true}}
   z: {needs: [q, r], agent: alpha}
 `, `

@@ -24,6 +24,11 @@ func isRelative(r *events.Record) bool {
 	return false
 }
 
+// sendsRelative says whether an effect is what a parent or a child says, and not a dead letter with it.
+func sendsRelative(a *supervisor.Send) bool {
+	return a.Kind != events.EffectDeadLetter && isRelative(&a.Record)
+}
+
 // lands lands a record of a parent or a child.
 func (c *families) lands(r *events.Record) {
 	w := c.w
