@@ -266,8 +266,11 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	if err != nil {
 		return err
 	}
-	if b.Attempt > 0 && b.Effect != EffectNone {
+	switch {
+	case b.Attempt > 0 && b.Effect != EffectNone:
 		s.Touched = true
+	case s.DoneByChild(Do) != "":
+		s.settle(s.unsettled())
 	}
 	if b.Output != nil { // its undo may need it
 		s.Output = b.Output
@@ -383,12 +386,18 @@ func (t *Task) compensated(f *Fact, b *Compensated) error {
 		return err
 	}
 	s.doubt(b.QuietAt, s.Undo.StartedAt)
+	if s.DoneByChild(Undo) != "" && s.undoneByChild(f.Time) {
+		return nil
+	}
 	s.triedByChild()
 	s.undone(f.Time)
 	return nil
 }
 
 func (s *Step) undone(now Instant) {
+	for i := s.unsettled(); i >= 0; i = s.unsettled() {
+		s.settle(i)
+	}
 	u := s.Undo
 	u.State, u.EndedAt, u.RetryAt, u.Error, u.With = StepStateUndone, now, 0, nil, nil
 	s.State = StepStateUndone

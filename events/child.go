@@ -62,6 +62,8 @@ type ChildState struct {
 type ChildTry struct {
 	Task string `json:"task"`
 	N    int    `json:"n"`
+	// Settled says that nothing of the child is left to undo: it has undone itself or was never accepted, or an agent or an operator has undone the step, or an operator leaves it.
+	Settled bool `json:"settled,omitzero"`
 }
 
 // Parent is what a child knows of its parent.
@@ -172,6 +174,36 @@ func (s *Step) Child() string {
 	return s.ByChild.Tries[len(s.ByChild.Tries)-1].Task
 }
 
+// ChildToUndo returns the child that the step asks next to undo itself, or asks now: that of the latest try of which something is left to undo.
+// The step is undone after the first one. It is empty if the step has no child.
+func (s *Step) ChildToUndo() string {
+	if i := s.unsettled(); i >= 0 {
+		return s.ByChild.Tries[i].Task
+	}
+	return s.Child()
+}
+
+// unsettled returns the index of the latest try of which something is left to undo, -1 if there is none.
+func (s *Step) unsettled() int {
+	if s == nil || s.ByChild == nil {
+		return -1
+	}
+	for i := len(s.ByChild.Tries) - 1; i >= 0; i-- {
+		if !s.ByChild.Tries[i].Settled {
+			return i
+		}
+	}
+	return -1
+}
+
+// settle takes note that nothing of the try of that index is left to undo.
+func (s *Step) settle(i int) {
+	if i >= 0 && !s.ByChild.Tries[i].Settled {
+		s.ByChild.Tries = slices.Clone(s.ByChild.Tries)
+		s.ByChild.Tries[i].Settled = true
+	}
+}
+
 // HasChild says whether the task has the link, whether it still waits for something or not.
 func HasChild(t *Task, child string, l Link) bool {
 	s := t.Step(l.Path)
@@ -188,16 +220,20 @@ func HasChild(t *Task, child string, l Link) bool {
 
 // AwaitsChild says whether an attempt runs that the answer to this link ends.
 func AwaitsChild(t *Task, child string, l Link) bool {
-	return HasChild(t, child, l) && t.Running(l.Path, l.Operation, l.N) && t.Step(l.Path).Child() == child
+	if !HasChild(t, child, l) || !t.Running(l.Path, l.Operation, l.N) {
+		return false
+	}
+	s := t.Step(l.Path)
+	return l.Operation == Do && s.Child() == child || l.Operation == Undo && s.ChildToUndo() == child
 }
 
 // AskChild returns the fact by which the running attempt of an operation asks its child how it stands, or to turn back.
 func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAsked {
-	n := s.Attempt
+	n, child := s.Attempt, s.Child()
 	if op == Undo {
-		n = s.Undo.Attempt
+		n, child = s.Undo.Attempt, s.ChildToUndo()
 	}
-	return &ChildAsked{Child: s.Child(), Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
+	return &ChildAsked{Child: child, Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
 }
 
 // CancelChild returns the fact by which a task that turns back wants the same of a child that runs, nil if it has asked all that do.
@@ -260,10 +296,14 @@ func forgetAt(t *Task) Instant {
 func childFact(t *Task, f *Fact) error {
 	switch b := f.Body.(type) {
 	case *ChildAsked:
+		if b.Cancel == "" {
+			t.Facts-- // the hours bound repeats
+		}
 		return askedChild(t, f, b)
 	case *ChildrenReleased:
 		return releasedChildren(t, f, b)
 	case *ChildAnswered:
+		t.Facts-- // the asks of the parent, and the days, bound them
 		if t.Parent != nil && t.Parent.Link.names(&b.Answer.Link) {
 			answered(t, f, b)
 		}
@@ -292,8 +332,8 @@ func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
 		return nil
 	}
 	if b, undo := f.Body.(*CompensationStarted); undo {
-		if s.Child() != c.Task {
-			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not its child", ErrImpossible, b.Attempt, s.Path, c.Task)
+		if s.ChildToUndo() != c.Task {
+			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not the child to undo,", ErrImpossible, b.Attempt, s.Path, c.Task)
 		}
 		s.ByChild.AskedAt = f.Time
 		return nil
@@ -302,7 +342,7 @@ func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
 		s.ByChild = &ChildState{}
 	}
 	x := s.ByChild
-	x.Tries = append(slices.Clip(x.Tries), ChildTry{c.Task, s.Attempt})
+	x.Tries = append(slices.Clip(x.Tries), ChildTry{Task: c.Task, N: s.Attempt})
 	x.AskedAt, x.Cancelled, x.Late, x.Detach = f.Time, "", false, c.Detach
 	return nil
 }
@@ -315,6 +355,20 @@ func (s *Step) triedByChild() {
 			x.Tries = slices.Clip(x.Tries[:max(len(x.Tries)-1, 0)])
 		}
 	}
+}
+
+// undoneByChild takes note that the child that was asked is undone, and returns whether the step must ask that of an earlier try.
+func (s *Step) undoneByChild(now Instant) bool {
+	s.settle(s.unsettled())
+	//mutant:every-try-is-undone
+	if s.unsettled() < 0 {
+		return false
+	}
+	s.triedByChild()
+	u := s.Undo
+	u.State, u.EndedAt, u.RetryAt, u.Error, u.With, u.Tries = StepStateWaiting, now, now, nil, nil, 0
+	u.limit(0, now)
+	return true
 }
 
 // asking returns when the running attempt of an operation last asked its child, zero if no child does it.
@@ -343,8 +397,11 @@ func (s *Step) ends() bool {
 
 // DoneByChild returns the child that does the running attempt of an operation; empty if none does.
 func (s *Step) DoneByChild(op Operation) string {
-	if s == nil || s.asking(op) == 0 {
+	switch {
+	case s == nil || s.asking(op) == 0:
 		return ""
+	case op == Undo:
+		return s.ChildToUndo()
 	}
 	return s.Child()
 }
@@ -453,8 +510,11 @@ func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 		t.EndedAt, t.State, t.softLimit = 0, TaskStateProcessing, softLimit{}
 		t.replace(&t.Output, nil)
 	}
-	t.Rerun = nil
-	t.beginUndoing(reasonOr(b.Reason, "its parent is undone"))
+	reason := reasonOr(b.Reason, "its parent is undone")
+	if t.Rerun != nil {
+		t.Rerun, t.Reason = nil, reason
+	}
+	t.beginUndoing(reason)
 	return nil
 }
 
