@@ -41,6 +41,8 @@ type outbox struct {
 	works works
 	// owing are the facts with effects above the folded watermark; needed by sweeps.
 	owing []marked
+	// starts counts the submissions of a child that are not acknowledged. Nothing else is said to the child before they are: it would count as lost.
+	starts map[string]int
 	// kept is what is sent again once the reports from before the epoch are judged: see keepWork.
 	kept []*effect
 	// failed says that some effect was refused for good and has no EffectFailed yet.
@@ -136,14 +138,14 @@ func (x *outbox) fold(t *events.Task, f *events.Fact, offset int64) {
 func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	switch b := f.Body.(type) {
 	case *events.StepStarted, *events.CompensationStarted:
-		if list := x.toChild(t, f); len(list) > 0 {
+		if list := toChild(x, t, f); len(list) > 0 {
 			return list
 		}
 		return x.work(t, f)
 	case *events.ChildAsked, *events.ChildrenReleased, *events.ChildReturned:
-		return x.toChild(t, f)
+		return toChild(x, t, f)
 	case *events.Submitted, *events.ChildRefused, *events.ChildAnswered:
-		return x.toParent(f)
+		return toParent(x, f)
 	case *events.InputRejected:
 		cause := f.Cause
 		if b.HeldAt != "" {
@@ -160,9 +162,9 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return x.alert(t, f)
 	case *events.TaskUndone:
 		list := append(x.alert(t, f), x.schedules.endOf(f)...)
-		return append(append(list, permitEffects(x, f)...), x.toParent(f)...)
+		return append(append(list, permitEffects(x, f)...), toParent(x, f)...)
 	case *events.TaskProcessed, *events.TaskTerminated:
-		return append(append(x.schedules.endOf(f), permitEffects(x, f)...), x.toParent(f)...)
+		return append(append(x.schedules.endOf(f), permitEffects(x, f)...), toParent(x, f)...)
 	case *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
 		return permitEffects(x, f)
 	case *events.ScheduleFired:
@@ -191,6 +193,14 @@ func (x *outbox) all(yield func(*entry) bool) {
 
 // pass takes note of a durable fact and its effects.
 func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
+	for _, y := range list {
+		if y.kind == events.EffectStart {
+			if x.starts == nil {
+				x.starts = map[string]int{}
+			}
+			x.starts[string(y.record.Key)]++
+		}
+	}
 	if len(x.delays.list) > 0 {
 		list = x.delays.separate(f, offset, list)
 	}
@@ -309,6 +319,13 @@ func (x *outbox) settle(y *effect) {
 	if y.done {
 		return
 	}
+	if y.kind == events.EffectStart {
+		if key := string(y.record.Key); x.starts[key] > 1 {
+			x.starts[key]--
+		} else {
+			delete(x.starts, key)
+		}
+	}
 	x.delays.weigh(y, -y.record.Size())
 	y.record = events.Record{}
 	if y.done = true; !y.of.done() {
@@ -338,8 +355,8 @@ func (x *outbox) send() {
 			continue
 		}
 		//mutant:cancel-waits-behind-its-submission
-		if y.kind == events.EffectChild && len(x.kept) > 0 { // the submission of the child may be among them
-			x.kept = append(x.kept, y)
+		if y.kind == events.EffectChild && x.starts[string(y.record.Key)] > 0 {
+			later = append(later, y)
 			continue
 		}
 		if y.wants != "" && !x.delays.mayFetch(y) {
