@@ -266,8 +266,11 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	if err != nil {
 		return err
 	}
-	if b.Attempt > 0 && b.Effect != EffectNone {
+	switch {
+	case b.Attempt > 0 && b.Effect != EffectNone:
 		s.Touched = true
+	case s.DoneByChild(Do) != "":
+		s.settle(s.unsettled())
 	}
 	if b.Output != nil { // its undo may need it
 		s.Output = b.Output
@@ -335,96 +338,6 @@ func (t *Task) beginUndoing(reason string) {
 			s.State, s.RetryAt, s.Wait = StepStateFailed, 0, nil
 		}
 	}
-}
-
-func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
-	if t.Paused != nil {
-		return fmt.Errorf("%w: the undo of step %q starts while the task is paused", ErrImpossible, b.Step)
-	}
-	s, err := t.openUndo(b.Step, b.Name())
-	if err != nil {
-		return err
-	}
-	u := s.Undo
-	if b.Attempt != u.Attempt+1 {
-		return fmt.Errorf("%w: attempt %d to undo step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, u.Attempt)
-	}
-	u.State, u.Agent, u.Function, u.Attempt = StepStateRunning, b.Agent, b.Function, b.Attempt
-	u.StartedAt, u.CompleteBy, u.EndedAt, u.RetryAt = f.Time, b.CompleteBy, 0, 0
-	u.limit(b.StartBy, f.Time)
-	u.Tries++
-	s.State = StepStateUndoing
-	return byChild(t, s, f, b.Child)
-}
-
-// openUndo returns a step whose undo may start, or fail before its start: its do has ended, and its undo has not begun or is
-// waiting.
-func (t *Task) openUndo(path string, why Name) (*Step, error) {
-	s := t.Step(path)
-	switch {
-	case t.State != TaskStateUndoing:
-		return nil, fmt.Errorf("%w: %s of step %q while the task is %s", ErrImpossible, why, path, t.State)
-	case s == nil || s.State == StepStateRunning:
-		return nil, fmt.Errorf("%w: %s of step %q, whose do has not ended", ErrImpossible, why, path)
-	case s.Undo == nil:
-		s.Undo = &UndoState{State: StepStateNotStarted, Attempt: s.EarlierUndos}
-	case s.Undo.State != StepStateWaiting:
-		return nil, fmt.Errorf("%w: %s of step %q, whose undo is %s", ErrImpossible, why, path, s.Undo.State)
-	}
-	return s.change(), nil
-}
-
-func (t *Task) compensated(f *Fact, b *Compensated) error {
-	if b.Request != "" {
-		return byHand{t, f}.compensated(b)
-	}
-	s, err := t.attempt(b.Step, Undo, b.Attempt)
-	if err != nil {
-		return err
-	}
-	s.doubt(b.QuietAt, s.Undo.StartedAt)
-	s.triedByChild()
-	s.undone(f.Time)
-	return nil
-}
-
-func (s *Step) undone(now Instant) {
-	u := s.Undo
-	u.State, u.EndedAt, u.RetryAt, u.Error, u.With = StepStateUndone, now, 0, nil, nil
-	s.State = StepStateUndone
-}
-
-func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, quietAt Instant, v Verdict) error {
-	var s *Step
-	var err error
-	if attempt == 0 { // failed before any work was sent
-		s, err = t.openUndo(path, f.Body.Name())
-	} else {
-		s, err = t.attempt(path, Undo, attempt)
-	}
-	if err != nil {
-		return err
-	}
-	u := s.Undo
-	u.State, u.EndedAt, u.Error = StepStateFailed, f.Time, &e
-	s.doubt(quietAt, u.StartedAt)
-	s.triedByChild()
-	u.FailureCount++
-	t.FailureCount++
-	switch v.Action {
-	case ActionRetry:
-		u.State, u.RetryAt = StepStateWaiting, v.At
-		u.Tries -= v.notMade(u.Tries)
-	case ActionCoolDown:
-		u.State, u.RetryAt = StepStateWaiting, v.At
-		u.Tries = 0
-	default:
-		s.State = StepStateUndoFailed
-		if t.State != TaskStateError {
-			t.ParkDue, t.ParkReason = path, v.Reason
-		}
-	}
-	return nil
 }
 
 func (t *Task) reopened(f *Fact, b *TaskReopened) error {

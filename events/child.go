@@ -44,26 +44,6 @@ type ChildCall struct {
 	Detach   bool              `json:"detach,omitzero"`
 }
 
-// ChildState is what a step knows of its children.
-type ChildState struct {
-	// Tries are those whose children may still be asked to undo themselves, and are remembered, in their order. The last is that of the latest
-	// attempt.
-	Tries []ChildTry `json:"tries,omitempty"`
-	// AskedAt is when the running attempt last asked its child.
-	AskedAt Instant `json:"asked_at,omitzero"`
-	// Cancelled says why the running attempt wants its child to turn back; empty if it does not.
-	Cancelled string `json:"cancelled,omitempty"`
-	// Late says that it does because the time of the step is over.
-	Late   bool `json:"late,omitzero"`
-	Detach bool `json:"detach,omitzero"`
-}
-
-// ChildTry is a try of a step.
-type ChildTry struct {
-	Task string `json:"task"`
-	N    int    `json:"n"`
-}
-
 // Parent is what a child knows of its parent.
 type Parent struct {
 	ParentLink
@@ -164,14 +144,6 @@ func ChildLink(t *Task, path string, op Operation, attempt int) Link {
 	return Link{Task: t.ID, Incarnation: t.Incarnation, Run: 1, Path: path, Operation: op, N: attempt}
 }
 
-// Child returns the child of the latest try of the step; empty if it has none, or it is detached and nothing of it is awaited.
-func (s *Step) Child() string {
-	if s == nil || s.ByChild == nil || len(s.ByChild.Tries) == 0 {
-		return ""
-	}
-	return s.ByChild.Tries[len(s.ByChild.Tries)-1].Task
-}
-
 // HasChild says whether the task has the link, whether it still waits for something or not.
 func HasChild(t *Task, child string, l Link) bool {
 	s := t.Step(l.Path)
@@ -188,16 +160,20 @@ func HasChild(t *Task, child string, l Link) bool {
 
 // AwaitsChild says whether an attempt runs that the answer to this link ends.
 func AwaitsChild(t *Task, child string, l Link) bool {
-	return HasChild(t, child, l) && t.Running(l.Path, l.Operation, l.N) && t.Step(l.Path).Child() == child
+	if !HasChild(t, child, l) || !t.Running(l.Path, l.Operation, l.N) {
+		return false
+	}
+	s := t.Step(l.Path)
+	return l.Operation == Do && s.Child() == child || l.Operation == Undo && s.ChildToUndo() == child
 }
 
 // AskChild returns the fact by which the running attempt of an operation asks its child how it stands, or to turn back.
 func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAsked {
-	n := s.Attempt
+	n, child := s.Attempt, s.Child()
 	if op == Undo {
-		n = s.Undo.Attempt
+		n, child = s.Undo.Attempt, s.ChildToUndo()
 	}
-	return &ChildAsked{Child: s.Child(), Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
+	return &ChildAsked{Child: child, Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
 }
 
 // CancelChild returns the fact by which a task that turns back wants the same of a child that runs, nil if it has asked all that do.
@@ -260,10 +236,14 @@ func forgetAt(t *Task) Instant {
 func childFact(t *Task, f *Fact) error {
 	switch b := f.Body.(type) {
 	case *ChildAsked:
+		if b.Cancel == "" {
+			t.Facts-- // the hours bound repeats
+		}
 		return askedChild(t, f, b)
 	case *ChildrenReleased:
 		return releasedChildren(t, f, b)
 	case *ChildAnswered:
+		t.Facts-- // the asks of the parent, and the days, bound them
 		if t.Parent != nil && t.Parent.Link.names(&b.Answer.Link) {
 			answered(t, f, b)
 		}
@@ -292,8 +272,8 @@ func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
 		return nil
 	}
 	if b, undo := f.Body.(*CompensationStarted); undo {
-		if s.Child() != c.Task {
-			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not its child", ErrImpossible, b.Attempt, s.Path, c.Task)
+		if s.ChildToUndo() != c.Task {
+			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not the child to undo,", ErrImpossible, b.Attempt, s.Path, c.Task)
 		}
 		s.ByChild.AskedAt = f.Time
 		return nil
@@ -302,19 +282,9 @@ func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
 		s.ByChild = &ChildState{}
 	}
 	x := s.ByChild
-	x.Tries = append(slices.Clip(x.Tries), ChildTry{c.Task, s.Attempt})
+	x.Tries = append(slices.Clip(x.Tries), ChildTry{Task: c.Task, N: s.Attempt})
 	x.AskedAt, x.Cancelled, x.Late, x.Detach = f.Time, "", false, c.Detach
 	return nil
-}
-
-// triedByChild takes note of the end of an attempt that a child did.
-func (s *Step) triedByChild() {
-	if x := s.ByChild; x != nil && x.AskedAt != 0 {
-		x.AskedAt = 0
-		if x.Detach { // it is nobody's now
-			x.Tries = slices.Clip(x.Tries[:max(len(x.Tries)-1, 0)])
-		}
-	}
 }
 
 // asking returns when the running attempt of an operation last asked its child, zero if no child does it.
@@ -343,8 +313,11 @@ func (s *Step) ends() bool {
 
 // DoneByChild returns the child that does the running attempt of an operation; empty if none does.
 func (s *Step) DoneByChild(op Operation) string {
-	if s == nil || s.asking(op) == 0 {
+	switch {
+	case s == nil || s.asking(op) == 0:
 		return ""
+	case op == Undo:
+		return s.ChildToUndo()
 	}
 	return s.Child()
 }
@@ -453,8 +426,11 @@ func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 		t.EndedAt, t.State, t.softLimit = 0, TaskStateProcessing, softLimit{}
 		t.replace(&t.Output, nil)
 	}
-	t.Rerun = nil
-	t.beginUndoing(reasonOr(b.Reason, "its parent is undone"))
+	reason := reasonOr(b.Reason, "its parent is undone")
+	if t.Rerun != nil {
+		t.Rerun, t.Reason = nil, reason
+	}
+	t.beginUndoing(reason)
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (w family) undoes(parent, path string) events.Link {
 	if s.Undo != nil {
 		n = s.Undo.Attempt + 1
 	}
-	w.write(parent, &events.CompensationStarted{Step: path, Attempt: n, Child: &events.ChildCall{Task: s.Child()}})
+	w.write(parent, &events.CompensationStarted{Step: path, Attempt: n, Child: &events.ChildCall{Task: s.ChildToUndo()}})
 	return events.ChildLink(w.task(parent), path, events.Undo, n)
 }
 

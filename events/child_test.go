@@ -103,3 +103,54 @@ func TestIDsOfChildrenHaveABound(t *testing.T) {
 	require.Len(t, long, 255)
 	require.NotEqual(t, long, events.ChildID(whole, "a", "", 3))
 }
+
+// The children of all tries of a step undo themselves, the latest first, unless they have had no effect. Each of them has its own attempt.
+func TestTheChildrenOfAllTriesAreUndone(t *testing.T) {
+	t.Parallel()
+	w := family{owned(t)}
+	w.submit("p")
+	for n, effect := range []events.Effect{events.EffectDoneUnknown, events.EffectNone, events.EffectDoneUnknown, events.EffectNone} {
+		w.try("p", "a", events.ChildCall{Workflow: "w"})
+		b := failure("a", n+1, retryAt(w.now.Add(1e9)))
+		if b.Effect = effect; n == 3 {
+			b.Verdict = undo("used up")
+		}
+		w.write("p", b)
+	}
+	require.Equal(t, "p/a~3", w.task("p").Step("a").ChildToUndo())
+	third := w.undoes("p", "a")
+	w.write("p", &events.CompensationFailed{Step: "a", Attempt: 1, Verdict: retryAt(w.now), Error: events.Error{Class: events.ClassRetryable}})
+	third = w.undoes("p", "a")
+	require.True(t, events.AwaitsChild(w.task("p"), "p/a~3", third))
+	require.False(t, events.AwaitsChild(w.task("p"), "p/a", third))
+	w.write("p", &events.Compensated{Step: "a", Attempt: 2})
+	s := w.task("p").Step("a")
+	require.Equal(t, events.StepStateUndoing, s.State)
+	require.Equal(t, events.StepStateWaiting, s.Undo.State)
+	require.Zero(t, s.Undo.Tries)
+	require.Equal(t, "p/a", s.ChildToUndo())
+	w.undoes("p", "a")
+	w.write("p", &events.Compensated{Step: "a", Attempt: 3})
+	require.Equal(t, events.StepStateUndone, w.task("p").Step("a").State)
+	require.Len(t, events.ReleaseChildren(w.task("p")).Children, 4)
+	w, _ = reopened(t)
+	w.write("p", &events.CompensationFailed{Step: "a", Attempt: 1, Verdict: retryAt(w.now), Error: events.Error{Class: events.ClassRetryable}})
+	w.refused("p", &events.CompensationStarted{Step: "a", Attempt: 2, Child: &events.ChildCall{Task: "p/a~2"}})
+}
+
+// What parent and child repeat to each other does not count as facts of their tasks, of which there is a limit.
+func TestRepeatsDoNotCount(t *testing.T) {
+	t.Parallel()
+	w := family{owned(t)}
+	w.submit("p")
+	link := w.try("p", "a", events.ChildCall{Workflow: "w", Detach: true})
+	w.born("p/a", link)
+	before, child := w.task("p").Facts, w.task("p/a").Facts
+	w.write("p", events.AskChild(w.task("p"), w.task("p").Step("a"), events.Do, "", false))
+	again, _ := events.AnswerAgain(w.task("p/a"), link.Link)
+	w.write("p/a", &events.ChildAnswered{Answer: again})
+	require.Equal(t, before, w.task("p").Facts)
+	require.Equal(t, child, w.task("p/a").Facts)
+	w.write("p", events.AskChild(w.task("p"), w.task("p").Step("a"), events.Do, "turn back", false))
+	require.Equal(t, before+1, w.task("p").Facts)
+}

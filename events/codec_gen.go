@@ -674,6 +674,9 @@ func (v *ChildState) read(r *jsontext.Reader) (seen uint64) {
 func (v *ChildTry) write(w *jsontext.Writer) {
 	w.Text(`{"task":`, v.Task)
 	w.Int(`,"n":`, int64(v.N))
+	if v.Settled {
+		w.Bool(`,"settled":`, v.Settled)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -686,6 +689,9 @@ func (v *ChildTry) read(r *jsontext.Reader) (seen uint64) {
 		case "n":
 			r.Once(&seen, 1<<1)
 			v.N = r.Int()
+		case "settled":
+			r.Once(&seen, 1<<2)
+			v.Settled = r.Bool()
 		default:
 			r.Doubt()
 		}

@@ -276,7 +276,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 			&events.CompensationStarted{Step: s.Path, Agent: "g", Function: []string{"", "f"}[attempt%2], Attempt: attempt, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Output: raw(` null `)},
 			&events.CompensationFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
 		}
-		if child := s.Child(); child != "" {
+		if child := s.ChildToUndo(); child != "" {
 			list = append(list, &events.CompensationStarted{Step: s.Path, Attempt: attempt, Child: &events.ChildCall{Task: child}})
 		}
 		return list

@@ -3,7 +3,8 @@ package events
 // Past folds the facts of one task without the rest of its partition, with the same fold. It shows the task as it was after each fact.
 //
 // Settings are not among the facts of a task, so Past uses the defaults. RemindAt depends on them, and after a TimeCorrected the instants at which
-// requests in doubt are over do too.
+// requests in doubt are over do too. A request that was held before the ID was that of a child which was never accepted, and is forgotten, is not
+// among them either: Past shows such a request only once it is judged.
 type Past struct {
 	state *State
 	task  string

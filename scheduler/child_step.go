@@ -81,7 +81,7 @@ func (c *childStep) start(env *Env, path string, op events.Operation) (start eve
 	if c.step.Undo == nil || c.step.Undo.Agent != "" {
 		return c.agentStep.start(env, path, op)
 	}
-	id := env.step(path).Child()
+	id := env.step(path).ChildToUndo()
 	if id == "" {
 		return start, fmt.Errorf("step %q has no child to undo", path)
 	}

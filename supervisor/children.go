@@ -48,9 +48,9 @@ func judgeParent(i *inbox, item *input) error {
 		}
 		return i.record(i.caused(item, t.ID, &events.ChildReleased{Link: t.Parent.Link}), nil)
 	case !own:
-		return i.answerStranger(item, t, &m)
+		return answerStranger(i, item, t, &m)
 	case m.Link.Operation == events.Undo:
-		return i.undoForParent(item, t, &m)
+		return undoForParent(i, item, t, &m)
 	}
 	if a, ok := events.AnswerAgain(t, m.Link); ok {
 		return i.record(i.caused(item, t.ID, &events.ChildAnswered{Answer: a}), nil)
@@ -62,7 +62,7 @@ func judgeParent(i *inbox, item *input) error {
 }
 
 // answerStranger answers a parent whose child is not known, or is the ID of another task.
-func (i *inbox) answerStranger(item *input, t *events.Task, m *events.ChildMessage) error {
+func answerStranger(i *inbox, item *input, t *events.Task, m *events.ChildMessage) error {
 	a := events.ChildAnswer{Child: m.Child, Link: m.Link, State: events.ChildLost, Code: events.RejectLost, Reason: "the task is not known"}
 	switch {
 	case t != nil && m.Link.Operation == events.Do:
@@ -78,7 +78,7 @@ func (i *inbox) answerStranger(item *input, t *events.Task, m *events.ChildMessa
 const sameID = "another task has its ID"
 
 // undoForParent judges a request to undo a child. One that it knows is answered as before.
-func (i *inbox) undoForParent(item *input, t *events.Task, m *events.ChildMessage) error {
+func undoForParent(i *inbox, item *input, t *events.Task, m *events.ChildMessage) error {
 	a := events.ChildAnswer{Child: t.ID, Link: m.Link, State: events.ChildRefuses}
 	switch known, ok := events.AnswerAgain(t, m.Link); {
 	case ok && (m.Link.N <= t.Parent.Undo || t.State == events.TaskStateUndone || t.State == events.TaskStateRejected):
@@ -112,7 +112,7 @@ const (
 )
 
 // refuseChild answers the parent of a submission that cannot be accepted, instead of a dead letter. It returns false if the input is not the submission of a child.
-func (i *inbox) refuseChild(item *input, reason, detail string) (bool, error) {
+func refuseChild(i *inbox, item *input, reason, detail string) (bool, error) {
 	var sub struct {
 		ID       string             `json:"id"`
 		Workflow string             `json:"workflow"`
@@ -147,7 +147,7 @@ func (i *inbox) refuseChild(item *input, reason, detail string) (bool, error) {
 }
 
 // repeatsChild judges a submission of a child whose ID is known: a copy of an ask is answered as before. It returns false if it is another one.
-func (i *inbox) repeatsChild(item *input, known *events.Task, p *events.ParentLink) (bool, error) {
+func repeatsChild(i *inbox, item *input, known *events.Task, p *events.ParentLink) (bool, error) {
 	//mutant:link-tells-children-apart
 	if known.Parent == nil || known.Parent.Link != p.Link {
 		return false, nil
@@ -191,7 +191,7 @@ func judgeChild(i *inbox, item *input) error {
 		return nil
 	}
 	a.Reason = events.Clip(a.Reason, maxDetail)
-	body, err := i.endedByChild(t, &a)
+	body, err := endedByChild(i, t, &a)
 	if err != nil || body == nil {
 		return err
 	}
@@ -199,10 +199,10 @@ func judgeChild(i *inbox, item *input) error {
 }
 
 // endedByChild returns the fact by which the answer of its child ends an attempt.
-func (i *inbox) endedByChild(t *events.Task, a *events.ChildAnswer) (events.Body, error) {
+func endedByChild(i *inbox, t *events.Task, a *events.ChildAnswer) (events.Body, error) {
 	s := t.Step(a.Link.Path)
 	if a.Link.Operation == events.Undo {
-		return i.undoneByChild(t, s, a), nil
+		return undoneByChild(i, t, s, a), nil
 	}
 	f := Failure{Task: t, Path: s.Path, Operation: events.Do, Effect: events.EffectNone, Error: events.Error{Class: events.ClassPermanent}}
 	switch a.State {
@@ -232,25 +232,25 @@ func (i *inbox) endedByChild(t *events.Task, a *events.ChildAnswer) (events.Body
 			f.Error.Class = events.ClassRetryable
 		}
 	case events.ChildLost:
-		return i.lostChild(f, s, a), nil
+		return lostChild(i, f, s, a), nil
 	default:
 		return nil, nil
 	}
 	if a.Code == events.RejectTooOld { // it may have been accepted once
-		return i.lostChild(f, s, a), nil
+		return lostChild(i, f, s, a), nil
 	}
 	return &events.StepFailed{Step: s.Path, Attempt: s.Attempt, Error: f.Error, Effect: f.Effect, Verdict: i.planner.verdict(f)}, nil
 }
 
 // lostChild returns the failure of a step whose child nobody knows any more, which only an operator can judge.
-func (i *inbox) lostChild(f Failure, s *events.Step, a *events.ChildAnswer) events.Body {
+func lostChild(i *inbox, f Failure, s *events.Step, a *events.ChildAnswer) events.Body {
 	f.Error.Code, f.Error.Message, f.Effect = childLost, fmt.Sprintf("task %q is not known any more: %s", a.Child, a.Reason), events.EffectDoneUnknown
 	//mutant:lost-child-parks
 	v := events.Verdict{Action: events.ActionPark, Reason: f.Error.Message}
 	return &events.StepFailed{Step: s.Path, Attempt: s.Attempt, Error: f.Error, Effect: f.Effect, Verdict: v}
 }
 
-func (i *inbox) undoneByChild(t *events.Task, s *events.Step, a *events.ChildAnswer) events.Body {
+func undoneByChild(i *inbox, t *events.Task, s *events.Step, a *events.ChildAnswer) events.Body {
 	n := s.Undo.Attempt
 	if a.State == events.ChildUndone {
 		return &events.Compensated{Step: s.Path, Attempt: n}
@@ -283,12 +283,12 @@ func (*timers) askChild(task *events.Task, m events.Timer) events.Body {
 }
 
 // toParent is the effect of a fact of a child that its parent learns of.
-func (x *outbox) toParent(f *events.Fact) []*effect {
+func toParent(x *outbox, f *events.Fact) []*effect {
 	a, ok := events.ChildAnswerOf(f)
 	if !ok {
 		return nil
 	}
-	r, err := events.EncodeChildAnswer(a, x.subjectOf(f))
+	r, err := events.EncodeChildAnswer(a, subjectOf(x, f))
 	if err != nil {
 		return nil
 	}
@@ -297,7 +297,7 @@ func (x *outbox) toParent(f *events.Fact) []*effect {
 }
 
 // toChild is the effect of a fact of a parent that children learn of.
-func (x *outbox) toChild(t *events.Task, f *events.Fact) (list []*effect) {
+func toChild(x *outbox, t *events.Task, f *events.Fact) (list []*effect) {
 	if sub := events.ChildSubmissionOf(t, f); sub != nil {
 		raw, err := events.Marshal(sub)
 		if err != nil {
@@ -307,7 +307,7 @@ func (x *outbox) toChild(t *events.Task, f *events.Fact) (list []*effect) {
 	}
 	kind, messages := events.ChildMessagesOf(t, f)
 	for _, m := range messages {
-		r, err := events.EncodeChildMessage(kind, m, x.subjectOf(f))
+		r, err := events.EncodeChildMessage(kind, m, subjectOf(x, f))
 		if err != nil {
 			return nil
 		}
@@ -317,7 +317,7 @@ func (x *outbox) toChild(t *events.Task, f *events.Fact) (list []*effect) {
 	return list
 }
 
-func (x *outbox) subjectOf(f *events.Fact) events.Subject {
+func subjectOf(x *outbox, f *events.Fact) events.Subject {
 	return events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent}
 }
 

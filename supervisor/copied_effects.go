@@ -138,7 +138,7 @@ func (c *Copying) lostChild(t *events.Task, s *events.Step, find func(id string)
 	}
 	start.Child.Task = s.Child()
 	at, _ := t.Times(s.Path, events.Do, s.Attempt)
-	return c.outbox.toChild(t, c.fact(t, at, &events.StepStarted{Step: s.Path, Attempt: s.Attempt, Input: s.Input, Child: start.Child})), nil
+	return toChild(c.outbox, t, c.fact(t, at, &events.StepStarted{Step: s.Path, Attempt: s.Attempt, Input: s.Input, Child: start.Child})), nil
 }
 
 // errNeedsKeys says that content cannot be opened.

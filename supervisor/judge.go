@@ -159,7 +159,7 @@ func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail stri
 
 // reject records that an input is unusable. The effect of the fact is a dead letter.
 func (i *inbox) reject(item *input, task, reason, detail string) error {
-	if done, err := i.refuseChild(item, reason, detail); done || err != nil {
+	if done, err := refuseChild(i, item, reason, detail); done || err != nil {
 		return err
 	}
 	b := &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}

@@ -136,14 +136,14 @@ func (x *outbox) fold(t *events.Task, f *events.Fact, offset int64) {
 func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	switch b := f.Body.(type) {
 	case *events.StepStarted, *events.CompensationStarted:
-		if list := x.toChild(t, f); len(list) > 0 {
+		if list := toChild(x, t, f); len(list) > 0 {
 			return list
 		}
 		return x.work(t, f)
 	case *events.ChildAsked, *events.ChildrenReleased, *events.ChildReturned:
-		return x.toChild(t, f)
+		return toChild(x, t, f)
 	case *events.Submitted, *events.ChildRefused, *events.ChildAnswered:
-		return x.toParent(f)
+		return toParent(x, f)
 	case *events.InputRejected:
 		cause := f.Cause
 		if b.HeldAt != "" {
@@ -160,9 +160,9 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 		return x.alert(t, f)
 	case *events.TaskUndone:
 		list := append(x.alert(t, f), x.schedules.endOf(f)...)
-		return append(append(list, permitEffects(x, f)...), x.toParent(f)...)
+		return append(append(list, permitEffects(x, f)...), toParent(x, f)...)
 	case *events.TaskProcessed, *events.TaskTerminated:
-		return append(append(x.schedules.endOf(f), permitEffects(x, f)...), x.toParent(f)...)
+		return append(append(x.schedules.endOf(f), permitEffects(x, f)...), toParent(x, f)...)
 	case *events.PermitAsked, *events.PermitReleased, *events.PermitReturned, *events.PermitsDecided:
 		return permitEffects(x, f)
 	case *events.ScheduleFired:

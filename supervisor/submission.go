@@ -86,7 +86,7 @@ func (i *inbox) judgeSubmission(item *input) error {
 	case known == nil:
 		return i.accept(item, sub, content)
 	case parent != nil:
-		if repeats, err := i.repeatsChild(item, known, parent); repeats || err != nil {
+		if repeats, err := repeatsChild(i, item, known, parent); repeats || err != nil {
 			return err
 		}
 	case known.Content == content:
@@ -132,23 +132,16 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if v.Level > max(i.level, events.FirstLevel) {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q needs level %d; the namespace has level %d", v.Version, v.Workflow, v.Level, max(i.level, events.FirstLevel)))
 	}
-	err := i.epoch.raise()
-	if err != nil {
+	if err := i.epoch.raise(); err != nil {
 		return err
 	}
 	adopted := i.state.Definition(v.Hash)
-	if adopted != nil { // this partition uses the definition that it adopted, even if defaults have changed since
-		v.Version = adopted.Version
-		if !i.sched.Prepared(v.Hash) {
-			if v.Body, err = i.state.DefinitionBody(v.Hash); err != nil {
-				return err
-			}
-		}
-	} else if v.Unusable != "" {
-		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
+	unusable, err := prepareVersion(i, &v, adopted)
+	if err != nil {
+		return err
 	}
-	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
-		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
+	if unusable != "" {
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, unusable))
 	}
 	accepted, faults := i.sched.Accept(v.Hash, sub, v.Version)
 	i.batch.cost += accepted.Cost
@@ -183,6 +176,26 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)
+}
+
+// prepareVersion makes a version known to the scheduler, or returns why it cannot be used. adopted is what this partition adopted of it, nil if nothing:
+// that is used even if the defaults have changed since.
+func prepareVersion(i *inbox, v *Version, adopted *events.Definition) (unusable string, err error) {
+	switch {
+	case adopted == nil && v.Unusable != "":
+		return v.Unusable, nil
+	case adopted != nil:
+		v.Version = adopted.Version
+		if !i.sched.Prepared(v.Hash) {
+			if v.Body, err = i.state.DefinitionBody(v.Hash); err != nil {
+				return "", err
+			}
+		}
+	}
+	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
 }
 
 func notFound(sub *events.Submission, deleted bool) string {

@@ -425,7 +425,7 @@ class Step(Entity):
             return
         c = members(body["child"])
         if self["state"] == '"undoing"':
-            assert self["by_child"]["tries"][-1]["task"] == c["task"]
+            assert self["by_child"].to_undo()["task"] == c["task"]
         else:
             x = self.setdefault("by_child", ByChild(tries=[]))
             x["tries"].append(Try(task=c["task"], n=self["attempt"]))
@@ -445,9 +445,21 @@ class Step(Entity):
 class ByChild(Entity):
     order = "tries asked_at cancelled late detach"
 
+    def to_undo(self):
+        return next((x for x in reversed(self["tries"]) if "settled" not in x), self["tries"][-1])
+
+    def settle(self):
+        """Nothing of the latest try is left to undo of which something was; returns whether an earlier one is left."""
+        self.to_undo()["settled"] = "true"
+        return "settled" not in self.to_undo()
+
+    def settle_all(self):
+        for x in self["tries"]:
+            x["settled"] = "true"
+
 
 class Try(Entity):
-    order = "task! n!"
+    order = "task! n! settled"
 
 
 class Parent(Entity):
@@ -814,8 +826,11 @@ class State:
     def ChildAsked(self, t, body, time):
         link = members(body["link"])
         x = t.step(link["path"])["by_child"]
-        assert "asked_at" in x and x["tries"][-1]["task"] == body["child"]
+        asked = x.to_undo() if link["operation"] == '"undo"' else x["tries"][-1]
+        assert "asked_at" in x and asked["task"] == body["child"]
         x["asked_at"] = time
+        if "cancel" not in body:
+            t.add("facts", -1)
         if link["operation"] == '"do"':
             x.keep(body, "cancel", "late")
             if "cancel" in x:
@@ -824,6 +839,7 @@ class State:
     def ChildAnswered(self, t, body, time):
         answer = members(body["answer"])
         link = members(answer["link"])
+        t.add("facts", -1)
         if "parent" not in t or not t["parent"].names(answer["link"]):
             return
         p = t["parent"]
@@ -848,8 +864,11 @@ class State:
                 lasting(t, name, "ended_at", time)
             t.update(updated_at=time, state='"processing"')
             t.clear_of("ended_at", "output", "soft_at", "soft_from")
-        t.clear_of("rerun")
-        t.turn_back(body.get("reason", '"its parent is undone"'))
+        reason = body.get("reason", '"its parent is undone"')
+        if "rerun" in t:
+            t.clear_of("rerun")
+            t["reason"] = reason
+        t.turn_back(reason)
 
     def ChildReleased(self, t, body, time):
         assert t["parent"]["link"] == body["link"] and t["parent"]["released"] == "0"
@@ -985,6 +1004,8 @@ class State:
         t.judge('"fail"', body.get("request"))
         if body["attempt"] != "0" and body.get("effect") != '"none"':
             s["touched"] = "true"
+        elif body["attempt"] != "0" and "asked_at" in s.get("by_child", {}):
+            s["by_child"].settle()
         s.keep(body, "output")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
@@ -1030,6 +1051,7 @@ class State:
                 u.update(state='"undone"', ended_at=time, skipped="true")
                 u.clear_of("retry_at", "with")
                 s.update(state='"undone"', left="true")
+                s.get("by_child", ByChild(tries=[])).settle_all()
             else:
                 failed = s.failed()
                 s.take(body, "output")
@@ -1055,8 +1077,16 @@ class State:
     def Compensated(self, t, body, time):
         s = t.step(body["step"])
         failed = s["undo"]["state"] == '"failed"'
-        s["state"] = '"undone"'
         self.doubt(s, body)
+        children = s.get("by_child")
+        if children is not None and "asked_at" in children and "request" not in body and children.settle():
+            s.tried()
+            s["undo"].update(state='"waiting"', ended_at=time, retry_at=time)
+            s["undo"].clear_of("error", "with", "tries", "start_by", "timed_from")
+            return
+        if children is not None:
+            children.settle_all()
+        s["state"] = '"undone"'
         s.tried()
         s["undo"].update(state='"undone"', ended_at=time)
         s["undo"].clear_of("error", "retry_at", "with")

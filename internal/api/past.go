@@ -242,7 +242,7 @@ func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
 		case events.WaitingSignal:
 			d.For = strings.Join(t.Step(w.Step).Wait.Signals, ", ")
 		case events.WaitingChild:
-			d.For = t.Step(w.Step).Child()
+			d.For = doneByChild(t.Step(w.Step))
 		case events.WaitingConcurrency:
 			d.For = limitName(t.Permit.Limit)
 		case events.WaitingLimit:

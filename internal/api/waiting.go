@@ -107,7 +107,7 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
 	case events.WaitingChild:
-		return t.Step(w.Step).Child(), nil
+		return doneByChild(t.Step(w.Step)), nil
 	case events.WaitingLimit:
 		if p := waitingPermit(t, w.Step); brief && p != nil {
 			return limitName(p.Limit), nil
@@ -130,4 +130,9 @@ func pausedBy(by, reason string) string {
 		return by + reason
 	}
 	return by + ": " + reason
+}
+
+// doneByChild returns the child that does or undoes the step now.
+func doneByChild(s *events.Step) string {
+	return cmp.Or(s.DoneByChild(events.Do), s.DoneByChild(events.Undo))
 }
