@@ -18,6 +18,15 @@ func parentJudgements(all map[string]judgement) {
 	}
 }
 
+// ofParent says whether a record is one of these. The limit of submissions is not for them: a child must hear its parent however small that is.
+func ofParent(r *events.Record) bool {
+	switch r.Header(events.HeaderType) {
+	case events.TypeChildAsk, events.TypeChildUndo, events.TypeChildRelease:
+		return true
+	}
+	return false
+}
+
 // judgeParent takes what a parent says. It comes behind the submission of the child: so if the child is not known, the submission is lost.
 func judgeParent(i *inbox, item *input) error {
 	kind := item.env.Type
