@@ -41,6 +41,8 @@ type outbox struct {
 	works works
 	// owing are the facts with effects above the folded watermark; needed by sweeps.
 	owing []marked
+	// starts counts the submissions of a child that are not acknowledged. Nothing else is said to the child before they are: it would count as lost.
+	starts map[string]int
 	// kept is what is sent again once the reports from before the epoch are judged: see keepWork.
 	kept []*effect
 	// failed says that some effect was refused for good and has no EffectFailed yet.
@@ -263,6 +265,12 @@ func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect,
 		if x.works != nil {
 			x.works.add(y)
 		}
+		if y.kind == events.EffectStart {
+			if x.starts == nil {
+				x.starts = map[string]int{}
+			}
+			x.starts[string(y.record.Key)]++
+		}
 	}
 	x.fresh = append(x.fresh, list...)
 	return e
@@ -309,6 +317,13 @@ func (x *outbox) settle(y *effect) {
 	if y.done {
 		return
 	}
+	if y.kind == events.EffectStart {
+		if key := string(y.record.Key); x.starts[key] > 1 {
+			x.starts[key]--
+		} else {
+			delete(x.starts, key)
+		}
+	}
 	x.delays.weigh(y, -y.record.Size())
 	y.record = events.Record{}
 	if y.done = true; !y.of.done() {
@@ -338,8 +353,8 @@ func (x *outbox) send() {
 			continue
 		}
 		//mutant:cancel-waits-behind-its-submission
-		if y.kind == events.EffectChild && len(x.kept) > 0 { // the submission of the child may be among them
-			x.kept = append(x.kept, y)
+		if y.kind == events.EffectChild && x.starts[string(y.record.Key)] > 0 {
+			later = append(later, y)
 			continue
 		}
 		if y.wants != "" && !x.delays.mayFetch(y) {

@@ -95,7 +95,7 @@ func (x *outbox) keepWork() {
 	fresh := x.fresh[:0]
 	for e := range x.all {
 		for _, y := range e.effects {
-			if y.kind == events.EffectWork || y.kind == events.EffectStart || y.kind == events.EffectChild {
+			if y.kind == events.EffectWork || y.kind == events.EffectStart {
 				x.kept = append(x.kept, y)
 			} else {
 				fresh = append(fresh, y)

@@ -453,7 +453,7 @@ func TestAListOfSeveralStates(t *testing.T) {
 		}
 		r := m.do("GET", "/v1/tasks?state=pending&state=stuck", "")
 		require.Equal(t, 422, r.status)
-		require.Contains(t, r.body, "is not a state; the states are pending, processing, processed, undoing, undone, error, terminated; parked means error")
+		require.Contains(t, r.body, "is not a state; the states are pending, processing, processed, undoing, undone, error, terminated, rejected; parked means error")
 	}
 }
 

@@ -42,6 +42,9 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	}
 	s.running, g.quiet = false, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
+	if b.Attempt > 0 && b.Effect == events.EffectNone {
+		s.childHadNoEffect()
+	}
 	if b.Signal != "" {
 		if why := s.takes(g, b.Signal, b.Output); why != "" || !s.refuses(b.Output) || b.Effect != events.EffectNone {
 			return why + "; a signal is refused that its workflow accepts, or its effect is wrong"

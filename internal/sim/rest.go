@@ -69,7 +69,7 @@ func (w *World) unrest() string {
 		}
 		left = append(left, p.schedules.unrest()...)
 		p.state.Loaded(func(t *events.Task) bool {
-			if !w.mayRest(t) {
+			if !w.families.mayRest(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			// (A deadline may be hours away.)

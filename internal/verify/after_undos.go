@@ -36,6 +36,10 @@ func (s *story) quietOf(id string) (quiet events.Instant) {
 // sent in two epochs, or if no agent reported its end.
 func doubted(t *telling, st *step, quietAt events.Instant, unreported bool) {
 	w := &st.undo
+	if w.child != "" {
+		sure(t, st, events.Undo, quietAt)
+		return
+	}
 	if sure := !unreported && w.position.Epoch == t.fact.Epoch; quietAt < w.completeBy && !(sure && quietAt == 0) {
 		t.wrong(CheckUndo, "doubt_too_short", st.id, "attempt %d to undo it has no report, was sent in two epochs or is in doubt, but its next run waits until %q, before its end %s", w.attempts, quietAt.String(), w.completeBy)
 	}

@@ -44,6 +44,7 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 	if b.Left {
 		failed, st.undone, st.undoFailed, st.undo.waiting = st.undoFailed, true, false, false
 		afterUndosOf(t.story, st.id).left = true
+		t.settleAll(st.id)
 	} else {
 		st.skipped, st.failed, st.do.waiting, st.queued, st.wait = true, false, false, false, nil
 	}
@@ -71,6 +72,7 @@ func (t *telling) compensatedByHand(b *events.Compensated) {
 	}
 	failed := st.undoFailed
 	st.undone, st.undoFailed, st.undo.waiting = true, false, false
+	t.settleAll(st.id)
 	t.decided(b.Request, failed)
 }
 
@@ -136,8 +138,12 @@ func compensated(t *telling, b *events.Compensated) {
 		t.compensatedByHand(b)
 	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
 		saysOfChild(t, b.Step, events.Undo, b.Attempt)
-		st.undone, st.undoneAt = true, t.fact.Time
 		doubted(t, st, b.QuietAt, false)
+		if undoneByChild(t, st) {
+			return
+		}
+		t.settleAll(b.Step)
+		st.undone, st.undoneAt = true, t.fact.Time
 	}
 }
 

@@ -32,9 +32,9 @@ type accepted struct {
 	remember time.Duration
 	// scheduled says that a schedule or another task started it.
 	scheduled bool
-	// kept says that its parent has not released it, and tries counts the children that it has not released.
-	kept  bool
-	tries int
+	// child says that it has a parent which has not released it, and kept that it is not forgotten before. tries counts the children that it has not released.
+	child, kept bool
+	tries       int
 }
 
 func contentOf(hash string) uint64 {
@@ -381,7 +381,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "accepted_twice", "the task is accepted a second time (INV12)")
 	}
 	p.count.Tasks++
-	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != "" || b.Parent != nil, kept: b.Parent != nil && !b.Parent.Detach}
+	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != "" || b.Parent != nil, child: b.Parent != nil, kept: b.Parent != nil && !b.Parent.Detach}
 	def := p.defs[b.Hash]
 	if def == nil {
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)

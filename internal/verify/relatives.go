@@ -124,3 +124,43 @@ func (c *check) parentCut(of relation) bool {
 	pos, err := events.ParsePosition(of.incarnation)
 	return err == nil && c.beforeCut(events.Home(of.task, c.number), pos)
 }
+
+// saysOfChild notes what a parent records about a child.
+func saysOfChild(t *telling, id string, op events.Operation, attempt int) {
+	x := t.relatives.trials[relation{t.story.id, t.story.incarnation, id, attempt}]
+	if op == events.Undo {
+		x = nil
+		if y := t.toUndo(id); y != nil {
+			x = t.relatives.trials[relation{t.story.id, t.story.incarnation, id, y.n}]
+		}
+	}
+	if x == nil {
+		return
+	}
+	switch b := t.fact.Body.(type) {
+	case *events.StepCompleted:
+		x.awaits, x.processed = false, true
+	case *events.StepFailed:
+		x.awaits, x.undone, x.processed = false, b.Error.Code == "child_undone" || b.Effect == events.EffectNone && b.Output == nil, b.Output != nil
+		x.never = b.Error.Code == "child_rejected"
+	case *events.Compensated:
+		if t.step(id).undo.child != "" {
+			x.undone = true
+		}
+	}
+}
+
+// carriedRelatives takes over the children and the parent of a task that is carried at the beginning of the log.
+func carriedRelatives(p *partition, s *story, t *events.Task, at Place) {
+	if x := t.Parent; x != nil {
+		p.relatives.children[relationOf(x.Link)] = &offspring{id: t.ID, place: at, end: s.end, processed: true, released: x.Released, carried: true}
+	}
+	for _, e := range t.Steps {
+		if e.ByChild == nil {
+			continue
+		}
+		for _, try := range e.ByChild.Tries {
+			p.relatives.starts(relation{t.ID, t.Incarnation, e.Path, try.N}, &trial{child: try.Task, place: at, awaits: e.DoneByChild(events.Do) == try.Task, carried: true})
+		}
+	}
+}

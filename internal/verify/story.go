@@ -368,6 +368,10 @@ func (t *telling) finished(b *events.StepCompleted) {
 	saysOfChild(t, b.Step, events.Do, b.Attempt)
 	t.story.completed++
 	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
+	if st.do.child != "" {
+		sure(t, st, events.Do, b.QuietAt)
+		return
+	}
 	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.lastEnd() && (b.QuietAt != 0 || twice && st.undoable) {
 		t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 	}
@@ -414,6 +418,12 @@ func (t *telling) failed(b *events.StepFailed) {
 		}
 		saysOfChild(t, b.Step, events.Do, b.Attempt)
 		st.touched = st.touched || b.Effect != events.EffectNone
+		if st.do.child != "" {
+			sure(t, st, events.Do, b.QuietAt)
+			if b.Effect == events.EffectNone {
+				t.settle(b.Step)
+			}
+		}
 		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.lastEnd() {
 			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 		}

@@ -34,6 +34,9 @@ func (t *telling) timeout(b *events.Timeout) {
 		return
 	}
 	w := st.work(b.Operation)
+	if w.child != "" {
+		t.wrong(CheckAttempts, "timeout_of_child", b.Step, "attempt %d of the %s timed out, but task %s makes it, and only its end ends the attempt", b.Attempt, b.Operation, w.child)
+	}
 	if w.completeBy != b.CompleteBy || t.fact.Time < b.CompleteBy {
 		t.wrong(CheckAttempts, "timeout_early", b.Step, "attempt %d of the %s timed out at %s for %s, but its complete-by time is %s", b.Attempt, b.Operation, t.fact.Time, b.CompleteBy, w.completeBy)
 	}

@@ -93,8 +93,12 @@ func (u *uncarried) tell(p *partition, f *events.Fact, at Place) {
 	case *events.CompensationStarted:
 		u.startsWith(f)
 		u.begin(p, f, at, attemptOf{b.Step, events.Undo}, b.Attempt, wrong)
-	case *events.StepProgressed, *events.RequestRefused:
+	case *events.StepProgressed, *events.RequestRefused, *events.ChildAnswered:
 		u.facts--
+	case *events.ChildAsked:
+		if b.Cancel == "" {
+			u.facts--
+		}
 	case *events.PermitAsked, *events.PermitGranted:
 		u.permit(b, linkIn(b))
 	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated:

@@ -162,6 +162,11 @@ defaults: {retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {child: {workflow: nowhere}, undo: {}}
 `, `
+workflow: mother-of-two
+defaults: {retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {child: {workflow: quick}, fail_if: "${ task.priority == 0 }", undo: {}}
+`, `
 workflow: mother-of-waiting
 defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:

@@ -1,0 +1,99 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// related takes the facts of parents and children that may be about a task that has ended, or is not known. It returns false for any other fact.
+func related(p *partition, f *events.Fact, at Place, input *events.Record) bool {
+	wrong := func(format string, args ...any) {
+		p.book.add(Finding{Check: CheckAttempts, Kind: "relatives", Place: at, Task: f.Task, What: fmt.Sprintf(format, args...)})
+	}
+	switch b := f.Body.(type) {
+	case *events.ChildRefused:
+		refusedChild(p, f, b, at)
+		relatedInput(p, f, at, input, b.Parent.Link, "", events.TypeChildAsk, events.TypeChildUndo)
+		return true
+	case *events.ChildReturned:
+		if s := p.live[f.Task]; s != nil && s.incarnation == b.Link.Incarnation && b.Link.Operation == events.Do && s.hasTry(b.Link.Path, b.Child, b.Link.N) {
+			wrong("it releases task %s, which is its child", b.Child)
+		}
+		relatedInput(p, f, at, input, b.Link, events.TypeChildAnswer)
+		return true
+	case *events.ChildAnswered:
+		answeredAgain(p, f, &b.Answer, wrong)
+		if _, _, _, caused := f.Cause.Input(); caused {
+			relatedInput(p, f, at, input, b.Answer.Link, "", events.TypeChildAsk, events.TypeChildUndo)
+		}
+	case *events.ChildReleased:
+		if k, ok := p.known[digestOf(f.Task)]; ok && !k.child {
+			wrong("it is released a second time, or has no parent")
+		}
+		p.keep(f.Task, func(k *accepted) { k.child, k.kept = false, false })
+		p.relatives.released(b.Link)
+	case *events.ChildrenReleased:
+		releasesChildren(p, f, b, wrong)
+	default:
+		return false
+	}
+	if u := p.carry.toCome(f.Task); u != nil && p.live[f.Task] == nil {
+		u.tell(p, f, at)
+	}
+	return true
+}
+
+// keep changes what is known of a task.
+func (p *partition) keep(id string, change func(*accepted)) {
+	k, ok := p.known[digestOf(id)]
+	if ok {
+		change(&k)
+		p.known[digestOf(id)] = k
+	}
+}
+
+// refusedChild takes a child that was never accepted.
+func refusedChild(p *partition, f *events.Fact, b *events.ChildRefused, at Place) {
+	if _, ok := p.known[digestOf(f.Task)]; ok {
+		p.book.add(Finding{Check: CheckInputs, Kind: "accepted_twice", Place: at, Task: f.Task, What: "the task is not accepted, although it was accepted before (INV12)"})
+	}
+	p.known[digestOf(f.Task)] = accepted{ended: f.Time, remember: b.RememberFor.Std(), scheduled: true, child: true, kept: !b.Parent.Detach}
+	p.count.Ended["rejected"]++
+	p.relatives.ends(b.Parent.Link, f.Task, f.Body.Name(), at)
+}
+
+// answeredAgain checks that what a task says about itself is true.
+func answeredAgain(p *partition, f *events.Fact, a *events.ChildAnswer, wrong func(format string, args ...any)) {
+	k, ok := p.known[digestOf(f.Task)]
+	live := p.live[f.Task] != nil
+	switch a.State {
+	case events.ChildLost:
+		if ok {
+			wrong("it answers that nobody knows of it, and it was accepted")
+		}
+	case events.ChildProcessed, events.ChildUndone, events.ChildTerminated:
+		if ok && (live || k.ended == 0) {
+			wrong("it answers that it is %s, and it has not ended", a.State)
+		}
+	}
+}
+
+func releasesChildren(p *partition, f *events.Fact, b *events.ChildrenReleased, wrong func(format string, args ...any)) {
+	k, ok := p.known[digestOf(f.Task)]
+	if ok && (p.live[f.Task] != nil || k.ended == 0) {
+		wrong("it releases its children, and has not ended")
+	}
+	if ok && k.tries < len(b.Children) {
+		wrong("it releases %d children, and has %d", len(b.Children), k.tries)
+	}
+	p.keep(f.Task, func(k *accepted) { k.tries = max(0, k.tries-len(b.Children)) })
+	for _, c := range b.Children {
+		if x := p.relatives.trials[relationOf(c.Link)]; x != nil {
+			if x.released || x.child != c.Child {
+				wrong("it releases task %s, which is not its child of that attempt, or was released before", c.Child)
+			}
+			x.released = true
+		}
+	}
+}
