@@ -18,11 +18,14 @@ func parentJudgements(all map[string]judgement) {
 	}
 }
 
-// ofParent says whether a record is one of these. The limit of submissions is not for them: a child must hear its parent however small that is.
-func ofParent(r *events.Record) bool {
+// maxParentMessage bounds what a parent says, besides its submissions: names, and a reason of at most maxDetail bytes, as JSON.
+const maxParentMessage = 32 << 10
+
+// fromParent says whether a record is what a parent may say of that size, whatever the limit of submissions is.
+func fromParent(r *events.Record) bool {
 	switch r.Header(events.HeaderType) {
 	case events.TypeChildAsk, events.TypeChildUndo, events.TypeChildRelease:
-		return true
+		return len(r.Value) <= maxParentMessage
 	}
 	return false
 }
@@ -64,7 +67,7 @@ func judgeParent(i *inbox, item *input) error {
 	if a, ok := events.AnswerAgain(t, m.Link); ok {
 		return i.record(i.caused(item, t.ID, &events.ChildAnswered{Answer: a}), nil)
 	}
-	if m.Cancel == "" || t.Undoing() || t.Irrevocable() {
+	if m.Cancel == "" || t.Undoing() && t.Rerun == nil || t.Irrevocable() {
 		return nil // its end will be the answer
 	}
 	return i.planner.recordAndPlan(i.caused(item, t.ID, &events.CancelRequested{Reason: events.Clip(m.Cancel, maxDetail), By: m.Link.Task}))

@@ -73,7 +73,7 @@ func (c *families) refuses(p *partition, f *events.Fact, b *events.ChildRefused)
 	m, wrong := p.inputs.submissions.meta[o], ""
 	switch b.Reason {
 	case events.RejectLost:
-		if w.saw(sawChildLost); !w.permitsLost && c.landed[m.Relative.try()] {
+		if w.saw(sawChildLost); !w.permitsLost && c.landed[m.Relative.try()] && c.awaited(&m.Relative) { // a late copy of an ask may come after the child is forgotten
 			wrong = "its submission landed, and no input was given up"
 		}
 	case events.RejectUnknownWorkflow:
@@ -105,6 +105,12 @@ func (c *families) refuses(p *partition, f *events.Fact, b *events.ChildRefused)
 	if wrong != "" {
 		w.fail("INV12: the child %q is refused (%s: %s): %s", f.Task, b.Reason, b.Detail, wrong)
 	}
+}
+
+// awaited says whether a parent still waits for what a record is about.
+func (c *families) awaited(x *Relative) bool {
+	p := find(statesOf(c.w), x.Link.Task)
+	return p != nil && events.AwaitsChild(p, x.Child, x.Link)
 }
 
 // endsAs checks that a step that its child ends says what has become of the child. t is the task before the fact.
