@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,6 +117,27 @@ func TestAChildUndoesItself(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, plan.Quiet())
 	require.Empty(t, plan.Ready, "nothing is undone while a child runs")
+}
+
+// A child may take any time, but not the agent that undoes what it did.
+func TestAnAgentHasTheDefaultTimeToUndoAChild(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]events.Duration{
+		`{child: {workflow: w}, undo: {agent: x}}`:                                              scheduler.DefaultCompleteWithin,
+		`{child: {workflow: w}, complete_within: 24h, undo: {agent: x}}`:                        scheduler.DefaultCompleteWithin,
+		`{child: {workflow: w}, undo: {agent: x, complete_within: 7s}}`:                         events.Duration(7 * time.Second),
+		"{child: {workflow: w}, undo: {agent: x}}\ndefaults: {complete_within: 2m}":             events.Duration(2 * time.Minute),
+		"{child: {workflow: w}, undo: {agent: x}}\ndefaults: {undo: {complete_within: 9s}}":     events.Duration(9 * time.Second),
+		"{child: {workflow: w}, undo: {}}\ndefaults: {complete_within: 2m}":                     0,
+		"{agent: a, complete_within: 1h, undo: {agent: x}}\ndefaults: {complete_within: 2m}":    events.Duration(time.Hour),
+		"{child: {workflow: w, detach: true}, undo: {agent: x}}\ndefaults: {undo: {retry: {}}}": scheduler.DefaultCompleteWithin,
+	} {
+		src, faults := scheduler.Parse("f", []byte("workflow: p\nsteps:\n  a: "+text+"\n"), nil)
+		require.Empty(t, faults, text)
+		d, err := scheduler.Complete(src.Body)
+		require.NoError(t, err)
+		require.Equal(t, want, d.Steps[0].Undo.CompleteWithin, text)
+	}
 }
 
 func TestFaultsOfChildSteps(t *testing.T) {

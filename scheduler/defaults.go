@@ -201,9 +201,13 @@ func (b *body) step(id string, forward bool) Step {
 }
 
 func (b *body) undo(s Step, u *bodyUndo) *Undo {
+	within := s.CompleteWithin
+	if s.Child != nil { // the time of a child says nothing about an agent
+		within = cmp.Or(b.Defaults.CompleteWithin, DefaultCompleteWithin)
+	}
 	out := &Undo{
 		Agent: cmp.Or(u.Agent, s.Agent), With: present(u.With),
-		CompleteWithin: cmp.Or(u.CompleteWithin, b.Defaults.Undo.CompleteWithin, s.CompleteWithin),
+		CompleteWithin: cmp.Or(u.CompleteWithin, b.Defaults.Undo.CompleteWithin, within),
 		Retry:          retry(DefaultUndoAttempts, u.Retry, b.Defaults.Undo.Retry),
 	}
 	if out.Operation = u.Operation; out.Operation == "" && out.Agent == s.Agent {

@@ -18,6 +18,18 @@ func parentJudgements(all map[string]judgement) {
 	}
 }
 
+// maxParentMessage bounds what a parent says, besides its submissions: names, and a reason of at most maxDetail bytes, as JSON.
+const maxParentMessage = 32 << 10
+
+// fromParent says whether a record is what a parent may say of that size, whatever the limit of submissions is.
+func fromParent(r *events.Record) bool {
+	switch r.Header(events.HeaderType) {
+	case events.TypeChildAsk, events.TypeChildUndo, events.TypeChildRelease:
+		return len(r.Value) <= maxParentMessage
+	}
+	return false
+}
+
 // judgeParent takes what a parent says. It comes behind the submission of the child: so if the child is not known, the submission is lost.
 func judgeParent(i *inbox, item *input) error {
 	kind := item.env.Type
@@ -55,7 +67,7 @@ func judgeParent(i *inbox, item *input) error {
 	if a, ok := events.AnswerAgain(t, m.Link); ok {
 		return i.record(i.caused(item, t.ID, &events.ChildAnswered{Answer: a}), nil)
 	}
-	if m.Cancel == "" || t.Undoing() || t.Irrevocable() {
+	if m.Cancel == "" || t.Undoing() && t.Rerun == nil || t.Irrevocable() {
 		return nil // its end will be the answer
 	}
 	return i.planner.recordAndPlan(i.caused(item, t.ID, &events.CancelRequested{Reason: events.Clip(m.Cancel, maxDetail), By: m.Link.Task}))

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,75 @@ func TestAChildThatRunsTurnsBackWithItsParent(t *testing.T) {
 	require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
 	require.Equal(t, events.TaskStateUndone, b.task("p").State)
 	require.Equal(t, "child_undone", b.task("p").Step("trip").Error.Code)
+	sameEverywhere(t, b, a)
+}
+
+// What a parent says to its child is sent only when the broker has taken the child's submission. If it overtook that, the child would count as lost.
+// The limit of submissions is not one of what else a parent says.
+func TestNothingIsSaidToAChildBeforeItsSubmission(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Settings.SubmissionBytes = 200 })
+	a.silent = func(s supervisor.Send) bool { return s.Kind == events.EffectStart }
+	a.own()
+	b.submit("p", "parent", "")
+	a.run()
+	require.Len(t, a.unanswered, 1)
+	q, err := events.EncodeRequest(events.Request{ID: "c", Kind: events.RequestCancel, Task: "p", Reason: strings.Repeat("x", 3000)}, events.Subject{ID: "c", Source: "/op", Time: b.now})
+	require.NoError(t, err)
+	b.put(events.Reports, q)
+	a.relay()
+	require.Equal(t, 1, count[*events.ChildAsked](b))
+	require.Empty(t, a.sent)
+	start := a.unanswered[0]
+	a.silent = nil
+	a.o.Sent(b.now, start.Generation, start.ID, nil)
+	a.run()
+	require.Len(t, a.sent, 1)
+	require.Greater(t, len(a.sent[0].Record.Value), 3000)
+	b.put(events.Submissions, start.Record)
+	a.relay()
+	require.Equal(t, events.TaskStateUndoing, b.task("p/trip").State)
+	b.done("p/trip", "only", 1)
+	a.relay()
+	b.undone("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateUndone, b.task("p").State)
+	sameEverywhere(t, b, a)
+}
+
+// A child that has done its work, but with a result that means no, is undone too when the step is undone after a later try.
+func TestTheChildrenOfAllTriesUndoThemselves(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: parent
+defaults: {retry: {attempts: 1, backoff: 100ms, then: park}}
+steps:
+  trip: {child: {workflow: child}, fail_if: "${ output.v == 7 }", undo: {}}
+`, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	b.done("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateError, b.task("p").State)
+	b.request(events.RequestRetry, "r", "p")
+	a.relay()
+	b.done("p/trip~2", "only", 1)
+	a.relay()
+	b.request(events.RequestCancel, "c", "p")
+	a.relay()
+	require.Equal(t, events.TaskStateUndoing, b.task("p/trip~2").State)
+	require.Equal(t, events.TaskStateProcessed, b.task("p/trip").State)
+	b.undone("p/trip~2", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateUndoing, b.task("p/trip").State)
+	b.undone("p/trip", "only", 1)
+	a.relay()
+	require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateUndone, b.task("p").State)
+	require.Equal(t, 2, b.task("p").Step("trip").Undo.Attempt)
 	sameEverywhere(t, b, a)
 }
 

@@ -98,7 +98,7 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	if r.Unread > 0 {
 		return i.rejectUnread(item)
 	}
-	if kind.limit != nil && len(r.Value) > kind.limit(i.settings()) {
+	if kind.limit != nil && len(r.Value) > kind.limit(i.settings()) && !fromParent(r) {
 		return i.reject(item, "", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), kind.limit(i.settings())))
 	}
 	var err error

@@ -193,14 +193,6 @@ func (x *outbox) all(yield func(*entry) bool) {
 
 // pass takes note of a durable fact and its effects.
 func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
-	for _, y := range list {
-		if y.kind == events.EffectStart {
-			if x.starts == nil {
-				x.starts = map[string]int{}
-			}
-			x.starts[string(y.record.Key)]++
-		}
-	}
 	if len(x.delays.list) > 0 {
 		list = x.delays.separate(f, offset, list)
 	}
@@ -272,6 +264,12 @@ func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect,
 		x.delays.weigh(y, y.record.Size())
 		if x.works != nil {
 			x.works.add(y)
+		}
+		if y.kind == events.EffectStart {
+			if x.starts == nil {
+				x.starts = map[string]int{}
+			}
+			x.starts[string(y.record.Key)]++
 		}
 	}
 	x.fresh = append(x.fresh, list...)

@@ -55,7 +55,7 @@ func turned(t *events.Task, f *events.Fact) bool {
 func turns(f *events.Fact) (reason string, _ bool) {
 	v := events.Verdict{}
 	switch b := f.Body.(type) {
-	case *events.CancelRequested:
+	case *events.CancelRequested, *events.ChildUndoRequested:
 		return "", true
 	case *events.DeadlinePassed:
 		return "", b.Action == events.DeadlineUndo
@@ -90,6 +90,9 @@ func sendStop(x *outbox, t *events.Task, f *events.Fact, a attempt, reason strin
 		return
 	}
 	call := s.Call(a.op)
+	if call.Agent == "" { // a child does it, and turns back with its parent
+		return
+	}
 	stop := events.Stop{Task: t.ID, Run: events.RunOf(s.Run), Step: a.path, Operation: a.op, Attempt: a.number, Ticket: t.Incarnation, Reason: reason}
 	r, err := events.EncodeStop(stop, events.Subject{ID: events.FactID(f, x.cfg.Partition) + "/stop/" + a.path, Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {

@@ -96,8 +96,6 @@ type producer struct {
 	clear events.Instant
 	// closed is set when the client is gone; appends in flight may still land.
 	closed bool
-	// streams are the records of parents and children that it sends, by partition.
-	streams map[string]*stream
 }
 
 // appendOutcome is what happens to one append.

@@ -57,7 +57,7 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 		if why := g.undoOpen(s); why != "" {
 			return why
 		}
-		failed, s.undone, s.undoFailed, s.left, s.undoneByHand = s.undoFailed, true, false, true, true
+		failed, s.undone, s.undoFailed, s.left, s.undoneByHand, s.child.left = s.undoFailed, true, false, true, true, nil
 	case g.undoing, s.running, s.over():
 		return "an operator skips a step that runs, is over, or is undone"
 	case s.def.Pivot:
@@ -97,7 +97,7 @@ func (g *saga) compensatedByHand(f *events.Fact, b *events.Compensated) string {
 		return why
 	}
 	failed := s.undoFailed
-	s.undone, s.undoFailed, s.undoneByHand = true, false, true
+	s.undone, s.undoFailed, s.undoneByHand, s.child.left = true, false, true, nil
 	return g.decided(f, b.Request, b.Step, failed)
 }
 

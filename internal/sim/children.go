@@ -120,13 +120,13 @@ func (j *Judge) needsRelativeFact(input *Input) string {
 	case x.Link.Operation == events.Do && input.Early:
 	case x.Link.Operation == events.Undo && x.Link.N > t.Parent.Undo, x.Link.Operation == events.Do && answer:
 		return "its parent waits for an answer"
-	case x.Link.Operation == events.Do && x.Cancel != "" && !t.Undoing() && !t.Irrevocable():
+	case x.Link.Operation == events.Do && x.Cancel != "" && (!t.Undoing() || t.Rerun != nil) && !t.Irrevocable():
 		return "the child must turn back"
 	}
 	return ""
 }
 
-// nonsense says whether an answer is none that ends what it names.
+// nonsense says whether an answer does not end what it names.
 func nonsense(x *Relative) bool {
 	switch x.Answer.State {
 	case events.ChildUndone, events.ChildTerminated, events.ChildLost:
@@ -207,7 +207,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 			return
 		}
 		for _, s := range t.Steps {
-			if s.ByChild == nil || s.Left || !s.Undoable {
+			if s.ByChild == nil || s.Left || !s.Undoable || s.Undo != nil && s.Undo.Agent != "" { // an agent undid what the child did
 				continue
 			}
 			for _, try := range s.ByChild.Tries {
@@ -220,11 +220,19 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 }
 
 // RelativesRest says what a family owes although nothing is under way, or "".
-func RelativesRest(states []*events.State) (owes string) {
+func RelativesRest(states []*events.State) string {
+	return relativesRest(states, func(string) bool { return false })
+}
+
+// relativesRest leaves out what concerns the tasks that are excepted, by ID.
+func relativesRest(states []*events.State, excepted func(id string) bool) (owes string) {
 	for _, s := range states {
 		s.Loaded(func(t *events.Task) bool {
+			if excepted(t.ID) {
+				return true
+			}
 			if owes = childRest(t, states); owes == "" {
-				owes = parentRest(t, states)
+				owes = parentRest(t, states, excepted)
 			}
 			return owes == ""
 		})
@@ -249,14 +257,14 @@ func childRest(t *events.Task, states []*events.State) string {
 	return ""
 }
 
-func parentRest(t *events.Task, states []*events.State) string {
+func parentRest(t *events.Task, states []*events.State, excepted func(id string) bool) string {
 	for _, s := range t.Steps {
 		op := events.Do
 		if s.DoneByChild(op) == "" {
 			op = events.Undo
 		}
 		id := s.DoneByChild(op)
-		if id == "" {
+		if id == "" || excepted(id) {
 			continue
 		}
 		switch c := childOf(states, t, id); {
@@ -273,7 +281,7 @@ func parentRest(t *events.Task, states []*events.State) string {
 	return ""
 }
 
-// childOf returns the child of a task with that ID, nil if there is none.
+// childOf returns the child of a task with that ID, nil if no task with it is the child of that task.
 func childOf(states []*events.State, t *events.Task, id string) *events.Task {
 	if c := find(states, id); c != nil && c.Parent != nil && c.Parent.Link.Task == t.ID && c.Parent.Link.Incarnation == t.Incarnation {
 		return c

@@ -99,6 +99,11 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its not_before", s.node.name, p.id, t.ID)
 	}
 	p.remembers(s, t, &k)
+	wakesForSteps(t, wakes)
+}
+
+// wakesForSteps calls wakes for each instant at which the owner must look at a step, and says what for.
+func wakesForSteps(t *events.Task, wakes func(at events.Instant, what string)) {
 	for _, m := range t.Timers() {
 		if m.Kind == events.TimerStartBy {
 			wakes(m.Due, "the start limit of its step "+m.Path)

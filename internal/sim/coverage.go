@@ -280,6 +280,7 @@ const (
 	sawDetached
 	sawChildUndone
 	sawChildUndoneLater
+	sawEarlierChildUndone
 	sawChildFailed
 	sawChildTerminated
 	sawChildRejected

@@ -231,7 +231,7 @@ func (e *effects) leaves(s *slot, a supervisor.Send) string {
 	if _, answered := e.p.answers.owed[id]; answered {
 		owed = append(owed, events.EffectReply)
 	}
-	if isRelative(&a.Record) {
+	if sendsRelative(&a) {
 		e.says(f, &a)
 	} else if a.Kind == events.EffectStart || a.Kind == events.EffectEnd || a.Kind == events.EffectCancel {
 		if why := e.p.schedules.leaves(f, &a); why != "" {

@@ -323,18 +323,12 @@ func (s *slot) send(a supervisor.Send) {
 	}
 	for copies := range 1 + twice {
 		wait := w.lag() + w.muted(a.Topic, a.Record.Partition)
-		if again := a.Kind == events.EffectStart || isRelative(&a.Record); copies > 0 && again && w.chance(w.faults.LateStarts) {
+		if again := a.Kind == events.EffectStart || sendsRelative(&a); copies > 0 && again && w.chance(w.faults.LateStarts) {
 			wait += w.rng.IntN(60_000)
-		}
-		var q *stream
-		if copies == 0 && isRelative(&a.Record) {
-			q = p.stream(&a.Record, a.Topic)
-			wait = q.behind(w.now, wait)
 		}
 		w.after(wait, func() {
 			if gone := s.node.life != life || p == nil || p.closed; gone {
-				if q.isCut() || w.rng.IntN(2) == 0 {
-					q.cut()
+				if w.rng.IntN(2) == 0 {
 					return
 				}
 				w.saw(sawLeftBehind)

@@ -42,6 +42,9 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	}
 	s.running, g.quiet = false, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
+	if b.Attempt > 0 && b.Effect == events.EffectNone {
+		s.childHadNoEffect()
+	}
 	if b.Signal != "" {
 		if why := s.takes(g, b.Signal, b.Output); why != "" || !s.refuses(b.Output) || b.Effect != events.EffectNone {
 			return why + "; a signal is refused that its workflow accepts, or its effect is wrong"
@@ -168,13 +171,13 @@ func (a *sagas) takenBack(v events.Verdict) int {
 // refuses says whether the check of a step fails for an output. All checks of the simulation are alike.
 func (s *sagaStep) refuses(output json.RawMessage) bool {
 	var x struct {
-		V      int    `json:"v"`
+		V      *int   `json:"v"`
 		Signal string `json:"signal"`
 	}
 	if len(s.def.Wait) > 0 {
 		return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.Signal == "stop"
 	}
-	return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.V == 2
+	return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && (x.V == nil || *x.V == 2) // the output of a child may have no v
 }
 
 // hopeless says whether another attempt cannot help.

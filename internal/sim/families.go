@@ -59,7 +59,7 @@ remember_for: 2s
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 200ms, then: undo}}
 steps:
   p: {child: {workflow: kid-stops}, complete_within: 5s, on_timeout: continue, undo: {}}
-  q: {child: {workflow: kid, version: 1}, fail_if: "${ output.v == 2 }", retry: {then: park}}
+  q: {child: {workflow: kid, version: 1}, fail_if: "${ output.v == 2 }", retry: {then: park}, undo: {}}
   r: {child: {workflow: kid}, undo: {agent: gamma, with: {v: "${ step.output.v }"}, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   z: {needs: [p, q, r], agent: alpha}
 `, `
@@ -67,7 +67,7 @@ workflow: kin-of-firm
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   p: {child: {workflow: kid-firm}, undo: {}}
-  q: {needs: [p], child: {workflow: kid}, retry: {then: park}}
+  q: {needs: [p], child: {workflow: kid}, fail_if: "${ output.v == 2 }", retry: {then: park}, undo: {}}
   r: {needs: [p], child: {workflow: kid-waits, detach: true}}
   z: {needs: [q, r], agent: alpha}
 `, `

@@ -24,6 +24,11 @@ func isRelative(r *events.Record) bool {
 	return false
 }
 
+// sendsRelative says whether an effect is what a parent or a child says, and not a dead letter with it.
+func sendsRelative(a *supervisor.Send) bool {
+	return a.Kind != events.EffectDeadLetter && isRelative(&a.Record)
+}
+
 // lands lands a record of a parent or a child.
 func (c *families) lands(r *events.Record) {
 	w := c.w
@@ -197,43 +202,4 @@ func inputID(input json.RawMessage) string {
 	var in struct{ ID string }
 	_ = json.Unmarshal(input, &in)
 	return in.ID
-}
-
-// stream is what one client sends to one partition: it lands in order, and if something of it is lost with the client, so is what was sent later. A parent
-// relies on it that nothing that it says to a child overtakes the child's submission.
-type stream struct {
-	clear events.Instant
-	over  bool
-}
-
-// stream returns the stream of a record, nil if there is no client.
-func (p *producer) stream(r *events.Record, topic string) *stream {
-	if p == nil {
-		return nil
-	}
-	to := topic + "/" + strconv.Itoa(int(r.Partition))
-	if p.streams == nil {
-		p.streams = map[string]*stream{}
-	}
-	if p.streams[to] == nil {
-		p.streams[to] = &stream{}
-	}
-	return p.streams[to]
-}
-
-// behind returns in how many milliseconds a record lands that would take as long as wait alone.
-func (q *stream) behind(now events.Instant, wait int) int {
-	if q == nil {
-		return wait
-	}
-	q.clear = max(q.clear, now+events.Instant(wait))
-	return int(q.clear - now)
-}
-
-func (q *stream) isCut() bool { return q != nil && q.over }
-
-func (q *stream) cut() {
-	if q != nil {
-		q.over = true
-	}
 }

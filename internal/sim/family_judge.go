@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -11,16 +12,16 @@ import (
 
 // What must be true of parents and children in the world of the simulator, read from their facts. Judge.Relatives has what the model checks too.
 
-// relatives checks a fact about a parent or a child against all partitions, and counts what happens to them.
-func (p *partition) relatives(f *events.Fact) {
-	w := p.w
+// judge checks a fact of a partition about a parent or a child against all partitions, and counts what happens to them.
+func (c *families) judge(p *partition, f *events.Fact) {
+	w := c.w
 	if w.limitless { // the log was lost, and what came after the checkpoints may have been said
 		return
 	}
 	if _, undone := f.Body.(*events.TaskUndone); !undone || p.sagas.byTask[f.Task] == nil || !p.sagas.byTask[f.Task].byHand { // an operator may have left a child
 		p.rules.Relatives(f, statesOf(w))
 	}
-	c, t := w.families, find(statesOf(w), f.Task)
+	t := find(statesOf(w), f.Task)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		if b.Parent == nil {
@@ -28,7 +29,7 @@ func (p *partition) relatives(f *events.Fact) {
 		}
 		c.begins(f, b)
 	case *events.ChildRefused:
-		p.refuses(f, b)
+		c.refuses(p, f, b)
 	case *events.StepCompleted:
 		c.endsAs(f, t, b.Step, b.Attempt, b.Request)
 	case *events.StepFailed:
@@ -61,8 +62,8 @@ func (c *families) begins(f *events.Fact, b *events.Submitted) {
 }
 
 // refuses checks that the reason for which a child never starts is true.
-func (p *partition) refuses(f *events.Fact, b *events.ChildRefused) {
-	w, c := p.w, p.w.families
+func (c *families) refuses(p *partition, f *events.Fact, b *events.ChildRefused) {
+	w := c.w
 	c.refused[tryOf(f.Task, &b.Parent.Link)] = true
 	in, _, o, ok := f.Cause.Input()
 	if !ok || in != events.Submissions || o >= p.inputs.submissions.end() {
@@ -72,7 +73,7 @@ func (p *partition) refuses(f *events.Fact, b *events.ChildRefused) {
 	m, wrong := p.inputs.submissions.meta[o], ""
 	switch b.Reason {
 	case events.RejectLost:
-		if w.saw(sawChildLost); !w.permitsLost && c.landed[m.Relative.try()] {
+		if w.saw(sawChildLost); !w.permitsLost && c.landed[m.Relative.try()] && c.awaited(&m.Relative) { // a late copy of an ask may come after the child is forgotten
 			wrong = "its submission landed, and no input was given up"
 		}
 	case events.RejectUnknownWorkflow:
@@ -106,6 +107,12 @@ func (p *partition) refuses(f *events.Fact, b *events.ChildRefused) {
 	}
 }
 
+// awaited says whether a parent still waits for what a record is about.
+func (c *families) awaited(x *Relative) bool {
+	p := find(statesOf(c.w), x.Link.Task)
+	return p != nil && events.AwaitsChild(p, x.Child, x.Link)
+}
+
 // endsAs checks that a step that its child ends says what has become of the child. t is the task before the fact.
 func (c *families) endsAs(f *events.Fact, t *events.Task, step string, attempt int, request string) {
 	if t == nil || request != "" || attempt == 0 || t.Step(step).DoneByChild(events.Do) == "" {
@@ -126,6 +133,14 @@ func (c *families) endsAs(f *events.Fact, t *events.Task, step string, attempt i
 		if want != "" && (kid == nil || kid.State != want) {
 			c.w.fail("step %q of task %q fails as %s, and %q is not", step, t.ID, b.Error.Code, s.Child())
 		}
+	}
+}
+
+// panicked notes that what a parent or a child says is not judged, because that panics. It says so again after an hour.
+func (c *families) panicked(p *partition, f *events.Fact, reason string) {
+	in, _, o, ok := f.Cause.Input()
+	if ok && strings.HasPrefix(reason, events.RejectInternal) && o < p.inputs.of(in).end() && p.inputs.of(in).meta[o].Kind == InputRelative {
+		c.w.permitsLost = true
 	}
 }
 
@@ -189,13 +204,13 @@ func (c *families) after(p *partition, f *events.Fact) {
 	}
 }
 
-// failed checks the verdict on a failed attempt.
-func (p *partition) failed(f *events.Fact, b *events.StepFailed) {
+// fails checks the verdict on a failed attempt, which a child may have done.
+func (c *families) fails(p *partition, f *events.Fact, b *events.StepFailed) {
 	x := supervisor.Failure{Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect, RetryAfter: b.RetryAfter.Std()}
 	if t, _ := p.state.Task(f.Task); t != nil && t.Step(b.Step).DoneByChild(events.Do) != "" {
 		if b.Error.Code == "child_lost" {
 			if b.Verdict.Action != events.ActionPark {
-				p.w.fail("the child of step %q of task %q is lost, and it does not park", b.Step, f.Task)
+				c.w.fail("the child of step %q of task %q is lost, and it does not park", b.Step, f.Task)
 			}
 			return
 		}
@@ -206,7 +221,8 @@ func (p *partition) failed(f *events.Fact, b *events.StepFailed) {
 
 // mayRest says whether the task may be as it is although nothing is under way: it has ended or waits for an operator, for what does not come back
 // in this run, or for children of which the same is true.
-func (w *World) mayRest(t *events.Task) bool {
+func (c *families) mayRest(t *events.Task) bool {
+	w := c.w
 	if t.State.Ended() || t.Halted() || w.outage.mayWait(t) || !events.Permitted(t) || waitsWithin(t) {
 		return true
 	}
@@ -222,8 +238,8 @@ func (w *World) mayRest(t *events.Task) bool {
 		if id == "" {
 			continue
 		}
-		c := find(statesOf(w), id)
-		if waits = true; c == nil || c.State.Ended() || !w.mayRest(c) {
+		kid := find(statesOf(w), id)
+		if waits = true; kid == nil || kid.State.Ended() || !c.mayRest(kid) {
 			return false
 		}
 	}
@@ -235,7 +251,7 @@ func (c *families) unrest() string {
 	if c.w.limitless || len(c.bodies) == 0 {
 		return ""
 	}
-	return RelativesRest(statesOf(c.w))
+	return relativesRest(statesOf(c.w), func(id string) bool { return c.w.clients.toxic[id] != "" }) // judging what such a task hears may panic each hour
 }
 
 // awaitReleases waits for days if a release may have been lost: then the child repeats its answer, and is released again.

@@ -30,7 +30,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.sagas.judge(f)
 	p.permits(f)
 	p.schedules.judge(f)
-	p.relatives(f)
+	w.families.judge(p, f)
 	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
@@ -38,7 +38,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.StepFailed:
 		if b.Attempt > 0 {
 			p.effects.believes(f, b)
-			p.failed(f, b)
+			w.families.fails(p, f, b)
 		}
 	case *events.CompensationFailed:
 		if b.Attempt > 0 {
@@ -168,6 +168,9 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		if strings.HasPrefix(b.Reason, "internal") && p.w.clients.toxic[f.Task] == "" {
 			p.w.fail("a task is parked as internal: %s", b.Reason)
 		}
+		p.w.families.panicked(p, f, b.Reason)
+	case *events.InputRejected:
+		p.w.families.panicked(p, f, b.Reason)
 	case *events.EffectFailed:
 		if b.Kind == events.EffectDeadLetter {
 			p.w.fail("INV12: a dead letter is given up")

@@ -9,8 +9,11 @@ import (
 
 // Steps that other tasks do, by the saga's own account.
 
-// sagaChild is what a saga knows of the child that does the latest attempt of a step.
+// sagaChild is what a saga knows of the child that does the latest attempt of a step, and of those of earlier attempts.
 type sagaChild struct {
+	// left are the children of which something may be left to undo, and last is that of the latest attempt. None of them is detached.
+	left []string
+	last string
 	// turned says that it was asked to turn back, and late that it was because the time of the step is over.
 	turned, late bool
 	// lost says that nobody knows of it: then an operator must look, also if the task is being undone.
@@ -65,16 +68,44 @@ func (s *sagaStep) startsChild(g *saga, f *events.Fact, b *events.StepStarted) s
 	case c.Depth != g.depth+1:
 		return "a child is numbered wrong in its family"
 	}
-	s.child = sagaChild{}
+	s.child = sagaChild{left: s.child.left}
+	if !def.Detach {
+		s.child.left, s.child.last = append(s.child.left, b.Child.Task), b.Child.Task
+	}
 	return ""
 }
 
-// startsUndoOfChild checks that the child of a step is asked to undo itself, if it is to.
+// startsUndoOfChild checks that the child of a step is asked to undo itself, if it is to: that of the latest attempt of which something is left.
 func (s *sagaStep) startsUndoOfChild(f *events.Fact, b *events.CompensationStarted) string {
 	if (b.Child != nil) != s.undoneByChild() || b.CompleteBy != s.endsAt(f, events.Undo) {
 		return "the start of an undo differs from its workflow"
 	}
+	want := s.child.last
+	if n := len(s.child.left); n > 0 {
+		want = s.child.left[n-1]
+	}
+	if b.Child != nil && b.Child.Task != want {
+		return "an undo asks " + b.Child.Task + " and not " + want
+	}
 	return ""
+}
+
+// childUndone takes the success of an undo of the step, and says whether another child has something to undo.
+func (s *sagaStep) childUndone(w *World) (more bool) {
+	if n := len(s.child.left); n > 1 && s.undoneByChild() {
+		s.child.left, s.undoTries, s.back.notBefore, s.back.startBy = s.child.left[:n-1], 0, 0, 0
+		w.saw(sawEarlierChildUndone)
+		return true
+	}
+	s.child.left = nil
+	return false
+}
+
+// childHadNoEffect takes the failure of an attempt that a child did and that left nothing to undo.
+func (s *sagaStep) childHadNoEffect() {
+	if n := len(s.child.left); n > 0 && !childIn(s.def).Detach {
+		s.child.left = s.child.left[:n-1]
+	}
 }
 
 // relative takes what a parent or a child records about the other one.

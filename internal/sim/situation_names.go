@@ -278,6 +278,7 @@ var named = [situations]struct {
 	sawDetached:           {name: "a detached child begins"},
 	sawChildUndone:        {name: "a child is undone because its parent is"},
 	sawChildUndoneLater:   {name: "a child that has ended is undone because its parent is"},
+	sawEarlierChildUndone: {name: "a step is undone by the children of several attempts", rare: true},
 	sawChildFailed:        {name: "a step fails because its child was undone"},
 	sawChildTerminated:    {name: "a step fails because its child was terminated", rare: true},
 	sawChildRejected:      {name: "a step fails because its child is not accepted"},

@@ -82,8 +82,7 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	}
 }
 
-// resolve draws the options that are not set. late is a separate stream for faults that were added later, so that known seeds
-// keep their faults.
+// resolve draws the options that are not set. late is a separate stream, so that known seeds keep their faults.
 func (o *Options) resolve(r, late *rand.Rand) {
 	draw := func(v *int, least, n int) {
 		if d := least + r.IntN(n); *v == 0 {
@@ -106,55 +105,60 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		o.Remember = remember
 	}
 	if f := drawFaults(r); o.Faults == nil {
-		f.Settings = float64(late.IntN(4)) / 2
-		if late.IntN(6) == 0 {
-			f.Lethal = 0.3 * late.Float64()
-		}
-		f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
-		if late.IntN(3) == 0 {
-			f.Levels = float64(2 + late.IntN(8))
-		}
-		if late.IntN(3) == 0 {
-			f.Unkind, f.Jump = 0.3+0.7*late.Float64(), 0
-			switch late.IntN(4) {
-			case 0, 1: // dos that fail in doubt and are undone
-				f.AgentFails, f.AgentSilent, f.Cancel, f.Panic, f.Retry = 0.8, 0.1, 0.3, 0, 0
-			case 2: // requests that come again
-				f.AgentFails, f.AgentTwice, f.EffectTwice, f.AgentRestart, f.Slow, f.Cancel = 0.3, 0.3, 0.4, 8, 0.3, 0.5
-			case 3: // task IDs that come again
-				f.Duplicate, f.Settings, f.Trim = 0.8, 3, 0
-			}
-		}
-		if late.IntN(3) == 0 {
-			f.Transaction = float64(1 + late.IntN(4))
-		}
-		if late.IntN(12) == 0 {
-			f.Away = float64(1 + late.IntN(30))
-		}
-		if late.IntN(6) == 0 {
-			f.Outage = 1
-		}
-		if late.IntN(3) == 0 && o.Remind == 0 {
-			o.Remind = time.Duration(1+late.IntN(10)) * time.Second
-		}
-		if f.Unkind == 0 && late.IntN(25) == 0 {
-			f.Wrong, f.Jump = 1, 0
-		}
-		if late.IntN(4) == 0 {
-			f.AgentPaused = float64(1 + late.IntN(4))
-		}
-		if f.Jump == 0 && late.IntN(4) == 0 {
-			f.Schedules = float64(1 + late.IntN(maxSchedules))
-		}
-		if late.IntN(8) == 0 && !o.uncopied {
-			f.Copy = float64(1 + late.IntN(2))
-		}
-		if late.IntN(4) == 0 {
-			f.Families = float64(1 + late.IntN(8))
-			if late.IntN(2) == 0 {
-				f.LateStarts = 0.3
-			}
-		}
+		o.drawLate(f, late)
 		o.Faults = f
+	}
+}
+
+// drawLate draws the faults that were added later.
+func (o *Options) drawLate(f *Faults, late *rand.Rand) {
+	f.Settings = float64(late.IntN(4)) / 2
+	if late.IntN(6) == 0 {
+		f.Lethal = 0.3 * late.Float64()
+	}
+	f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
+	if late.IntN(3) == 0 {
+		f.Levels = float64(2 + late.IntN(8))
+	}
+	if late.IntN(3) == 0 {
+		f.Unkind, f.Jump = 0.3+0.7*late.Float64(), 0
+		switch late.IntN(4) {
+		case 0, 1: // dos that fail in doubt and are undone
+			f.AgentFails, f.AgentSilent, f.Cancel, f.Panic, f.Retry = 0.8, 0.1, 0.3, 0, 0
+		case 2: // requests that come again
+			f.AgentFails, f.AgentTwice, f.EffectTwice, f.AgentRestart, f.Slow, f.Cancel = 0.3, 0.3, 0.4, 8, 0.3, 0.5
+		case 3: // task IDs that come again
+			f.Duplicate, f.Settings, f.Trim = 0.8, 3, 0
+		}
+	}
+	if late.IntN(3) == 0 {
+		f.Transaction = float64(1 + late.IntN(4))
+	}
+	if late.IntN(12) == 0 {
+		f.Away = float64(1 + late.IntN(30))
+	}
+	if late.IntN(6) == 0 {
+		f.Outage = 1
+	}
+	if late.IntN(3) == 0 && o.Remind == 0 {
+		o.Remind = time.Duration(1+late.IntN(10)) * time.Second
+	}
+	if f.Unkind == 0 && late.IntN(25) == 0 {
+		f.Wrong, f.Jump = 1, 0
+	}
+	if late.IntN(4) == 0 {
+		f.AgentPaused = float64(1 + late.IntN(4))
+	}
+	if f.Jump == 0 && late.IntN(4) == 0 {
+		f.Schedules = float64(1 + late.IntN(maxSchedules))
+	}
+	if late.IntN(8) == 0 && !o.uncopied {
+		f.Copy = float64(1 + late.IntN(2))
+	}
+	if late.IntN(4) == 0 {
+		f.Families = float64(1 + late.IntN(8))
+		if late.IntN(2) == 0 {
+			f.LateStarts = 0.3
+		}
 	}
 }

@@ -256,9 +256,16 @@ func (p *partition) ledgerStep(x ledgerStep) {
 	if x.undo != nil && st.undo.made() == 0 {
 		wrong("no_attempt", "line %d of the ledger %s is a call to undo it, but no attempt to undo it was started", x.undo.first, l.names[x.undo.ledger])
 	}
-	if l.covers[st.id] == nil && l.covers[st.do.agent] == nil {
+	byChild := st.do.made() > 0 && st.do.agent == "" // then no service has a call of it, but one may have a call to undo it
+	agent := st.do.agent
+	if byChild {
+		if agent = st.undo.agent; agent == "" {
+			return
+		}
+	}
+	if l.covers[st.id] == nil && l.covers[agent] == nil {
 		if st.done && st.do.made() > 0 {
-			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", st.id, st.do.agent)
+			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", st.id, agent)
 		}
 		return
 	}
@@ -270,7 +277,7 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		}
 		wrong("not_called", "%s", what)
 	}
-	if st.doneAt != 0 && (x.do == nil || !x.do.answered) {
+	if st.doneAt != 0 && !byChild && (x.do == nil || !x.do.answered) {
 		missing(st.doneAt, "the log says that it completed, but no ledger holds a call of it that succeeded")
 	}
 	if st.undoneAt != 0 && (x.undo == nil || !x.undo.answered) {

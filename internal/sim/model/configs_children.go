@@ -75,7 +75,7 @@ func children(add func(Bound, Config)) {
 		clock(4)(c)
 		c.Clients[0].Times = 1
 	}))
-	add(Small, with("two children of a step", "mother-of-two", nil, later(Retry, "T1", ""), later(Cancel, "T1", "")))
+	add(Long, with("two children of a step", "mother-of-two", nil, later(Retry, "T1", ""), later(Cancel, "T1", "")))
 	add(Small, with("a child, two partitions", "mother", apart(nil)))
 	add(CI, with("a child, two partitions, a crash", "mother", apart(crash)))
 }

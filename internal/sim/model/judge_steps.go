@@ -15,6 +15,9 @@ type account struct {
 	undoRuns, undoFailed, undone    bool
 	// pivot says that it is the point of no return.
 	pivot bool
+	// kids are the children that have work to undo, in the order of their tries. asked is the one that was asked to undo itself.
+	kids  []string
+	asked string
 	// left says that an operator skipped the undo.
 	left bool
 	// given and undoGiven are the inputs that an operator gave.
@@ -46,6 +49,9 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 	case *events.StepStarted:
 		s := of(b.Step)
 		s.runs, s.failed, s.undoable, s.pivot = true, false, b.Undoable, b.Pivot
+		if b.Child != nil {
+			s.kids = append(s.kids, b.Child.Task)
+		}
 	case *events.StepCompleted:
 		s := of(b.Step)
 		s.runs, s.failed, s.touched = false, false, true
@@ -70,10 +76,17 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 			s.failed = false
 		}
 	case *events.CompensationStarted:
-		of(b.Step).undoRuns = true
+		s := of(b.Step)
+		s.undoRuns = true
+		if b.Child != nil {
+			s.asked = b.Child.Task
+		}
 	case *events.Compensated:
 		s := of(b.Step)
-		s.undoRuns, s.undoFailed, s.undone = false, false, true
+		if s.kids = slices.DeleteFunc(s.kids, func(c string) bool { return c == s.asked }); b.Request != "" {
+			s.kids = nil
+		}
+		s.undoRuns, s.undoFailed, s.undone = false, false, len(s.kids) == 0 || s.asked == ""
 	case *events.CompensationFailed:
 		of(b.Step).undoFails(b.Verdict)
 	case *events.TaskRerun:
@@ -100,6 +113,9 @@ func over(v events.Verdict) bool {
 func (s *account) fails(b *events.StepFailed) {
 	s.runs, s.failed = false, over(b.Verdict)
 	s.touched = s.touched || b.Attempt > 0 && b.Effect != events.EffectNone
+	if n := len(s.kids); n > 0 && b.Attempt > 0 && b.Effect == events.EffectNone {
+		s.kids = s.kids[:n-1]
+	}
 }
 
 func (s *account) undoFails(v events.Verdict) { s.undoRuns, s.undoFailed = false, over(v) }
@@ -139,6 +155,9 @@ func (j *judge) byHand(f *events.Fact) {
 	case *events.CompensationStarted:
 		if s := j.accounts(f.Task)[b.Step]; s != nil && s.undoGiven != nil && !bytes.Equal(s.undoGiven, b.Input) {
 			j.w.fail("the undo of %s of %s starts with another input than the operator gave", b.Step, f.Task)
+		}
+		if s := j.accounts(f.Task)[b.Step]; s != nil && b.Child != nil && len(s.kids) > 0 && s.kids[len(s.kids)-1] != b.Child.Task {
+			j.w.fail("%s of %s is undone, and asks %s instead of %s", b.Step, f.Task, b.Child.Task, s.kids[len(s.kids)-1])
 		}
 		if s := j.accounts(f.Task)[b.Step]; s != nil && s.undone {
 			j.w.fail("%s of %s is undone a second time (left by an operator: %t)", b.Step, f.Task, s.left)

@@ -1919,6 +1919,8 @@ export interface components {
              */
             not_before?: string;
             output?: unknown;
+            /** @description The task that started this one, to do one of its steps */
+            parent?: components["schemas"]["ParentDocument"];
             /**
              * Format: date-time
              * @description When it was parked
@@ -1928,7 +1930,7 @@ export interface components {
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
             priority?: number;
-            /** @description Why it is parked, undoing, undone or terminated */
+            /** @description Why it is parked, undoing, undone or terminated, or was not accepted */
             reason?: string;
             /** @description What became of the request that the parameter request of a list names */
             request?: components["schemas"]["RequestOutcome"];
@@ -1937,7 +1939,7 @@ export interface components {
             /** @description The schedule that started the task */
             schedule?: string;
             /** @enum {string} */
-            state?: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated";
+            state?: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated" | "rejected";
             /** @description All steps of the definition in its order */
             steps?: components["schemas"]["StepDocument"][];
             /** Format: date-time */
@@ -2053,6 +2055,17 @@ export interface components {
             class: string;
             /** Format: int64 */
             records: number;
+        };
+        ParentDocument: {
+            /**
+             * Format: int64
+             * @description How many parents the task has, one above the other
+             */
+            depth: number;
+            /** @description The parent needs the task no more: it is forgotten, or the step was detached */
+            released?: boolean;
+            step: string;
+            task: string;
         };
         PartitionBegins: {
             /**
@@ -2198,6 +2211,8 @@ export interface components {
             undo?: boolean;
             /** @description The resolved input of a step that starts */
             with?: unknown;
+            /** @description The workflow of the task that does the step, if no agent does it */
+            workflow?: string;
         };
         Problem: {
             /** @description What is wrong in this case, and what to do */
@@ -2640,6 +2655,8 @@ export interface components {
              * @description When the running attempt ends whatever progress it shows
              */
             cap_by?: string;
+            /** @description The task that does the step, or did its latest attempt */
+            child?: string;
             /** Format: date-time */
             complete_by?: string;
             /** @description It timed out, and the task went on without it */
@@ -2677,6 +2694,8 @@ export interface components {
             undo?: components["schemas"]["UndoDocument"];
             /** @description The input that an operator gave for all further attempts */
             with?: unknown;
+            /** @description The workflow of the task that does the step, if no agent does it */
+            workflow?: string;
         };
         StepSummary: {
             agent?: string;
@@ -2690,6 +2709,8 @@ export interface components {
             title?: string;
             /** @description The step names an undo */
             undo?: boolean;
+            /** @description The workflow of the task that does the step, if no agent does it */
+            workflow?: string;
         };
         Submission: {
             deadline?: string;
@@ -2700,6 +2721,7 @@ export interface components {
                 [key: string]: string;
             };
             not_before?: string;
+            parent?: unknown;
             /** Format: int64 */
             priority?: number;
             reply_key?: string;
@@ -2770,6 +2792,8 @@ export interface components {
              */
             not_before?: string;
             output?: unknown;
+            /** @description The task that started this one, to do one of its steps */
+            parent?: components["schemas"]["ParentDocument"];
             /**
              * Format: date-time
              * @description When it was parked
@@ -2779,7 +2803,7 @@ export interface components {
             paused?: components["schemas"]["Paused"];
             /** Format: int64 */
             priority: number;
-            /** @description Why it is parked, undoing, undone or terminated */
+            /** @description Why it is parked, undoing, undone or terminated, or was not accepted */
             reason?: string;
             /** @description What became of the request that the parameter request of a list names */
             request?: components["schemas"]["RequestOutcome"];
@@ -2788,7 +2812,7 @@ export interface components {
             /** @description The schedule that started the task */
             schedule?: string;
             /** @enum {string} */
-            state: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated";
+            state: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated" | "rejected";
             /** @description All steps of the definition in its order */
             steps: components["schemas"]["StepDocument"][];
             /** Format: date-time */
@@ -2844,7 +2868,7 @@ export interface components {
             to?: number;
         };
         WaitingDocument: {
-            /** @description The operation and the agent, and what is wrong with it; the names of the signals; the workflow and the key of a concurrency, and which tasks hold the permits; who paused the task, or why it is parked */
+            /** @description The operation and the agent, and what is wrong with it; the names of the signals; the task that does the step; the workflow and the key of a concurrency, and which tasks hold the permits; who paused the task, or why it is parked */
             for?: string;
             /**
              * @description What it waits for. agent: an instance of its agent: none offers the operation, the service is failing, or requests cannot be sent; capacity: a free place: those that its agent has for the partition of the task are taken; limit: a permit of its named limit; concurrency: a permit of its concurrency key; signal: a signal; child: the end of the task that it started; sleep: the time at which it is to continue; retry: its next attempt, after the pause that follows a failure; cool_down: the end of its cool-down, after its attempts were used up; quiet: the time after which no unanswered request can take effect any more; paused: an operator, who paused the task or the agent: resume it, or cancel or terminate the task; not_before: its not_before, the time before which no step starts; operator: an operator, since the task is parked: remove the cause and retry the task; where its state allows it, complete or skip the step or cancel the task; terminate it if nothing else helps

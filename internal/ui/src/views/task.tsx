@@ -69,6 +69,7 @@ export function Task({ id }: { id: string }): JSX.Element {
   const steps = workflow.data?.steps ?? t.steps.map((s) => ({ id: s.id, needs: [], agent: s.agent ?? "" }));
   const step = chosen ? states.get(chosen) : undefined;
   const reasons = why(t);
+  const children = t.steps.filter((s) => s.child);
   return (
     <section class={`screen task${past.on ? " past" : ""}`}>
       <header class="title">
@@ -120,7 +121,22 @@ export function Task({ id }: { id: string }): JSX.Element {
           <>
             <dt>parent</dt>
             <dd>
-              step {t.parent.step} of <a href={to(["tasks", t.parent.task])}>{t.parent.task}</a>
+              <a href={to(["tasks", t.parent.task])}>
+                step {t.parent.step} of {t.parent.task}
+              </a>
+            </dd>
+          </>
+        )}
+        {children.length > 0 && (
+          <>
+            <dt>children</dt>
+            <dd>
+              {children.map((s, i) => (
+                <span key={s.id}>
+                  {i > 0 && ", "}
+                  <a href={to(["tasks", s.child ?? ""])}>{s.child}</a>
+                </span>
+              ))}
             </dd>
           </>
         )}
