@@ -48,7 +48,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *SignalReceived:
 		return received(t, b)
 	case *CancelRequested:
-		cancelled(t, b)
+		cancelled(t, f, b)
 	case *RequestRefused:
 		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
 		t.judged(b.Verb, b.Request, b.Reason)
@@ -78,11 +78,25 @@ func (s *State) foldTask(f *Fact) error {
 	return nil
 }
 
-// cancelled turns the task to undoing, even if an operator holds it.
-func cancelled(t *Task, b *CancelRequested) {
+// cancelled turns the task to undoing, even if an operator holds it. One that is undoing for a rerun, which only its parent cancels, begins no run any more.
+func cancelled(t *Task, f *Fact, b *CancelRequested) {
 	t.judged(RequestCancel, b.Request, "")
+	reason := reasonOr(b.Reason, "cancelled")
+	paused := t.Paused != nil
 	t.Paused = nil
-	t.beginUndoing(reasonOr(b.Reason, "cancelled"))
+	if t.abandonRerun(reason) && paused {
+		t.goOn(f.Time)
+	}
+	t.beginUndoing(reason)
+}
+
+// abandonRerun lets a task that is undoing for a rerun end undone, and returns whether it is.
+func (t *Task) abandonRerun(reason string) bool {
+	if t.Rerun == nil {
+		return false
+	}
+	t.Rerun, t.Reason = nil, reason
+	return true
 }
 
 // pausing holds a task, or lets it go on.

@@ -427,9 +427,7 @@ func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 		t.replace(&t.Output, nil)
 	}
 	reason := reasonOr(b.Reason, "its parent is undone")
-	if t.Rerun != nil {
-		t.Rerun, t.Reason = nil, reason
-	}
+	t.abandonRerun(reason)
 	t.beginUndoing(reason)
 	return nil
 }

@@ -154,3 +154,32 @@ func TestRepeatsDoNotCount(t *testing.T) {
 	w.write("p", events.AskChild(w.task("p"), w.task("p").Step("a"), events.Do, "turn back", false))
 	require.Equal(t, before+1, w.task("p").Facts)
 }
+
+// A child that is undoing for a rerun begins no run any more when its parent turns back, and goes on if an operator held it.
+func TestAParentThatTurnsBackEndsTheRerunOfItsChild(t *testing.T) {
+	t.Parallel()
+	for _, undo := range []bool{false, true} {
+		w := family{owned(t)}
+		w.submit("p")
+		link := w.try("p", "a", events.ChildCall{Workflow: "w"})
+		w.born("p/a", link)
+		w.start("p/a", "only", 1)
+		w.fail("p/a", "only", 1, park("no"))
+		w.write("p/a", &events.TaskParked{Step: "only", Reason: "no"})
+		w.write("p/a", &events.TaskRerun{Request: "r", Steps: []string{"only"}})
+		w.write("p/a", &events.TaskPaused{Request: "s"})
+		asks := link.Link
+		asks.Operation = events.Undo
+		var body events.Body = &events.CancelRequested{Reason: "back", By: "p"}
+		if undo {
+			body = &events.ChildUndoRequested{Link: asks, Reason: "back"}
+		}
+		w.write("p/a", body)
+		child := w.task("p/a")
+		require.Nil(t, child.Rerun)
+		require.Nil(t, child.Paused)
+		require.Zero(t, child.HaltedAt)
+		require.Equal(t, events.TaskStateUndoing, child.State)
+		require.Equal(t, "back", child.Reason)
+	}
+}

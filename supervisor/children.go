@@ -67,7 +67,7 @@ func judgeParent(i *inbox, item *input) error {
 	if a, ok := events.AnswerAgain(t, m.Link); ok {
 		return i.record(i.caused(item, t.ID, &events.ChildAnswered{Answer: a}), nil)
 	}
-	if m.Cancel == "" || t.Undoing() || t.Irrevocable() {
+	if m.Cancel == "" || t.Undoing() && t.Rerun == nil || t.Irrevocable() {
 		return nil // its end will be the answer
 	}
 	return i.planner.recordAndPlan(i.caused(item, t.ID, &events.CancelRequested{Reason: events.Clip(m.Cancel, maxDetail), By: m.Link.Task}))

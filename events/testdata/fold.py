@@ -342,6 +342,13 @@ class Task(Entity):
         self["steps"].append(s)
         return s
 
+    def abandon_rerun(self, reason):
+        if "rerun" not in self:
+            return False
+        self.clear_of("rerun")
+        self["reason"] = reason
+        return True
+
     def turn_back(self, reason):
         if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
             return
@@ -865,9 +872,7 @@ class State:
             t.update(updated_at=time, state='"processing"')
             t.clear_of("ended_at", "output", "soft_at", "soft_from")
         reason = body.get("reason", '"its parent is undone"')
-        if "rerun" in t:
-            t.clear_of("rerun")
-            t["reason"] = reason
+        t.abandon_rerun(reason)
         t.turn_back(reason)
 
     def ChildReleased(self, t, body, time):
@@ -1131,8 +1136,11 @@ class State:
 
     def CancelRequested(self, t, body, time):
         t.judge('"cancel"', body["request"])
+        paused, reason = "paused" in t, body.get("reason", '"cancelled"')
         t.clear_of("paused")
-        t.turn_back(body.get("reason", '"cancelled"'))
+        if t.abandon_rerun(reason) and paused:
+            t.go_on(time)
+        t.turn_back(reason)
 
     def RequestRefused(self, t, body, time):
         t.add("facts", -1)

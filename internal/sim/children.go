@@ -120,7 +120,7 @@ func (j *Judge) needsRelativeFact(input *Input) string {
 	case x.Link.Operation == events.Do && input.Early:
 	case x.Link.Operation == events.Undo && x.Link.N > t.Parent.Undo, x.Link.Operation == events.Do && answer:
 		return "its parent waits for an answer"
-	case x.Link.Operation == events.Do && x.Cancel != "" && !t.Undoing() && !t.Irrevocable():
+	case x.Link.Operation == events.Do && x.Cancel != "" && (!t.Undoing() || t.Rerun != nil) && !t.Irrevocable():
 		return "the child must turn back"
 	}
 	return ""

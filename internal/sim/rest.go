@@ -201,14 +201,17 @@ func (p *partition) mustBeGone(t *events.Task) {
 		return
 	}
 	for _, s := range g.steps {
-		if s.def.Undo != nil && !s.undoneByHand && !s.undoneByChild() {
+		if s.def.Undo != nil && !s.undoneByHand {
 			mustBeUndone(p, t.ID, s)
 		}
 	}
 }
 
-// mustBeUndone records that the effect of a step, in its run, must be gone.
+// mustBeUndone records that the effect of a step, in its run, must be gone from the agents. A child that undoes it is judged as a task.
 func mustBeUndone(p *partition, task string, s *sagaStep) {
+	if s.undoneByChild() {
+		return
+	}
 	do := events.Work{Task: task, Ticket: p.ticket(task), Run: s.run, Step: s.def.ID}
 	p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of run %d of task %q", s.def.ID, s.run, task)
 }

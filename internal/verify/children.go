@@ -48,7 +48,7 @@ func startsChild(t *telling, r *stepRule, b *events.StepStarted) {
 	}
 	if !c.Detach {
 		t.story.tried(b.Step, try{child: c.Task, n: b.Attempt})
-		t.keep(t.story.id, func(k *accepted) { k.tries++ })
+		keep(t.partition, t.story.id, func(k *accepted) { k.tries++ })
 	}
 	t.relatives.starts(relation{t.story.id, t.story.incarnation, b.Step, b.Attempt}, &trial{child: c.Task, place: t.place, awaits: true, detached: c.Detach})
 }

@@ -32,7 +32,9 @@ type accepted struct {
 	remember time.Duration
 	// scheduled says that a schedule or another task started it.
 	scheduled bool
-	// child says that it has a parent which has not released it, and kept that it is not forgotten before. tries counts the children that it has not released.
+	// parent stands for the step that it does, zero if it does none.
+	parent uint64
+	// child says that its parent has not released it, and kept that it is not forgotten before. tries counts the children that it has not released.
 	child, kept bool
 	tries       int
 }
@@ -258,14 +260,8 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.sweep(f, b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
-	case *events.PermitReturned:
-		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
-	case *events.PermitsDecided:
-		decided(p, f, b, at, input)
-	case *events.LimitAdopted:
-		limitAdopted(p, f, b, at)
-	case *events.LimitPaused, *events.LimitResumed:
-		limitHeld(p, f, at, input)
+	case *events.PermitReturned, *events.PermitsDecided, *events.LimitAdopted, *events.LimitPaused, *events.LimitResumed:
+		ofLimit(p, f, at, input)
 	case *events.PermitGranted, *events.PermitBlocked:
 		limit, link := grantIn(b)
 		permitInput(p, f, at, input, events.TypePermitGrant, limit, link)
@@ -381,7 +377,8 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckInputs, "accepted_twice", "the task is accepted a second time (INV12)")
 	}
 	p.count.Tasks++
-	p.known[name] = accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != "" || b.Parent != nil, child: b.Parent != nil, kept: b.Parent != nil && !b.Parent.Detach}
+	k := accepted{content: contentOf(b.Content), remember: b.RememberFor.Std(), scheduled: b.Schedule != "" || b.Parent != nil}
+	p.known[name] = k.of(b.Parent)
 	def := p.defs[b.Hash]
 	if def == nil {
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
@@ -421,31 +418,35 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	if input == nil {
 		return
 	}
+	sameSubmission(p, f, b, at, input, func(format string, args ...any) { wrong(CheckInputs, "not_its_input", format, args...) })
+}
+
+// sameSubmission checks that a task is accepted as its submission says.
+func sameSubmission(p *partition, f *events.Fact, b *events.Submitted, at Place, input *events.Record, wrong func(format string, args ...any)) {
 	sub, content, err := readSubmission(input)
 	switch {
 	case err != nil:
-		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which cannot be read: %v", f.Cause, err)
+		wrong("the task is accepted by the submission %s, which cannot be read: %v", f.Cause, err)
 	case sub.ID != f.Task:
-		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which is of task %q", f.Cause, sub.ID)
+		wrong("the task is accepted by the submission %s, which is of task %q", f.Cause, sub.ID)
 	case !sameParent(sub, b.Parent):
-		wrong(CheckInputs, "not_its_input", "the task is accepted as a child, or not, but the submission %s says otherwise", f.Cause)
+		wrong("the task is accepted as a child, or not, but the submission %s says otherwise", f.Cause)
 	case content != b.Content:
-		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, but the submission %s has %s", b.Content, f.Cause, content)
+		wrong("the task is accepted with the content %s, but the submission %s has %s", b.Content, f.Cause, content)
 	case sub.Priority != 0 && sub.Priority != b.Priority:
-		wrong(CheckInputs, "not_its_input", "the task is accepted with the priority %d, but the submission %s has %d", b.Priority, f.Cause, sub.Priority)
+		wrong("the task is accepted with the priority %d, but the submission %s has %d", b.Priority, f.Cause, sub.Priority)
 	case !sameTimes(f.Time, sub, b):
-		wrong(CheckInputs, "not_its_input", "the task is accepted with not_before %q, delay %s and deadline %q, which do not follow from the submission %s", b.NotBefore.String(), b.Delay, b.Deadline.String(), f.Cause)
+		wrong("the task is accepted with not_before %q, delay %s and deadline %q, which do not follow from the submission %s", b.NotBefore.String(), b.Delay, b.Deadline.String(), f.Cause)
 	default: // the definition may give the task more labels
 		asksFor(p, f, b, sub, at)
 		for _, name := range slices.Sorted(maps.Keys(sub.Labels)) {
 			if got, ok := b.Labels[name]; !ok || got != sub.Labels[name] {
-				wrong(CheckInputs, "not_its_input", "the task is accepted without the label %q of the submission %s", name, f.Cause)
+				wrong("the task is accepted without the label %q of the submission %s", name, f.Cause)
 			}
 		}
 	}
 }
 
-// finish does the checks at the end of the log.
 // extentOf counts what was read, and says how much it was.
 func extentOf(p *partition, b Bounds) Extent {
 	for why, n := range p.owners.void {
@@ -461,6 +462,7 @@ func extentOf(p *partition, b Bounds) Extent {
 	return e
 }
 
+// finish does the checks at the end of the log.
 func (p *partition) finish(b Bounds) error {
 	p.explainEnd()
 	if c := p.carry; c != nil && c.first {

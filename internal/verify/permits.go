@@ -213,6 +213,20 @@ func decided(p *partition, f *events.Fact, b *events.PermitsDecided, at Place, i
 	}
 }
 
+// ofLimit takes a fact about a limit.
+func ofLimit(p *partition, f *events.Fact, at Place, input *events.Record) {
+	switch b := f.Body.(type) {
+	case *events.PermitReturned:
+		permitInput(p, f, at, input, events.TypePermitGrant, b.Limit, b.Link)
+	case *events.PermitsDecided:
+		decided(p, f, b, at, input)
+	case *events.LimitAdopted:
+		limitAdopted(p, f, b, at)
+	case *events.LimitPaused, *events.LimitResumed:
+		limitHeld(p, f, at, input)
+	}
+}
+
 // limitOf returns what is known about a limit.
 func limitOf(p *partition, name string) *limit {
 	l := p.limits[name]

@@ -161,35 +161,6 @@ func (t *telling) wrong(check, kind, step, format string, args ...any) {
 	t.book.add(Finding{Check: check, Kind: kind, Place: t.place, Task: t.story.id, Step: step, What: fmt.Sprintf(format, args...)})
 }
 
-// turn makes the task undo, unless it is undoing already. why is the reason.
-func (t *telling) turn(why string) {
-	if t.back {
-		return
-	}
-	if st := t.pivot(); st != nil {
-		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
-	}
-	for _, st := range t.steps {
-		if st.do.waiting || st.queued || st.wait != nil {
-			st.do.waiting, st.queued, st.wait, st.failed = false, false, nil, true
-		}
-	}
-	t.back, t.parked, t.parkDue, t.early.until = true, false, false, 0
-	if !t.paused {
-		t.haltedAt = 0
-	}
-}
-
-// pivot returns the pivot if it may have had an effect, nil otherwise.
-func (s *story) pivot() *step {
-	for _, st := range s.steps {
-		if st.pivot && (st.touched || st.do.running) {
-			return st
-		}
-	}
-	return nil
-}
-
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
 	last := t.story.time
@@ -206,10 +177,8 @@ func (t *telling) tell() {
 		beginWait(t, b)
 	case *events.SignalReceived:
 		signalled(t, b)
-	case *events.ChildAsked:
-		childAsked(t, b)
-	case *events.ChildUndoRequested:
-		undoRequested(t, b, last)
+	case *events.ChildAsked, *events.ChildUndoRequested:
+		relative(t, last)
 	case *events.PermitAsked, *events.PermitGranted, *events.PermitReleased, *events.PermitBlocked:
 		permitted(t)
 	case *events.StepCompleted:

@@ -6,6 +6,35 @@ import "github.com/sagalog/sagalog/events"
 // effect (docs/protocol.md, "Undo").
 func (st *step) mustUndo() bool { return st.undoable && st.touched && !st.undone }
 
+// turn makes the task undo, unless it is undoing already. why is the reason.
+func (t *telling) turn(why string) {
+	if t.back {
+		return
+	}
+	if st := t.pivot(); st != nil {
+		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
+	}
+	for _, st := range t.steps {
+		if st.do.waiting || st.queued || st.wait != nil {
+			st.do.waiting, st.queued, st.wait, st.failed = false, false, nil, true
+		}
+	}
+	t.back, t.parked, t.parkDue, t.early.until = true, false, false, 0
+	if !t.paused {
+		t.haltedAt = 0
+	}
+}
+
+// pivot returns the pivot if it may have had an effect, nil otherwise.
+func (s *story) pivot() *step {
+	for _, st := range s.steps {
+		if st.pivot && (st.touched || st.do.running) {
+			return st
+		}
+	}
+	return nil
+}
+
 func (t *telling) undoStarted(b *events.CompensationStarted) {
 	st := t.open(b.Step)
 	t.mayUndo(st)
