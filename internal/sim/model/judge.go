@@ -66,7 +66,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
 	case *events.ChildRefused:
-		j.loses(f, b)
+		loses(j, f, b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
@@ -91,7 +91,7 @@ func (j *judge) before(f *events.Fact, source string) {
 }
 
 // loses checks that a child counts as lost only if something may have been.
-func (j *judge) loses(f *events.Fact, b *events.ChildRefused) {
+func loses(j *judge, f *events.Fact, b *events.ChildRefused) {
 	if x := j.w.sp.cfg.Budgets; b.Reason == events.RejectLost && x[Trims]+x[Refusals]+x[LostAppends] == 0 {
 		j.w.fail("%s counts as lost although nothing was lost", f.Task)
 	}
