@@ -56,7 +56,7 @@ type relatives struct {
 	*family
 }
 
-// first returns the first accepted fact of that name which fits; false if there is none.
+// first returns the first accepted fact of that name which fits; false if no fact does.
 func (h *relatives) first(name events.Name, fits func(f found) bool) (found, bool) {
 	list := h.harmed.all(simEvents, func(f found) bool {
 		return nameOf(*f.Record) == name && h.family.accepted[f.place()] && fits(f)
