@@ -3,7 +3,6 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -75,11 +74,6 @@ func (s *story) toUndo(path string) *try {
 		return nil
 	}
 	return &tries[len(tries)-1]
-}
-
-// hasTry says whether the step has a child of that attempt which it has not released.
-func (s *story) hasTry(path, child string, n int) bool {
-	return slices.ContainsFunc(s.tries[path], func(x try) bool { return x.child == child && x.n == n })
 }
 
 // settle notes that nothing of the latest try is left to undo, and returns whether an earlier one is left.

@@ -386,7 +386,9 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	}
 	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, run: 1, deadline: b.Deadline, early: early{b.NotBefore, b.Delay}, began: b.ScheduleBegan, parent: b.Parent}
 	if b.Parent != nil {
-		p.relatives.begins(b.Parent.Link, f.Task, at)
+		if why := p.relatives.begins(b.Parent.Link, f.Task, at); why != "" {
+			wrong(CheckInputs, "child_twice", "%s", why)
+		}
 	}
 	begins := max(f.Time, b.NotBefore)
 	s.deadlineWithin = max(0, min(b.Deadline, begins.Add(events.MaxDelay.Std())).Sub(begins))

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -19,7 +20,7 @@ func related(p *partition, f *events.Fact, at Place, input *events.Record) bool 
 		relatedInput(p, f, at, input, b.Parent.Link, "", events.TypeChildAsk, events.TypeChildUndo)
 		return true
 	case *events.ChildReturned:
-		if s := p.live[f.Task]; s != nil && s.incarnation == b.Link.Incarnation && b.Link.Operation == events.Do && s.hasTry(b.Link.Path, b.Child, b.Link.N) {
+		if hasChild(p, f.Task, b) {
 			wrong("it releases task %s, which is its child", b.Child)
 		}
 		relatedInput(p, f, at, input, b.Link, events.TypeChildAnswer)
@@ -35,6 +36,7 @@ func related(p *partition, f *events.Fact, at Place, input *events.Record) bool 
 		}
 		keep(p, f.Task, func(k *accepted) { k.child, k.kept = false, false })
 		p.relatives.released(b.Link)
+		releasedByInput(p, f, at, input, b.Link)
 	case *events.ChildrenReleased:
 		releasesChildren(p, f, b, wrong)
 	default:
@@ -54,6 +56,16 @@ func relative(t *telling, last events.Instant) {
 	case *events.ChildUndoRequested:
 		undoRequested(t, b, last)
 	}
+}
+
+// hasChild says whether a task that answers a child by a release has that child, and so may still need it.
+func hasChild(p *partition, id string, b *events.ChildReturned) bool {
+	if b.Link.Operation == events.Do {
+		x := p.relatives.trials[relationOf(b.Link)]
+		return x != nil && x.child == b.Child && !x.released && !x.detached
+	}
+	s := p.live[id]
+	return s != nil && s.incarnation == b.Link.Incarnation && slices.ContainsFunc(s.tries[b.Link.Path], func(x try) bool { return x.child == b.Child })
 }
 
 // keep changes what is known of a task.

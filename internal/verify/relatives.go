@@ -52,8 +52,17 @@ func (r relatives) starts(of relation, x *trial) {
 	}
 }
 
-func (r relatives) begins(l events.Link, id string, at Place) {
+// begins takes the acceptance of a child, and says what is wrong with it: a try has one child, which is accepted once, and never after it was refused.
+func (r relatives) begins(l events.Link, id string, at Place) (wrong string) {
+	if x := r.children[relationOf(l)]; x != nil {
+		was := "accepted"
+		if x.end == events.NameChildRefused {
+			was = "refused"
+		}
+		wrong = fmt.Sprintf("it is accepted as the child of attempt %d of step %q of task %q, as which task %s was %s before", l.N, l.Path, l.Task, x.id, was)
+	}
 	r.children[relationOf(l)] = &offspring{id: id, place: at}
+	return wrong
 }
 
 func (r relatives) ends(l events.Link, id string, by events.Name, at Place) {
