@@ -118,9 +118,9 @@ func TestTheChildrenOfAllTriesAreUndone(t *testing.T) {
 		w.write("p", b)
 	}
 	require.Equal(t, "p/a~3", w.task("p").Step("a").ChildToUndo())
-	third := w.undoes("p", "a")
+	w.undoes("p", "a")
 	w.write("p", &events.CompensationFailed{Step: "a", Attempt: 1, Verdict: retryAt(w.now), Error: events.Error{Class: events.ClassRetryable}})
-	third = w.undoes("p", "a")
+	third := w.undoes("p", "a")
 	require.True(t, events.AwaitsChild(w.task("p"), "p/a~3", third))
 	require.False(t, events.AwaitsChild(w.task("p"), "p/a", third))
 	w.write("p", &events.Compensated{Step: "a", Attempt: 2})
