@@ -290,7 +290,7 @@ func (h *relatives) accepted() (f, into found, ok bool) {
 	return f, into, ok
 }
 
-// freeOf finds a fact that does nothing, in the partition of the parent, while the parent has the child; nil if there is none.
+// freeOf finds a fact that does nothing, in the partition of the parent, while the parent has the child; or nil.
 func (h *relatives) freeOf(parent map[string]any) *found {
 	link := parent["link"].(map[string]any)
 	task := link["task"].(string)
