@@ -26,7 +26,7 @@ type familyMutant struct {
 
 var familyMutants = []familyMutant{
 	{"children-turn-back", "s.State == StepStateRunning", "!OFF && s.State == StepStateRunning", "does not turn back with|INV5"},
-	{"every-try-is-undone", "s.unsettled() < 0", "OFF || s.unsettled() < 0", "is undone, and its child|an undo asks"},
+	{"every-try-is-undone", "s.unsettled() < 0", "OFF || s.unsettled() < 0", "is folded to|is undone, and its child|an undo asks"},
 	{"child-past-its-pivot-refuses", "t.Irrevocable()", "!OFF && t.Irrevocable()", "past its pivot|undoes itself|does not fit"},
 	{"link-tells-children-apart", "known.Parent == nil || known.Parent.Link != p.Link", "!OFF && (known.Parent == nil || known.Parent.Link != p.Link)", "and is another task"},
 	{"unknown-link-is-released", "!known", "!OFF && !known", "INV12"},
