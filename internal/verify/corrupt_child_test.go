@@ -58,13 +58,15 @@ type relatives struct {
 
 // first returns the first accepted fact of that name which fits; false if there is none.
 func (h *relatives) first(name events.Name, fits func(f found) bool) (found, bool) {
-	list := h.harmed.all(simEvents, func(f found) bool {
-		return nameOf(*f.Record) == name && h.family.accepted[f.place()] && fits(f)
-	})
-	if len(list) == 0 {
-		return found{}, false
+	for p, records := range h.harmed.topics[simEvents] {
+		for i := range records {
+			f := found{&records[i], simEvents, p, i}
+			if nameOf(*f.Record) == name && h.family.accepted[f.place()] && fits(f) {
+				return f, true
+			}
+		}
 	}
-	return list[0], true
+	return found{}, false
 }
 
 // about picks facts of the task.
