@@ -56,7 +56,7 @@ type relatives struct {
 	*family
 }
 
-// first returns the first accepted fact of that name which fits; false if there is none.
+// first returns the first accepted fact of that name which fits; false if the run has none.
 func (h *relatives) first(name events.Name, fits func(f found) bool) (found, bool) {
 	for p, records := range h.harmed.topics[simEvents] {
 		for i := range records {
@@ -292,7 +292,7 @@ func (h *relatives) accepted() (f, into found, ok bool) {
 	return f, into, ok
 }
 
-// freeOf finds a fact that does nothing, in the partition of the parent, while the parent has the child; nil if there is none.
+// freeOf finds a fact that does nothing, in the partition of the parent, while the parent has the child; nil if it has none.
 func (h *relatives) freeOf(parent map[string]any) *found {
 	link := parent["link"].(map[string]any)
 	task := link["task"].(string)
