@@ -84,14 +84,14 @@ func cancelled(t *Task, f *Fact, b *CancelRequested) {
 	reason := reasonOr(b.Reason, "cancelled")
 	paused := t.Paused != nil
 	t.Paused = nil
-	if t.abandonRerun(reason) && paused {
+	if abandonRerun(t, reason) && paused {
 		t.goOn(f.Time)
 	}
 	t.beginUndoing(reason)
 }
 
 // abandonRerun lets a task that is undoing for a rerun end undone, and returns whether it is.
-func (t *Task) abandonRerun(reason string) bool {
+func abandonRerun(t *Task, reason string) bool {
 	if t.Rerun == nil {
 		return false
 	}

@@ -427,7 +427,7 @@ func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 		t.replace(&t.Output, nil)
 	}
 	reason := reasonOr(b.Reason, "its parent is undone")
-	t.abandonRerun(reason)
+	abandonRerun(t, reason)
 	t.beginUndoing(reason)
 	return nil
 }

@@ -324,18 +324,28 @@ func outputPath(p []string) []string {
 	return p[:min(3, len(p))]
 }
 
-// failsOnNull says whether evaluation fails with one output null and everything else unknown.
+// failsOnNull says whether evaluation fails because one output is null, with everything else unknown. What is unknown counts as null where
+// it is calculated with, so a failure that is the same with an unknown output is not for this one.
 func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
+	failure := evalWith(output, exprlang.Raw(json.RawMessage("null")), eval)
+	if failure == nil {
+		return false
+	}
+	other := evalWith(output, exprlang.Unknown(), eval)
+	return other == nil || other.Error() != failure.Error()
+}
+
+// evalWith evaluates with one output given, and everything else unknown.
+func evalWith(output []string, value *exprlang.Node, eval func(*exprlang.Scope) error) error {
 	known := map[string]*exprlang.Node{"task": exprlang.Unknown(), "input": exprlang.Unknown(), "output": exprlang.Unknown()}
-	null := exprlang.Raw(json.RawMessage("null"))
 	if output[0] == "step" {
 		known["steps"] = exprlang.Unknown()
-		known["step"] = exprlang.Object(only{output[1]: null})
+		known["step"] = exprlang.Object(only{output[1]: value})
 	} else {
 		known["step"] = exprlang.Unknown()
-		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{"output": null})})
+		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{"output": value})})
 	}
-	return eval(exprlang.NewNodeScope(known)) != nil
+	return eval(exprlang.NewNodeScope(known))
 }
 
 // only is an object with some known members.

@@ -267,6 +267,8 @@ func TestAWarningDoesNotRefuse(t *testing.T) {
 		{"output of a step that may time out", head + "  a: {agent: a, if: \"${ input.x }\", on_timeout: continue}\n  b: {agent: a, on_timeout: continue}\noutput: {a: \"${ steps.a.output }\", b: \"${ steps.b.output ?? steps.b.error }\"}",
 			"f:5:17: warning: output.a: steps.a.output is null when the step a is skipped or times out\nf:5:43: warning: output.b: steps.b.output is null when the step b times out"},
 		{"mapping that minds a skip", head + "  a: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a], with: \"${ steps.a.output?.id }\"}", ""},
+		{"sum that minds a skip", head + "  a: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a], with: \"${ input.n + (steps.a.output?.n ?? 0) }\"}", ""},
+		{"sum that minds no skip", head + "  a: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a], with: \"${ input.n + steps.a.output.n }\"}", "f:4:49: warning: steps.b.with: steps.a.output is null when the step a is skipped, and this then fails: use ?. and ??"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

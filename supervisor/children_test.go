@@ -93,6 +93,23 @@ func TestAParentThatTurnsBackUndoesItsChild(t *testing.T) {
 	sameEverywhere(t, b, a)
 }
 
+// The limit of submissions is not for what a parent says about its child.
+func TestAChildHearsItsParentWhateverTheLimitOfSubmissions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, family, offspring)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Settings.SubmissionBytes = 400 }).own()
+	b.submit("p", "parent", "")
+	a.relay()
+	q := events.Request{ID: "c", Kind: events.RequestCancel, Task: "p", Reason: strings.Repeat("x", 500)}
+	r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/op", Time: b.now})
+	require.NoError(t, err)
+	b.put(events.Reports, r)
+	a.relay()
+	require.Equal(t, events.TaskStateUndoing, b.task("p/trip").State)
+	require.Equal(t, q.Reason, b.task("p/trip").Reason)
+	sameEverywhere(t, b, a)
+}
+
 func TestAChildThatRunsTurnsBackWithItsParent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, family, offspring)

@@ -32,6 +32,7 @@ func TestTheExamplesRun(t *testing.T) {
 	sections := map[string]func(t *testing.T, x *examples){
 		"An order that waits for a person": checkOrders, "A training that continues": checkTraining,
 		"One payment at a time": checkPayments, "A report each night": checkReports,
+		"A trip of several bookings": checkTrips,
 	}
 	found := regexp.MustCompile(`(?ms)^## ([^\n]+)\n(.*?)(?:\z|(?:^## ))`)
 	rest, read := x.page, 0
@@ -111,7 +112,7 @@ func startGPU(t *testing.T, file string) string {
 }
 
 // badly are the commands of the page of which it says that they exit with 6.
-var badly = map[string]bool{"sagalog task get order-3 --wait": true}
+var badly = map[string]bool{"sagalog task get order-3 --wait": true, "sagalog task get trip-2 --wait": true, "sagalog task get trip-3 --wait": true}
 
 // run runs a command of the page in a shell, and returns what it prints.
 func (x *examples) run(t *testing.T, command string) string {
@@ -180,6 +181,23 @@ func checkPayments(t *testing.T, x *examples) {
 	require.NotEqual(t, "payment-3", order[2].ID, "express payments go first")
 	require.Less(t, began(x.task(t, "payment-4")), int64(order[0].EndedAt), "another customer does not wait")
 	require.Contains(t, x.run(t, "sagalog task history payment-2"), "the bank is busy")
+}
+
+// All of a trip is booked, or all of it is undone.
+func checkTrips(t *testing.T, x *examples) {
+	text := func(id string) string { return x.run(t, "sagalog task get "+id) }
+	require.Regexp(t, `STATE +processed`, text("trip-1"))
+	require.Regexp(t, `"paid":\s*600`, text("trip-1"))
+	require.Regexp(t, `hotel +task trip-1-hotel +completed`, text("trip-1"))
+	require.Regexp(t, `PARENT +step flight of task trip-1`, text("trip-1/flight"))
+	require.Equal(t, "processed", x.task(t, "trip-1/survey").State, "it goes on by itself")
+
+	require.Regexp(t, `REASON .*the hotel is full`, text("trip-2"))
+	require.Regexp(t, `REASON .*not enough in the purse`, text("trip-3"))
+	require.Regexp(t, `car +task trip-3/car +undone`, text("trip-3"))
+	for id, want := range map[string]string{"trip-2/flight": "undone", "trip-2-hotel": "undone", "trip-3/flight": "undone", "trip-3-hotel": "undone", "trip-3/car": "processed"} {
+		require.Regexp(t, `STATE +`+want, text(id), id)
+	}
 }
 
 // Six reports of the day were started by a person, and others come by themselves.

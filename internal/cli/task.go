@@ -315,7 +315,6 @@ func stepRow(st *api.StepDocument) row {
 	return r
 }
 
-// agentOf names an agent and, if it has a name, the operation that is called.
 // doneBy names who does a step: an agent, or a task.
 func doneBy(st *api.StepDocument) string {
 	switch {
@@ -346,6 +345,7 @@ func parentText(p *api.ParentDocument) string {
 	return text
 }
 
+// agentOf names an agent and, if it has a name, the operation that is called.
 func agentOf(agent, operation string) string {
 	if operation == "" {
 		return agent

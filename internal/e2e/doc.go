@@ -32,6 +32,7 @@
 // brokers, by deploy/kafka/kafka.sh. Without SAGALOG_TEST_KAFKA=1 they are skipped:
 //
 //	SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -timeout 60m -run TestCluster
+//	SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -timeout 90m -run TestClusterTrips -e2e.trips 10000     tasks and their children
 //
 // TestClusterPausedOwner builds sagalog with the tag sagalog_testhooks, since only that build reads
 // SAGALOG_TEST_HOLD_APPENDS. Each test ends with `dronedelivery audit --epochs`, which also shows that every epoch had one

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -231,16 +232,13 @@ func relativesRest(states []*events.State, excepted func(id string) bool) (owes 
 			if excepted(t.ID) {
 				return true
 			}
-			if owes = childRest(t, states); owes == "" {
-				owes = parentRest(t, states, excepted)
+			if why := cmp.Or(childRest(t, states), parentRest(t, states, excepted)); why != "" && (owes == "" || why < owes) { // tasks have no order
+				owes = why
 			}
-			return owes == ""
+			return true
 		})
-		if owes != "" {
-			return owes
-		}
 	}
-	return ""
+	return owes
 }
 
 func childRest(t *events.Task, states []*events.State) string {

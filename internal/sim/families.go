@@ -130,7 +130,28 @@ func (c *families) plan() {
 		for range c.dice.IntN(6) {
 			w.after(at+c.dice.IntN(9000), c.operate)
 		}
+		if c.dice.IntN(3) == 0 {
+			c.persists(id, at)
+		}
 	}
+}
+
+// persists makes an operator retry a parent whenever it is parked, and cancel it at last. So a step has several tries, and some of them an effect.
+func (c *families) persists(id string, at int) {
+	w := c.w
+	for range 2 + c.dice.IntN(3) {
+		at += 500 + c.dice.IntN(2500)
+		w.after(at, func() {
+			if t := find(statesOf(w), id); t != nil && t.State == events.TaskStateError && !w.healed {
+				w.clients.request(events.Request{Kind: events.RequestRetry, Task: id})
+			}
+		})
+	}
+	w.after(at+1500+c.dice.IntN(2500), func() {
+		if !w.healed {
+			w.clients.request(events.Request{Kind: events.RequestCancel, Task: id})
+		}
+	})
 }
 
 // operate makes an operator do something with a parent or a child: many of these requests are refused.

@@ -12,10 +12,14 @@ func (g *saga) answers(f *events.Fact, body events.Body) string {
 		switch {
 		case !g.once(b.Request):
 			return "a request is judged twice"
-		case g.undoing:
+		case g.undoing && (g.rerun == nil || b.Request != ""): // only its parent ends a rerun
 			return "a cancel that changes nothing is granted"
 		}
 		g.paused = false
+		if g.rerun != nil {
+			g.rerun = nil
+			g.goesOn(f)
+		}
 		return g.turns("a cancel")
 	case *events.TaskPaused:
 		if !g.once(b.Request) || g.paused {

@@ -146,7 +146,7 @@ func startedIn(p *partition, at events.Instant) (pos events.Position) {
 // adopt lets a story that begins with carried rows go on.
 func adopt(p *partition, t *events.Task, s *story, at Place) {
 	p.count.Carried++
-	p.known[digestOf(t.ID)] = accepted{content: contentOf(t.Content), ended: t.EndedAt, remember: t.RememberFor.Std(), scheduled: t.Schedule != "" || t.Parent != nil, tries: triesOf(t)}.ofCarried(t.Parent)
+	p.known[digestOf(t.ID)] = accepted{content: contentOf(t.Content), ended: t.EndedAt, remember: t.RememberFor.Std(), scheduled: t.Schedule != "" || t.Parent != nil, tries: triesOf(t), never: t.State == events.TaskStateRejected}.ofCarried(t.Parent)
 	carriedRelatives(p, s, t, at)
 	p.acks.carried(t.ID)
 	if l := p.cfg.Ledgers; l != nil { // calls of earlier runs were compared when these ended

@@ -37,6 +37,8 @@ type accepted struct {
 	// child says that its parent has not released it, and kept that it is not forgotten before. tries counts the children that it has not released.
 	child, kept bool
 	tries       int
+	// never says that it was never accepted.
+	never bool
 }
 
 func contentOf(hash string) uint64 {

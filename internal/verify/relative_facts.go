@@ -82,7 +82,7 @@ func refusedChild(p *partition, f *events.Fact, b *events.ChildRefused, at Place
 	if _, ok := p.known[digestOf(f.Task)]; ok {
 		p.book.add(Finding{Check: CheckInputs, Kind: "accepted_twice", Place: at, Task: f.Task, What: "the task is not accepted, although it was accepted before (INV12)"})
 	}
-	p.known[digestOf(f.Task)] = accepted{ended: f.Time, remember: b.RememberFor.Std(), scheduled: true}.of(&b.Parent)
+	p.known[digestOf(f.Task)] = accepted{ended: f.Time, remember: b.RememberFor.Std(), scheduled: true, never: true}.of(&b.Parent)
 	p.count.Ended["rejected"]++
 	p.relatives.ends(b.Parent.Link, f.Task, f.Body.Name(), at)
 }
@@ -117,7 +117,7 @@ func answeredAgain(p *partition, f *events.Fact, a *events.ChildAnswer, wrong fu
 	own := ok && k.parent == printStep(a.Link)
 	switch a.State {
 	case events.ChildLost:
-		if own {
+		if own && !k.never {
 			wrong("it answers that nobody knows of it, and it was accepted")
 		}
 	case events.ChildProcessed, events.ChildUndone, events.ChildTerminated, events.ChildRefuses, events.ChildAccepted:

@@ -66,9 +66,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
 	case *events.ChildRefused:
-		if x := j.w.sp.cfg.Budgets; b.Reason == events.RejectLost && x[Trims]+x[Refusals]+x[LostAppends] == 0 {
-			j.w.fail("%s counts as lost although nothing was lost", f.Task)
-		}
+		loses(j, f, b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
@@ -90,6 +88,13 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
 	j.Relatives(f, j.w.states())
 	checkReruns(j, f)
+}
+
+// loses checks that a child counts as lost only if something may have been.
+func loses(j *judge, f *events.Fact, b *events.ChildRefused) {
+	if x := j.w.sp.cfg.Budgets; b.Reason == events.RejectLost && x[Trims]+x[Refusals]+x[LostAppends] == 0 {
+		j.w.fail("%s counts as lost although nothing was lost", f.Task)
+	}
 }
 
 // startedOnce checks that a schedule starts a task once, also if its submission comes again after the task was forgotten.
