@@ -56,15 +56,17 @@ type relatives struct {
 	*family
 }
 
-// first returns the first accepted fact of that name which fits; false if no fact does.
+// first returns the first accepted fact of that name which fits; false if the run has none.
 func (h *relatives) first(name events.Name, fits func(f found) bool) (found, bool) {
-	list := h.harmed.all(simEvents, func(f found) bool {
-		return nameOf(*f.Record) == name && h.family.accepted[f.place()] && fits(f)
-	})
-	if len(list) == 0 {
-		return found{}, false
+	for p, records := range h.harmed.topics[simEvents] {
+		for i := range records {
+			f := found{&records[i], simEvents, p, i}
+			if nameOf(*f.Record) == name && h.family.accepted[f.place()] && fits(f) {
+				return f, true
+			}
+		}
 	}
-	return list[0], true
+	return found{}, false
 }
 
 // about picks facts of the task.
@@ -290,7 +292,7 @@ func (h *relatives) accepted() (f, into found, ok bool) {
 	return f, into, ok
 }
 
-// freeOf finds a fact that does nothing, in the partition of the parent, while the parent has the child; or nil.
+// freeOf finds a fact that does nothing, in the partition of the parent, while the parent has the child; nil if it has none.
 func (h *relatives) freeOf(parent map[string]any) *found {
 	link := parent["link"].(map[string]any)
 	task := link["task"].(string)

@@ -11,7 +11,7 @@
 //
 // It reads each topic once, in the order of its offsets, up to an end that it asks for before it begins; before that it looks through events
 // for the tasks that are rerun. The facts about an input topic are in the order of the inputs, so both are read in step and neither is
-// kept in memory. It keeps live tasks, and those that are rerun; 64 bytes for each task ID that is not forgotten yet; 8 bytes for each fact; the forwarded inputs; the dead letters of one
+// kept in memory. It keeps live tasks, and those that are rerun; 64 bytes for each task ID that is not forgotten yet; 8 bytes for each fact; the forwarded inputs, and each try of a step that a child does, until all partitions are read; the dead letters of one
 // partition; and, if there are ledgers, a line for each identifier.
 //
 // A log that was cut begins with a carry. All checks hold from there on: what is not a task is known from the first facts, and the story of an
