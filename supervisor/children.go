@@ -30,6 +30,16 @@ func fromParent(r *events.Record) bool {
 	return false
 }
 
+// parksChild lets a child hear what its parent says although planning it panicked then: the child does as it is asked, and is parked instead of
+// being planned. If the record were set aside, the parent would send another one, and the panics would not end.
+func parksChild(i *inbox, item *input, p *poisoned) bool {
+	if p.again || p.judged == "" || !fromParent(&item.record) {
+		return false
+	}
+	i.planner.poison[p.judged] = p.Error()
+	return true
+}
+
 // judgeParent takes what a parent says. It comes behind the submission of the child: so if the child is not known, the submission is lost.
 func judgeParent(i *inbox, item *input) error {
 	kind := item.env.Type

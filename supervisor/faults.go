@@ -25,6 +25,8 @@ type poisoned struct {
 	cause  events.Cause
 	judged string
 	err    error
+	// again says that the input had been set aside before, and that did not help.
+	again bool
 }
 
 func (p *poisoned) Error() string { return p.err.Error() }

@@ -88,7 +88,7 @@ func (q *inputQueue) passed() {
 func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	r := &item.record
 	cause := events.CauseInput(item.in, i.cfg.Partition, r.Offset)
-	if p, bad := i.poison[cause]; bad {
+	if p, bad := i.poison[cause]; bad && !parksChild(i, item, p) {
 		return i.setAside(kind, item, p.judged, events.RejectInternal, p.Error()) // without looking at it
 	}
 	i.judging = judging{cause: cause}

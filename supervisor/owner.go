@@ -222,6 +222,7 @@ func (o *Owner) conclude(err error) bool {
 		o.planner.poison[bad.task] = bad.Error()
 		err = errEpochOver
 	case bad != nil && bad.cause != "":
+		bad.again = o.inbox.poison[bad.cause] != nil
 		o.inbox.poison[bad.cause] = bad
 		err = errEpochOver
 	}

@@ -288,3 +288,49 @@ func TestARetryOfATaskThatPanicsParksItAgain(t *testing.T) {
 		})
 	}
 }
+
+// What its parent asks makes planning a child panic: the child does as it is asked, and is parked. Otherwise each copy of the ask would make it panic again.
+func TestAChildThatPanicsWhenItsParentTurnsBackIsParked(t *testing.T) {
+	t.Parallel()
+	for name, ended := range map[string]bool{"a child that runs": false, "a child that has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, p := newBench(t, family, offspring), poison()
+			a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+			b.submit("p", "parent", "")
+			a.relay()
+			if ended {
+				b.done("p/trip", "only", 1)
+				a.relay()
+			}
+			p.plan = func(t *events.Task) bool { return t.ID == "p/trip" && t.Undoing() }
+			if ended {
+				b.failed("p", "pay", 1, events.ClassPermanent, events.EffectNone)
+			} else {
+				b.request(events.RequestCancel, "c", "p")
+			}
+			a.relay()
+			settle(t, a)
+			child := b.task("p/trip")
+			require.Equal(t, events.TaskStateError, child.State)
+			require.True(t, child.Undoing())
+			require.Contains(t, child.Reason, "internal")
+			require.Zero(t, count[*events.InputRejected](b))
+			epochs := a.o.Status().Stats.Epochs
+			a.pass(2 * time.Hour) // the parent asks again
+			a.relay()
+			require.Equal(t, epochs, a.o.Status().Stats.Epochs)
+			p.plan = never
+			b.request(events.RequestRetry, "r", "p/trip")
+			a.relay()
+			if !ended {
+				b.done("p/trip", "only", 1)
+				a.relay()
+			}
+			b.undone("p/trip", "only", 1)
+			a.relay()
+			require.Equal(t, events.TaskStateUndone, b.task("p").State)
+			sameEverywhere(t, b, a)
+		})
+	}
+}
