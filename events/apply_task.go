@@ -25,8 +25,13 @@ func (s *State) foldTask(f *Fact) error {
 	if err := usePermit(t, f.Body); err != nil {
 		return err
 	}
+	return s.foldItem(t, f)
+}
+
+// foldBody changes the task by what the fact says.
+func (s *State) foldBody(t *Task, f *Fact) error {
 	switch b := f.Body.(type) {
-	case *StepStarted, *WaitStarted:
+	case *StepStarted, *WaitStarted, *FanOutStarted:
 		return begins(t, f)
 	case *StepProgressed:
 		return stepProgressed(t, f, b)
@@ -190,6 +195,11 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 	if s.State != StepStateNotStarted && s.State != StepStateWaiting {
 		return nil, fmt.Errorf("%w: %s of step %q, which is %s", ErrImpossible, why, path, s.State)
 	}
+	if s.State == StepStateNotStarted {
+		if err := t.beginItem(path, why); err != nil {
+			return nil, err
+		}
+	}
 	return s.change(), nil
 }
 
@@ -321,7 +331,10 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 			t.ParkDue, t.ParkReason = s.Path, v.Reason
 		}
 	case ActionContinue:
-		s.State, s.Continued = StepStateTimedOut, true
+		s.Continued = true
+		if _, _, item := SplitItem(s.Path); !item || e.Class == ClassTimeout {
+			s.State = StepStateTimedOut
+		}
 	}
 }
 

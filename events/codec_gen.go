@@ -1556,6 +1556,119 @@ func (v *Error) size() int {
 	return n
 }
 
+func (v *FanOut) write(w *jsontext.Writer) {
+	w.Int(`{"count":`, int64(v.Count))
+	if v.Tolerate != 0 {
+		w.Int(`,"tolerate":`, int64(v.Tolerate))
+	}
+	if v.Begun != 0 {
+		w.Int(`,"begun":`, int64(v.Begun))
+	}
+	if v.Completed != 0 {
+		w.Int(`,"completed":`, int64(v.Completed))
+	}
+	if v.Failed != 0 {
+		w.Int(`,"failed":`, int64(v.Failed))
+	}
+	if v.Skipped != 0 {
+		w.Int(`,"skipped":`, int64(v.Skipped))
+	}
+	if v.Undone != 0 {
+		w.Int(`,"undone":`, int64(v.Undone))
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *FanOut) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "count":
+			r.Once(&seen, 1<<0)
+			v.Count = r.Int()
+		case "tolerate":
+			r.Once(&seen, 1<<1)
+			v.Tolerate = r.Int()
+		case "begun":
+			r.Once(&seen, 1<<2)
+			v.Begun = r.Int()
+		case "completed":
+			r.Once(&seen, 1<<3)
+			v.Completed = r.Int()
+		case "failed":
+			r.Once(&seen, 1<<4)
+			v.Failed = r.Int()
+		case "skipped":
+			r.Once(&seen, 1<<5)
+			v.Skipped = r.Int()
+		case "undone":
+			r.Once(&seen, 1<<6)
+			v.Undone = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *FanOutStarted) write(w *jsontext.Writer) {
+	w.Text(`{"step":`, v.Step)
+	w.Int(`,"count":`, int64(v.Count))
+	if v.Tolerate != 0 {
+		w.Int(`,"tolerate":`, int64(v.Tolerate))
+	}
+	if v.Condition != nil {
+		w.Bool(`,"condition":`, *v.Condition)
+	}
+	if v.RemindAfter != 0 {
+		w.Literal(`,"remind_after":`)
+		v.RemindAfter.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *FanOutStarted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "step":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Step)
+		case "count":
+			r.Once(&seen, 1<<1)
+			v.Count = r.Int()
+		case "tolerate":
+			r.Once(&seen, 1<<2)
+			v.Tolerate = r.Int()
+		case "condition":
+			r.Once(&seen, 1<<3)
+			v.Condition = new(bool)
+			*v.Condition = r.Bool()
+		case "remind_after":
+			r.Once(&seen, 1<<4)
+			v.RemindAfter.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *FanOutStarted) size() int {
+	n := 19
+	n += 2 + len(v.Step)
+	n += 5
+	if v.Tolerate != 0 {
+		n += 12 + 5
+	}
+	if v.Condition != nil {
+		n += 13 + 26
+	}
+	if v.RemindAfter != 0 {
+		n += 16 + 26
+	}
+	return n
+}
+
 func (v *HeldRequest) write(w *jsontext.Writer) {
 	w.Literal(`{"request":`)
 	v.Request.write(w)
@@ -4452,6 +4565,10 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"by_child":`)
 		v.ByChild.write(w)
 	}
+	if v.Fan != nil {
+		w.Literal(`,"fan_out":`)
+		v.Fan.write(w)
+	}
 	if v.Wait != nil {
 		w.Literal(`,"wait":`)
 		v.Wait.write(w)
@@ -4588,57 +4705,61 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<21)
 			v.ByChild = new(ChildState)
 			v.ByChild.read(r)
-		case "wait":
+		case "fan_out":
 			r.Once(&seen, 1<<22)
+			v.Fan = new(FanOut)
+			v.Fan.read(r)
+		case "wait":
+			r.Once(&seen, 1<<23)
 			v.Wait = new(Wait)
 			v.Wait.read(r)
 		case "with":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			r.Raw(&v.With)
 		case "heartbeat":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			r.Raw(&v.Progress)
 		case "progressed_at":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.ProgressedAt.read(r)
 		case "run":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.Run = r.Int()
 		case "earlier_attempts":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			v.EarlierAttempts = r.Int()
 		case "earlier_undos":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.EarlierUndos = r.Int()
 		case "left":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.TimedFrom.read(r)
 		case "soft_at":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.SoftAt.read(r)
 		case "soft_from":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.SoftFrom.read(r)
 		case "undo_quiet_at":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.UndoQuietAt.read(r)
 		case "undo_quiet_from":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			v.UndoQuietFrom.read(r)
 		default:
 			r.Doubt()

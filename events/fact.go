@@ -23,6 +23,7 @@ const (
 	NameStepStarted             Name = "StepStarted"
 	NameStepProgressed          Name = "StepProgressed"
 	NameWaitStarted             Name = "WaitStarted"
+	NameFanOutStarted           Name = "FanOutStarted"
 	NameStepCompleted           Name = "StepCompleted"
 	NameStepFailed              Name = "StepFailed"
 	NameTimeout                 Name = "Timeout"

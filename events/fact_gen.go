@@ -20,6 +20,7 @@ var names = []Name{
 	NameStepStarted,
 	NameStepProgressed,
 	NameWaitStarted,
+	NameFanOutStarted,
 	NameStepCompleted,
 	NameStepFailed,
 	NameTimeout,
@@ -93,6 +94,7 @@ func (*StepQueued) Name() Name              { return NameStepQueued }
 func (*StepStarted) Name() Name             { return NameStepStarted }
 func (*StepProgressed) Name() Name          { return NameStepProgressed }
 func (*WaitStarted) Name() Name             { return NameWaitStarted }
+func (*FanOutStarted) Name() Name           { return NameFanOutStarted }
 func (*StepCompleted) Name() Name           { return NameStepCompleted }
 func (*StepFailed) Name() Name              { return NameStepFailed }
 func (*Timeout) Name() Name                 { return NameTimeout }
@@ -179,6 +181,8 @@ func NewBody(n Name) (Body, error) {
 		return new(StepProgressed), nil
 	case NameWaitStarted:
 		return new(WaitStarted), nil
+	case NameFanOutStarted:
+		return new(FanOutStarted), nil
 	case NameStepCompleted:
 		return new(StepCompleted), nil
 	case NameStepFailed:
@@ -328,6 +332,8 @@ func nameOf(b []byte) Name {
 		return NameStepProgressed
 	case NameWaitStarted:
 		return NameWaitStarted
+	case NameFanOutStarted:
+		return NameFanOutStarted
 	case NameStepCompleted:
 		return NameStepCompleted
 	case NameStepFailed:
@@ -475,6 +481,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *StepProgressed:
 		b.write(w)
 	case *WaitStarted:
+		b.write(w)
+	case *FanOutStarted:
 		b.write(w)
 	case *StepCompleted:
 		b.write(w)
@@ -625,6 +633,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *WaitStarted:
 		b.read(r)
+	case *FanOutStarted:
+		b.read(r)
 	case *StepCompleted:
 		b.read(r)
 	case *StepFailed:
@@ -773,6 +783,8 @@ func bodySize(body Body) int {
 	case *StepProgressed:
 		return b.size()
 	case *WaitStarted:
+		return b.size()
+	case *FanOutStarted:
 		return b.size()
 	case *StepCompleted:
 		return b.size()

@@ -117,6 +117,9 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 		//mutant:undo-in-doubt-outlasts-its-run
 		//mutant:left-outlasts-its-run
 		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row}
+		if _, _, item := SplitItem(path); item { // it begins when its step says that it has items
+			s.State = StepStateNotStarted
+		}
 		s.change()
 	}
 	if len(t.Rerun.Input) > 0 {

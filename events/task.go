@@ -204,6 +204,8 @@ type Step struct {
 	Undo *UndoState `json:"undo,omitempty"`
 	// ByChild is set if a child did an attempt of the step.
 	ByChild *ChildState `json:"by_child,omitempty"`
+	// Fan is set if the step has items.
+	Fan *FanOut `json:"fan_out,omitempty"`
 	// Wait is set while the step, which no agent does, is under way.
 	Wait *Wait `json:"wait,omitempty"`
 	// With is the input that an operator gave for all further attempts, instead of the one that the definition leads to.
@@ -271,12 +273,12 @@ func (t *Task) Step(path string) *Step {
 
 // Over says whether the steps that need this one may start: it completed, was skipped, or timed out and the task goes on without it.
 func (s *Step) Over() bool {
-	return s.State == StepStateCompleted || s.State == StepStateSkipped || s.State == StepStateTimedOut && s.Continued
+	return s.State == StepStateCompleted || s.State == StepStateSkipped || s.Continued && (s.State == StepStateTimedOut || s.State == StepStateFailed)
 }
 
 // Failed says whether the step failed and neither waits for another attempt nor is over.
 func (s *Step) Failed() bool {
-	return s.State == StepStateFailed || s.State == StepStateTimedOut && !s.Continued
+	return (s.State == StepStateFailed || s.State == StepStateTimedOut) && !s.Continued
 }
 
 // Request returns what became of the request with this ID, and whether it was judged for the task.

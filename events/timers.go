@@ -50,7 +50,7 @@ func (t *Task) Timers() []Timer {
 			if m, ok := s.timer(t); ok {
 				list = append(list, m)
 			}
-		} else if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
+		} else if s.State == StepStateWaiting && s.Fan == nil && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
 			list = s.timers(list, Timer{s.nextAt(t.UpdatedAt), TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {

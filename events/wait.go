@@ -50,6 +50,9 @@ func begins(t *Task, f *Fact) error {
 	if t.ReplyTo != "" && t.ReplyBegan == (Position{}) {
 		t.ReplyBegan = f.Position()
 	}
+	if b, ok := f.Body.(*FanOutStarted); ok {
+		return fanOutStarted(t, f, b)
+	}
 	b, waits := f.Body.(*WaitStarted)
 	if !waits {
 		return t.stepStarted(f, f.Body.(*StepStarted))
@@ -77,6 +80,9 @@ func waitOrAttempt(t *Task, b *StepCompleted) (*Step, error) {
 		return t.attempt(b.Step, Do, b.Attempt)
 	}
 	s := t.Step(b.Step)
+	if s != nil && s.Fans() && s.Fan.Over() {
+		return s.change(), nil
+	}
 	if s == nil || !s.Waits() {
 		return nil, fmt.Errorf("%w: %s without an attempt, of step %q, which does not wait", ErrImpossible, b.Name(), b.Step)
 	}

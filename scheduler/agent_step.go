@@ -17,23 +17,23 @@ type agentStep struct {
 
 func compileAgentStep(s *Step) (_ *agentStep, err error) {
 	a := &agentStep{step: s}
-	if a.with, err = compileTemplate(s.With, doVars); err != nil {
+	if a.with, err = compileTemplate(s.With, s.vars(doVars)); err != nil {
 		return nil, fmt.Errorf("with: %w", err)
 	}
 	if s.Undo == nil {
 		return a, nil
 	}
-	if a.undoWith, err = compileTemplate(s.Undo.With, undoVars); err != nil {
+	if a.undoWith, err = compileTemplate(s.Undo.With, s.vars(undoVars)); err != nil {
 		return nil, fmt.Errorf("undo.with: %w", err)
 	}
 	return a, nil
 }
 
 // begin returns the attempt, and before the first one of a step that must start in time the fact from which that time counts.
-func (a *agentStep) begin(env *Env) (opening, error) {
+func (a *agentStep) begin(env *Env, path string) (opening, error) {
 	if a.step.StartWithin > 0 {
-		if s := env.task.Step(a.step.ID); s == nil || !s.Attempted() && s.StartBy == 0 {
-			return opening{fact: &events.StepQueued{Step: a.step.ID, StartWithin: a.step.StartWithin}}, nil
+		if s := env.task.Step(path); s == nil || !s.Attempted() && s.StartBy == 0 {
+			return opening{fact: &events.StepQueued{Step: path, StartWithin: a.step.StartWithin}}, nil
 		}
 	}
 	return opening{call: a.doCall()}, nil

@@ -22,7 +22,7 @@ func compileCheck(s *Step) (_ *check, err error) {
 		return nil, nil
 	}
 	c := &check{failIf: s.FailIf}
-	if c.fails, err = exprlang.CompileCondition(s.FailIf, checkVars...); err != nil {
+	if c.fails, err = exprlang.CompileCondition(s.FailIf, s.vars(checkVars)...); err != nil {
 		return nil, fmt.Errorf("fail_if: %w", err)
 	}
 	if s.FailReason == "" {
@@ -32,7 +32,7 @@ func compileCheck(s *Step) (_ *check, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("fail_reason: %w", err)
 	}
-	if c.reason, err = exprlang.Compile(text, checkVars...); err != nil {
+	if c.reason, err = exprlang.Compile(text, s.vars(checkVars)...); err != nil {
 		return nil, fmt.Errorf("fail_reason: %w", err)
 	}
 	return c, nil
@@ -51,9 +51,15 @@ func (s *Scheduler) Check(t *events.Task, path string, output json.RawMessage) (
 	if c == nil || c.check == nil {
 		return nil, 0, nil
 	}
-	env := Env{task: t, keys: p.keys}
+	env := Env{task: t, keys: p.keys, lists: &s.lists}
+	if f, ok := c.kind.(*fanStep); ok {
+		if cost, err = f.enter(&env, path); err != nil && env.unopened() == nil {
+			e := env.fault(events.ClassExpression, "fail_if: "+err.Error())
+			return &e, cost, nil
+		}
+	}
 	fault := c.check.judge(&env, output)
-	cost = env.Close()
+	cost += env.Close()
 	if why := env.unopened(); why != nil {
 		return nil, cost, why
 	}

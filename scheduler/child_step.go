@@ -51,7 +51,7 @@ func compileChildStep(s *Step) (*childStep, error) {
 	}
 	raw, err := events.Marshal(&c.child.childGiven)
 	if err == nil && string(raw) != "{}" {
-		c.given, err = compileTemplate(raw, doVars)
+		c.given, err = compileTemplate(raw, s.vars(doVars))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("child: %w", err)
@@ -59,7 +59,7 @@ func compileChildStep(s *Step) (*childStep, error) {
 	return c, nil
 }
 
-func (*childStep) begin(*Env) (opening, error) {
+func (*childStep) begin(*Env, string) (opening, error) {
 	return opening{call: events.Call{Operation: events.Do}}, nil
 }
 

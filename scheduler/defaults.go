@@ -93,6 +93,7 @@ type bodyStep struct {
 	Sleep       json.RawMessage `json:"sleep"`
 	Wait        json.RawMessage `json:"wait"`
 	Child       json.RawMessage `json:"child"`
+	For         *bodyFor        `json:"for"`
 	Needs       []string        `json:"needs"`
 	If          string          `json:"if"`
 	With        json.RawMessage `json:"with"`
@@ -191,6 +192,7 @@ func (b *body) step(id string, forward bool) Step {
 	if out.Child = present(s.Child); out.Child != nil { // a child may take any time
 		out.CompleteWithin, out.CoolDown = s.CompleteWithin, nil
 	}
+	out.For = s.For.complete()
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark
 	}

@@ -52,6 +52,8 @@ type Step struct {
 	Sleep json.RawMessage `json:"sleep,omitempty"`
 	// Child is an object with the workflow of the task that does the step, and what its submission says.
 	Child json.RawMessage `json:"child,omitempty"`
+	// For is set if the step has an item for each entry of a list, each of which is done as the step says.
+	For *For `json:"for,omitempty"`
 	// Wait is an object with signal, a name or a list of names, and the JSON Schema of the payload.
 	Wait json.RawMessage `json:"wait,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
@@ -80,6 +82,20 @@ type Step struct {
 	Undo *Undo `json:"undo,omitempty"`
 	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.
 	Pivot bool `json:"pivot,omitempty"`
+}
+
+// For says which items a step has.
+type For struct {
+	// Each is the template of the list.
+	Each json.RawMessage `json:"each"`
+	// As is the name of the entry in the expressions of the item.
+	As string `json:"as"`
+	// Parallel is how many items may be open at a time.
+	Parallel int `json:"parallel"`
+	// Tolerate is how many items may fail: a number, or a percentage of them such as 1%. Empty for none.
+	Tolerate string `json:"tolerate,omitempty"`
+	// Collect is events.CollectOutputs, CollectFailures or CollectNone. It is empty for the outputs of at most maxCollected items.
+	Collect string `json:"collect,omitempty"`
 }
 
 // Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most MaxBackoff.

@@ -19,6 +19,10 @@ type Env struct {
 	scope *exprlang.Scope
 	// sealed is why a value could not be opened; nil if each could.
 	sealed error
+	// item is what the expressions of an item have besides the others; nil for those of other steps.
+	item *item
+	// lists are known lists of entries; nil if none is.
+	lists *lists
 }
 
 // Keys opens sealed values. It is safe for concurrent use.
@@ -96,6 +100,10 @@ func (e *Env) open() *exprlang.Scope {
 		s.Set("task", s.Object((*taskVariable)(e.task)))
 		s.Set("input", s.Raw(e.task.Input))
 		s.Set("steps", s.Object((*stepsVariable)(e.task)))
+		if e.item != nil {
+			s.Set(e.item.as, s.Raw(e.item.value))
+			s.Set("index", s.Int(e.item.index))
+		}
 		e.scope = s
 	}
 	return e.scope
@@ -188,14 +196,19 @@ type stepsVariable events.Task
 // Member implements exprlang.Members. The validator refuses unknown names, so a step that is not here has not started.
 func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	e := Env{task: (*events.Task)(t)}
-	return s.Object((*stepMember)(e.step(name)))
+	if at := e.step(name); at.Fan == nil {
+		return s.Object((*stepMember)(at))
+	}
+	return s.Object(fanMember{(*events.Task)(t), e.step(name)})
 }
 
 // Names implements exprlang.Members. Steps that have not started are not listed, although Member knows them.
 func (t *stepsVariable) Names() []string {
 	names := make([]string, 0, len(t.Steps))
 	for _, s := range t.Steps {
-		names = append(names, s.Path)
+		if _, _, item := events.SplitItem(s.Path); !item {
+			names = append(names, s.Path)
+		}
 	}
 	return names
 }

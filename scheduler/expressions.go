@@ -46,15 +46,21 @@ type setting struct {
 	check bool
 	// taskMembers are the members of task that the expressions see.
 	taskMembers []string
+	// items are the names that the expressions of an item have besides the others.
+	items []string
+	// fans are the steps that have items.
+	fans map[string]bool
 }
 
 // checkExpressions compiles every expression and checks its references.
 func (o *outline) checkExpressions(ancestors *ancestry) {
 	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers}
+	base.fans = map[string]bool{}
 	for _, s := range o.steps {
 		if when := s.withoutOutput(); when != "" {
 			base.absent[s.id] = when
 		}
+		base.fans[s.id] = s.items != nil
 	}
 	for _, s := range o.steps {
 		at := base
@@ -62,6 +68,11 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 		if s.condition != nil {
 			at.condition(*s.condition, "the step can never run")
 		}
+		if s.each != nil {
+			at.template(s.each.value, s.each.path)
+		}
+		at.items = s.items
+		at.vars = at.with(doVars)
 		for _, m := range []*member{s.with, s.until} {
 			if m != nil {
 				at.template(m.value, m.path)
@@ -77,7 +88,7 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 			at.judging().template(s.failReason.value, s.failReason.path)
 		}
 		if s.undoWith != nil {
-			at.undo, at.vars = true, undoVars
+			at.undo, at.vars = true, at.with(undoVars)
 			at.template(s.undoWith.value, s.undoWith.path)
 		}
 	}
@@ -91,9 +102,12 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 
 // judging returns the setting of the expressions that judge the output of their step.
 func (a setting) judging() setting {
-	a.check, a.vars = true, checkVars
+	a.check, a.vars = true, a.with(checkVars)
 	return a
 }
+
+// with returns the variables and those of the items of the step.
+func (a setting) with(vars []string) []string { return append(slices.Clip(vars), a.items...) }
 
 // condition checks an expression that gives true or false. never says what it means if it is always false.
 func (a setting) condition(m member, never string) {
@@ -250,6 +264,9 @@ func (a setting) reference(p []string) string {
 		return "a step cannot use its own output: it has not run yet"
 	case a.self != "" && !a.ancestors.needs(a.self, id):
 		return "step " + id + " may not have run yet: add it to needs of " + a.self
+	}
+	if a.fans[id] {
+		return unknownMember(stepPath(id), p[2:], fanMembers)
 	}
 	return unknownMember(stepPath(id), p[2:], stepMembers)
 }

@@ -12,8 +12,8 @@ import (
 //
 // Only the steps of agents and of children have attempts, so start of any other kind returns an error.
 type stepKind interface {
-	// begin returns what starts the step, or why it cannot start. All steps that it needs are over, and its condition holds.
-	begin(env *Env) (opening, error)
+	// begin returns what starts the step, or one of its items, or why it cannot start. All steps that it needs are over, and its condition holds.
+	begin(env *Env, path string) (opening, error)
 	// undo returns what undoes the step, or an error if nothing can.
 	undo() (opening, error)
 	// start returns the input of an attempt of the operation, and its time, and closes the environment. path is the path of the step, or of one of its items.
@@ -59,6 +59,18 @@ func (d *Definition) Agents() (list []string) {
 
 // compileKind returns the kind of a step with its expressions compiled.
 func compileKind(s *Step) (stepKind, error) {
+	if s.For == nil {
+		return compileOne(s)
+	}
+	item, err := compileOne(s)
+	if err != nil {
+		return nil, err
+	}
+	return compileFanStep(s, item)
+}
+
+// compileOne is compileKind without the items of the step.
+func compileOne(s *Step) (stepKind, error) {
 	switch {
 	case len(s.Sleep) > 0:
 		return compileSleepStep(s)

@@ -9,7 +9,10 @@ import (
 )
 
 // Scheduler answers an owner's questions about tasks from the definitions that their partition adopted.
-type Scheduler struct{ *programs }
+type Scheduler struct {
+	*programs
+	lists lists
+}
 
 // New returns a Scheduler that knows no definition.
 func New() *Scheduler { return NewShared().New() }
@@ -93,15 +96,15 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if err != nil {
 		return events.Plan{}, err
 	}
-	return planSteps(p, t), nil
+	return planSteps(p, t, &s.lists), nil
 }
 
 // planSteps finds the steps that may start, the steps to be skipped, and the end of the task. It allocates nothing for a task
 // that waits for one running step, as most do.
-func planSteps(p *Program, t *events.Task) events.Plan {
+func planSteps(p *Program, t *events.Task, known *lists) events.Plan {
 	var few [fewSlots]*events.Step
 	states := p.states(t, few[:])
-	w, env := planner{task: t}, Env{task: t, keys: p.keys}
+	w, env := planner{task: t}, Env{task: t, keys: p.keys, lists: known}
 	open, failed, running := 0, "", false
 	for i := range p.steps {
 		c := &p.steps[i]
@@ -116,6 +119,11 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		//mutant:sleep-begins-once
 		case at.State == events.StepStateRunning, at.Waits():
 			running = true
+		case at.Fans():
+			active, stuck := w.items(c, at, &env)
+			if running = running || active; stuck != "" {
+				failed = stuck
+			}
 		case at.State == events.StepStateWaiting && !at.Attempted(): // rerun, or reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env, at.NotBefore())
 		case at.State == events.StepStateWaiting:
@@ -164,9 +172,13 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 		return 0, false, err
 	}
 	c, at := p.compiled(path), t.Step(path)
-	switch {
-	case c == nil || op != events.Do || !c.step.attempts():
+	switch step, index, item := events.SplitItem(path); {
+	case c == nil || op != events.Do || !c.step.attempts() || item != (c.step.For != nil):
 		return 0, false, nil
+	case item && !offersItem(t, step, index, at, c.step.For.Parallel):
+		return 0, false, nil
+	case item && at == nil:
+		return 0, true, nil
 	case at == nil:
 		return 0, needsOver(c, t), nil
 	case at.State == events.StepStateWaiting && !at.Attempted():
@@ -213,7 +225,7 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env, notBef
 
 // start adds what starts a step, not before the given instant.
 func (w *planner) start(c *compiledStep, env *Env, notBefore events.Instant) {
-	o, err := c.kind.begin(env)
+	o, err := c.kind.begin(env, c.step.ID)
 	if env.unopened() != nil { // the step waits
 		return
 	}
@@ -348,7 +360,7 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	if c == nil {
 		return events.Start{}, fmt.Errorf("workflow %q has no step %q", t.Workflow, path)
 	}
-	env := Env{task: t, keys: p.keys}
+	env := Env{task: t, keys: p.keys, lists: &s.lists}
 	start, err := c.kind.start(&env, path, op)
 	if why := env.unopened(); why != nil {
 		return start, why

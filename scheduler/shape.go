@@ -13,7 +13,7 @@ var (
 	workflowKeys     = []string{"workflow", "title", "description", "input", "deadline", "remind_after", "remember_for", "labels", "priority", "fair_by", "concurrency", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "child", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
+	stepKeys         = []string{"title", "description", "agent", "operation", "limit", "for", "child", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout", "remind_after"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "operation", "with", "complete_within", "retry"}
@@ -58,6 +58,9 @@ type outlineStep struct {
 	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason, child, detach *member
 	// given are the members of child that may have expressions.
 	given []member
+	// each is the list of a step with items, and items the names that their expressions have besides the others; nil if it has none.
+	each  *member
+	items []string
 }
 
 type outlineNeed struct {
@@ -284,10 +287,15 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	if v, ok := keys["needs"]; ok {
 		s.shapeNeeds(v)
 	}
+	if v, ok := keys[keyFor]; ok {
+		s.shapeFor(v)
+	}
 	s.condition, s.with = optional(keys, "if"), optional(keys, "with")
 	s.shapeCheck(keys)
 	if v, ok := keys["pivot"]; ok && v.boolean() {
-		s.pivot = &v
+		if s.pivot = &v; s.items != nil {
+			v.fault("a step with for cannot be the pivot, since some of its items may be done and others not: add a step behind it, which is the pivot")
+		}
 	}
 	s.then = shapePolicy(keys)
 	shapeHeartbeat(keys, completeWithin(keys, within))

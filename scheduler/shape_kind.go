@@ -16,12 +16,14 @@ const (
 	keySleep = "sleep"
 	keyWait  = "wait"
 	keyChild = "child"
+	// keyFor gives a step of an agent or of a child items.
+	keyFor = "for"
 )
 
 // kindKeys are the keys that a step may have if no agent does it, by the key of its kind. Agents take all the others.
 var kindKeys = map[string][]string{
 	keySleep: {keySleep, "needs", "if"},
-	keyChild: {keyChild, "title", "description", "needs", "if", "with", "complete_within", "retry", "undo", "pivot", "on_timeout", "fail_if", "fail_reason", "remind_after"},
+	keyChild: {keyChild, keyFor, "title", "description", "needs", "if", "with", "complete_within", "retry", "undo", "pivot", "on_timeout", "fail_if", "fail_reason", "remind_after"},
 	keyWait:  {keyWait, "needs", "if", "complete_within", "on_timeout", "fail_if", "fail_reason", "remind_after"},
 }
 

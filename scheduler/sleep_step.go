@@ -43,7 +43,7 @@ func compileSleepStep(s *Step) (*sleepStep, error) {
 	return c, nil
 }
 
-func (s *sleepStep) begin(env *Env) (opening, error) {
+func (s *sleepStep) begin(env *Env, _ string) (opening, error) {
 	fact := &events.WaitStarted{Step: s.step.ID, Within: s.within, Condition: condition(s.step)}
 	if s.until == nil {
 		return opening{fact: fact}, nil

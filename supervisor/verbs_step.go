@@ -37,8 +37,16 @@ func askedOperation(t *events.Task, q *events.Request) (events.Operation, string
 // undecided returns the step, if an operator may decide that its operation is over; else why not. A step that has not begun is nil.
 func undecided(t *events.Task, path string, op events.Operation) (*events.Step, string) {
 	s := t.Step(path)
-	if s == nil {
+	step, _, item := events.SplitItem(path)
+	switch {
+	case item && (s == nil || s.State == events.StepStateNotStarted):
+		return nil, fmt.Sprintf("item %q has not begun: items begin in their order, and only then can one be skipped", path)
+	case item && op == events.Do && !t.Step(step).Fans():
+		return s, fmt.Sprintf("step %q is over, so nothing is to be decided about its items", step)
+	case s == nil:
 		return nil, ""
+	case s.Fans():
+		return s, fmt.Sprintf("step %q has %d items: decide about these", path, s.Fan.Count)
 	}
 	state, attempt := s.State, s.Attempt
 	if op == events.Undo {

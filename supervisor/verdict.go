@@ -134,6 +134,11 @@ func lapsed(f Failure, reason string) events.Verdict {
 // final undoes the task if the policy says so and the point of no return is not passed; otherwise it parks the task.
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
+	if step, _, item := events.SplitItem(f.Path); item && !f.Task.Undoing() {
+		if s := f.Task.Step(step); s != nil && s.Fan != nil && s.Fan.Tolerates() {
+			return events.Verdict{Action: events.ActionContinue, Reason: "tolerated: " + reason}
+		}
+	}
 	// A parked task belongs to the operator: a step that fails in it waits or parks too, and undoes nothing behind
 	// their back.
 	if f.Policy.Then == events.ActionUndo && !irrevocableAfter(f) && f.Task.State != events.TaskStateError {

@@ -1,0 +1,205 @@
+package events
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A step with a for is a fan-out: it has an item for each entry of a list, and each item is a step with attempts of its own, whose path is that
+// of the fan-out with its index: send[17]. Items begin in the order of the list. They are steps in all respects; only their facts do not count in
+// Task.Facts, and their failures may be tolerated. The fan-out itself has no attempts. It is waiting until all items are over.
+
+// FanOutStarted begins a fan-out. The list stays what the definition and the state lead to, so only its length is recorded.
+type FanOutStarted struct {
+	Step string `json:"step"`
+	// Count is how many items there are, at most MaxItems.
+	Count int `json:"count"`
+	// Tolerate is how many of them may fail.
+	Tolerate int `json:"tolerate,omitzero"`
+	// Collect says what the output of the step is made of: CollectOutputs, CollectFailures or CollectNone.
+	Collect string `json:"collect"`
+	// Condition is the result of the step's if. It is absent if the step has none.
+	Condition *bool `json:"condition,omitempty"`
+	// RemindAfter is the soft limit of the step; zero if its definition gives none.
+	RemindAfter Duration `json:"remind_after,omitzero"`
+}
+
+// FanOut is what a step with a for knows of its items.
+type FanOut struct {
+	Count    int    `json:"count"`
+	Tolerate int    `json:"tolerate,omitzero"`
+	Collect  string `json:"collect"`
+	// Begun is how many items have left not_started: those with a lower index.
+	Begun int `json:"begun,omitzero"`
+	// Completed, Failed and Skipped are how many items are over: Failed are those whose failure is tolerated.
+	Completed int `json:"completed,omitzero"`
+	Failed    int `json:"failed,omitzero"`
+	Skipped   int `json:"skipped,omitzero"`
+	// Undone is how many are undone.
+	Undone int `json:"undone,omitzero"`
+}
+
+// What the output of a fan-out is made of. It is not stored, since the items have it: expressions and readers put it together.
+const (
+	// CollectOutputs is a list of the outputs of all items, null for those that have none.
+	CollectOutputs = "outputs"
+	// CollectFailures is a list of the items whose failure was tolerated: index, input and error of each.
+	CollectFailures = "failures"
+	// CollectNone is null.
+	CollectNone = "none"
+)
+
+// MaxItems bounds the items of a fan-out.
+const MaxItems = 10_000
+
+// ItemPath returns the path of an item of a fan-out, by its index from 0.
+func ItemPath(step string, index int) string { return step + "[" + strconv.Itoa(index) + "]" }
+
+// SplitItem returns the fan-out and the index of the item with this path; false if it is not the path of an item.
+func SplitItem(path string) (step string, index int, ok bool) {
+	if path == "" || path[len(path)-1] != ']' {
+		return path, 0, false
+	}
+	step, rest, ok := strings.Cut(path[:len(path)-1], "[")
+	if !ok {
+		return path, 0, false
+	}
+	index, err := strconv.Atoi(rest)
+	if err != nil || index < 0 || ItemPath(step, index) != path {
+		return path, 0, false
+	}
+	return step, index, true
+}
+
+// Fans says whether the step is a fan-out whose items are not over.
+func (s *Step) Fans() bool { return s.State == StepStateWaiting && s.Fan != nil }
+
+// Open is how many items have begun and are not over.
+func (f *FanOut) Open() int { return f.Begun - f.Completed - f.Failed - f.Skipped - f.Undone }
+
+// Over says whether all items are over, so that the fan-out completes.
+func (f *FanOut) Over() bool { return f.Begun == f.Count && f.Open() == 0 }
+
+// Tolerates says whether one more failure is tolerated.
+func (f *FanOut) Tolerates() bool { return f.Failed < f.Tolerate }
+
+// fanOutStarted begins a fan-out.
+func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
+	if !t.Starts() || t.State == TaskStateUndoing || !Permitted(t) {
+		return fmt.Errorf("%w: the items of step %q begin while the task is %s", ErrImpossible, b.Step, t.State)
+	}
+	s, err := t.open(b.Step, b.Name())
+	if err != nil {
+		return err
+	}
+	if _, _, item := SplitItem(b.Step); item || s.Waits() || s.Fans() || s.Attempted() || b.Count < 0 || b.Count > MaxItems || b.Tolerate < 0 {
+		return fmt.Errorf("%w: step %q begins with %d items, after attempt %d", ErrImpossible, b.Step, b.Count, s.Attempt)
+	}
+	s.State, s.Output, s.Fan = StepStateWaiting, nil, &FanOut{Count: b.Count, Tolerate: b.Tolerate, Collect: b.Collect}
+	s.StartedAt, s.EndedAt, s.RetryAt = f.Time, 0, 0
+	s.beginSoft(b.RemindAfter, f.Time)
+	t.State = TaskStateProcessing
+	return nil
+}
+
+// beginItem counts an item that leaves not_started.
+func (t *Task) beginItem(path string, why Name) error {
+	step, index, item := SplitItem(path)
+	if !item {
+		return nil
+	}
+	s := t.Step(step)
+	if s == nil || !s.Fans() || index != s.Fan.Begun || index >= s.Fan.Count {
+		return fmt.Errorf("%w: %s of step %q, which is not the next item of a fan-out", ErrImpossible, why, path)
+	}
+	s.change()
+	fan := *s.Fan
+	fan.Begun++
+	s.Fan = &fan
+	return nil
+}
+
+// counter returns what counts the item in its state; nil while it is open.
+func (f *FanOut) counter(s *Step) *int {
+	switch {
+	case s.State == StepStateUndone:
+		return &f.Undone
+	case s.State == StepStateCompleted:
+		return &f.Completed
+	case s.State == StepStateSkipped:
+		return &f.Skipped
+	case s.Continued && (s.State == StepStateFailed || s.State == StepStateTimedOut):
+		return &f.Failed
+	}
+	return nil
+}
+
+// itemOf returns the fan-out and the item that a fact is about; nil if it is about no item that has begun.
+func (t *Task) itemOf(b Body) (fan, item *Step) {
+	path := stepOf(b)
+	step, _, is := SplitItem(path)
+	if !is {
+		return nil, nil
+	}
+	fan, item = t.Step(step), t.Step(path)
+	if fan == nil || fan.Fan == nil || item == nil {
+		return nil, nil
+	}
+	return fan, item
+}
+
+// stepOf returns the path of the step that a fact changes; empty if it may change several, or none.
+func stepOf(b Body) string {
+	switch b := b.(type) {
+	case *StepQueued:
+		return b.Step
+	case *StepStarted:
+		return b.Step
+	case *StepProgressed:
+		return b.Step
+	case *StepCompleted:
+		return b.Step
+	case *StepFailed:
+		return b.Step
+	case *StepSkipped:
+		return b.Step
+	case *Timeout:
+		return b.Step
+	case *CompensationStarted:
+		return b.Step
+	case *Compensated:
+		return b.Step
+	case *CompensationFailed:
+		return b.Step
+	case *ChildAsked:
+		return b.Link.Path
+	}
+	return ""
+}
+
+// foldItem folds a fact of a task, and keeps the numbers of items.
+func (s *State) foldItem(t *Task, f *Fact) error {
+	fan, item := t.itemOf(f.Body)
+	if fan != nil {
+		recount(fan, item, -1)
+	}
+	if err := s.foldBody(t, f); err != nil {
+		return err
+	}
+	if fan, item = t.itemOf(f.Body); fan != nil {
+		t.Facts-- // MaxItems and the policy of the step bound them
+		recount(fan, item, 1)
+	}
+	return nil
+}
+
+func recount(s, item *Step, by int) {
+	fan := *s.Fan
+	n := fan.counter(item)
+	if n == nil {
+		return
+	}
+	*n += by
+	s.change().Fan = &fan
+}

@@ -1,0 +1,385 @@
+package scheduler
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/exprlang"
+)
+
+// fanStep is a step with a for: it has an item for each entry of a list, and each item is done and undone as the step says.
+type fanStep struct {
+	stepKind // of an item
+	step     *Step
+	each     *exprlang.Template
+}
+
+// The bounds of a fan-out.
+const (
+	// defaultParallel is how many items are open at a time unless the definition says otherwise.
+	defaultParallel = 10
+	maxParallel     = 100
+	// maxCollected is how many items a step has at most whose outputs are collected although its definition does not ask for that.
+	maxCollected = 1_000
+	// maxListBytes bounds the list, like the input of a step.
+	maxListBytes = 256 << 10
+	// maxFailures is how many failures CollectFailures has.
+	maxFailures = 1_000
+)
+
+const defaultItem = "item"
+
+var (
+	forKeys    = []string{"each", "as", "parallel", "tolerate", "collect"}
+	fanMembers = append(slices.Clip(stepMembers), "counts")
+)
+
+// bodyFor is the member for of a step as it is written.
+type bodyFor struct {
+	Each     json.RawMessage `json:"each"`
+	As       string          `json:"as"`
+	Parallel int             `json:"parallel"`
+	Tolerate json.RawMessage `json:"tolerate"`
+	Collect  string          `json:"collect"`
+}
+
+func (b *bodyFor) complete() *For {
+	if b == nil {
+		return nil
+	}
+	f := &For{Each: b.Each, As: b.As, Parallel: b.Parallel, Tolerate: strings.Trim(string(present(b.Tolerate)), `"`), Collect: b.Collect}
+	if f.As == "" {
+		f.As = defaultItem
+	}
+	if f.Parallel == 0 {
+		f.Parallel = defaultParallel
+	}
+	return f
+}
+
+// tolerated returns how many of so many items may fail.
+func (f *For) tolerated(count int) int {
+	if percent, ok := strings.CutSuffix(f.Tolerate, "%"); ok {
+		n, _ := strconv.Atoi(percent) // it was checked
+		return count * n / 100
+	}
+	n, _ := strconv.Atoi(f.Tolerate)
+	return n
+}
+
+// vars returns the variables of the expressions of the step: those of its items besides the others.
+func (s *Step) vars(others []string) []string {
+	if s.For == nil {
+		return others
+	}
+	return append(slices.Clip(others), s.For.As, "index")
+}
+
+func compileFanStep(s *Step, item stepKind) (*fanStep, error) {
+	each, err := exprlang.Compile(s.For.Each, doVars...)
+	if err != nil {
+		return nil, fmt.Errorf("for.each: %w", err)
+	}
+	return &fanStep{item, s, each}, nil
+}
+
+// begin begins the items, or one of them.
+func (f *fanStep) begin(env *Env, path string) (opening, error) {
+	if _, _, item := events.SplitItem(path); item {
+		return f.stepKind.begin(env, path)
+	}
+	list, err := f.list(env, path)
+	if err != nil {
+		return opening{}, err
+	}
+	collect := f.step.For.Collect
+	switch {
+	case len(list) > events.MaxItems:
+		return opening{}, fmt.Errorf("for.each gives %d entries, and a step has at most %d items: split the list, and let a child do each part", len(list), events.MaxItems)
+	case collect == "" && len(list) > maxCollected:
+		return opening{}, fmt.Errorf("for.each gives %d entries; of more than %d the outputs are collected only with collect: outputs. To keep only what failed write collect: failures, or none", len(list), maxCollected)
+	case collect == "":
+		collect = events.CollectOutputs
+	}
+	return opening{fact: &events.FanOutStarted{
+		Step: path, Count: len(list), Tolerate: f.step.For.tolerated(len(list)), Collect: collect, Condition: condition(f.step), RemindAfter: f.step.RemindAfter,
+	}}, nil
+}
+
+func (f *fanStep) start(env *Env, path string, op events.Operation) (events.Start, error) {
+	cost, err := f.enter(env, path)
+	if err != nil {
+		return events.Start{Cost: cost}, err
+	}
+	start, err := f.stepKind.start(env, path, op)
+	start.Cost += cost
+	return start, err
+}
+
+// enter gives the expressions that follow the variables of an item. It returns what finding its entry cost.
+func (f *fanStep) enter(env *Env, path string) (cost int, err error) {
+	step, index, _ := events.SplitItem(path)
+	list, err := f.list(env, step)
+	cost = env.Close() // the list itself has no entry
+	switch {
+	case err != nil:
+		return cost, err
+	case index >= len(list):
+		return cost, fmt.Errorf("for.each gives %d entries, and none for index %d", len(list), index)
+	}
+	env.item = &item{f.step.For.As, list[index], index}
+	return cost, nil
+}
+
+// list returns the entries.
+func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
+	key := listKey{env.task.Incarnation, path, env.task.RunOf(path)}
+	if list, ok := env.lists.find(key); ok {
+		return list, nil
+	}
+	raw, err := f.each.Eval(env.open())
+	if err != nil {
+		return nil, fmt.Errorf("for.each: %w", err)
+	}
+	var list []json.RawMessage
+	switch {
+	case len(raw) > maxListBytes:
+		return nil, fmt.Errorf("for.each gives %d bytes, and %d are allowed: give IDs instead of whole objects, or split the list, and let a child do each part", len(raw), maxListBytes)
+	case len(raw) == 0 || raw[0] != '[':
+		return nil, errors.New("for.each gives no list")
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("for.each: %w", err)
+	}
+	env.lists.add(key, list)
+	return list, nil
+}
+
+// item is an entry and its place.
+type item struct {
+	as    string
+	value json.RawMessage
+	index int
+}
+
+// lists are the lists that were evaluated last. A list of one run of a step is always the same, and each item would evaluate it otherwise.
+type lists struct {
+	keys   []listKey
+	values map[listKey][]json.RawMessage
+}
+
+type listKey struct {
+	incarnation, path string
+	run               int
+}
+
+// keptLists bounds the lists.
+const keptLists = 64
+
+func (l *lists) find(key listKey) ([]json.RawMessage, bool) {
+	if l == nil {
+		return nil, false
+	}
+	list, ok := l.values[key]
+	return list, ok
+}
+
+func (l *lists) add(key listKey, list []json.RawMessage) {
+	if l == nil {
+		return
+	}
+	if len(l.keys) == keptLists {
+		delete(l.values, l.keys[0])
+		l.keys = append(l.keys[:0], l.keys[1:]...)
+	}
+	if l.values == nil {
+		l.values = map[listKey][]json.RawMessage{}
+	}
+	l.keys = append(l.keys, key)
+	l.values[key] = list
+}
+
+// items adds what the items of a fan-out need next, and says whether one of them makes the task go on. failed is an item that an operator must look
+// at: then no more begin.
+func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool, failed string) {
+	open := 0
+	for _, s := range w.task.Steps {
+		if step, _, item := events.SplitItem(s.Path); !item || step != c.step.ID || s.Over() || s.State == events.StepStateNotStarted {
+			continue
+		}
+		if s.Failed() {
+			failed = s.Path
+			continue
+		}
+		if open++; s.State == events.StepStateWaiting {
+			w.startItem(c, s.Path, env, s.NotBefore())
+		}
+	}
+	if failed != "" {
+		return open > 0, failed
+	}
+	if at.Fan.Over() {
+		w.plan.Facts = append(w.plan.Facts, &events.StepCompleted{Step: c.step.ID})
+		return true, ""
+	}
+	for i := at.Fan.Begun; i < at.Fan.Count && open < c.step.For.Parallel; i++ {
+		open++
+		w.startItem(c, events.ItemPath(c.step.ID, i), env, 0)
+	}
+	return open > 0, ""
+}
+
+// offersItem says whether an item may start: it waits, or it is among the next ones, and none of the others has failed.
+func offersItem(t *events.Task, step string, index int, at *events.Step, parallel int) bool {
+	fan := t.Step(step)
+	if fan == nil || !fan.Fans() {
+		return false
+	}
+	if at != nil && at.State != events.StepStateNotStarted {
+		return at.State == events.StepStateWaiting
+	}
+	return index < fan.Fan.Count && index < fan.Fan.Begun+parallel-fan.Fan.Open()
+}
+
+func (w *planner) startItem(c *compiledStep, path string, env *Env, notBefore events.Instant) {
+	o, err := c.kind.begin(env, path)
+	if err != nil {
+		w.plan.Broken = append(w.plan.Broken, events.Broken{Path: path, Operation: events.Do, Error: env.fault(events.ClassExpression, err.Error())})
+		return
+	}
+	w.open(path, o, notBefore)
+}
+
+// fanMember is a step with items as a member of the variable steps.
+type fanMember struct {
+	task *events.Task
+	step *events.Step
+}
+
+// Member implements exprlang.Members.
+func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
+	switch name {
+	case "output":
+		if !m.step.Over() {
+			return s.Raw(nil)
+		}
+		return s.Raw(Collected(m.task, m.step))
+	case "counts":
+		f := m.step.Fan
+		text, err := events.Marshal(map[string]int{"total": f.Count, "completed": f.Completed, "failed": f.Failed, "skipped": f.Skipped})
+		if err != nil {
+			return nil // numbers can be encoded
+		}
+		return s.Raw(text)
+	}
+	return (*stepMember)(m.step).Member(s, name)
+}
+
+// Names implements exprlang.Members.
+func (m fanMember) Names() []string { return fanMembers }
+
+// Collected returns the output of a fan-out, which its items have.
+func Collected(t *events.Task, fan *events.Step) json.RawMessage {
+	if fan.Fan.Collect == events.CollectNone {
+		return nil
+	}
+	items := make([]*events.Step, fan.Fan.Count)
+	for _, s := range t.Steps {
+		if step, index, item := events.SplitItem(s.Path); item && step == fan.Path && index < len(items) {
+			items[index] = s
+		}
+	}
+	var b bytes.Buffer
+	b.WriteByte('[')
+	n := 0
+	for index, s := range items {
+		if fan.Fan.Collect == events.CollectFailures {
+			if s == nil || !s.Continued || n == maxFailures {
+				continue
+			}
+			text, err := events.Marshal(failedItem{index, s.Input, s.Error})
+			if err != nil {
+				continue // what the fold has can be encoded
+			}
+			comma(&b, n)
+			b.Write(text)
+			n++
+			continue
+		}
+		comma(&b, n)
+		if n++; s == nil || len(s.Output) == 0 || s.Continued {
+			b.WriteString("null")
+		} else {
+			b.Write(s.Output)
+		}
+	}
+	b.WriteByte(']')
+	return b.Bytes()
+}
+
+func comma(b *bytes.Buffer, before int) {
+	if before > 0 {
+		b.WriteByte(',')
+	}
+}
+
+// failedItem is an entry of CollectFailures.
+type failedItem struct {
+	Index int             `json:"index"`
+	Input json.RawMessage `json:"input"`
+	Error *events.Error   `json:"error"`
+}
+
+// shapeFor checks which items a step has.
+func (s *outlineStep) shapeFor(m member) {
+	s.items = []string{defaultItem, "index"}
+	keys, ok := m.doc.members(m.value, m.path, forKeys, " with each")
+	if v, has := keys["each"]; has {
+		s.each = &v
+		if v.value.Kind == yaml.ScalarNode && !strings.Contains(v.value.Value, "${") {
+			v.fault("expected a list, or an expression that gives one")
+		}
+	} else if ok {
+		m.doc.fault(m.key, m.path, "each is missing: the list, such as \"${ input.orders }\"")
+	}
+	if v, has := keys["as"]; has {
+		if name := v.name(); slices.Contains(append(slices.Clip(undoVars), "output", "index"), name) || strings.Contains(name, "-") {
+			v.fault("%q cannot be the name of an entry: it is another variable, or cannot stand in an expression", name)
+		} else if name != "" {
+			s.items[0] = name
+		}
+	}
+	if v, has := keys["parallel"]; has {
+		v.count(bounds{1, maxParallel})
+	}
+	if v, has := keys["tolerate"]; has {
+		shapeTolerate(v)
+	}
+	if v, has := keys["collect"]; has {
+		v.oneOf(events.CollectOutputs, events.CollectFailures, events.CollectNone)
+	}
+}
+
+// shapeTolerate checks how many items may fail.
+func shapeTolerate(m member) {
+	if m.value.Tag == "!!int" {
+		m.count(bounds{0, events.MaxItems})
+		return
+	}
+	text, ok := m.text()
+	if !ok {
+		return
+	}
+	percent, ok := strings.CutSuffix(text, "%")
+	if n, err := strconv.Atoi(percent); !ok || err != nil || n < 0 || n > 100 || strconv.Itoa(n) != percent {
+		m.fault("expected a number of items, or a whole percentage of them such as 1%%, got %q", abbreviate(text))
+	}
+}
