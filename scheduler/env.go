@@ -20,7 +20,7 @@ type Env struct {
 	// sealed is why a value could not be opened; nil if each could.
 	sealed error
 	// item is what the expressions of an item have besides the others; nil for those of other steps.
-	item *item
+	item *entry
 	// lists are known lists of entries; nil if none is.
 	lists *lists
 }

@@ -135,7 +135,7 @@ func (f *fanStep) enter(env *Env, path string) (cost int, err error) {
 	case index >= len(list):
 		return cost, fmt.Errorf("for.each gives %d entries, and none for index %d", len(list), index)
 	}
-	env.item = &item{f.step.For.As, list[index], index}
+	env.item = &entry{f.step.For.As, list[index], index}
 	return cost, nil
 }
 
@@ -163,8 +163,8 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// item is an entry and its place.
-type item struct {
+// entry is one of the list and its place.
+type entry struct {
 	as    string
 	value json.RawMessage
 	index int

@@ -28,7 +28,7 @@ func (p *Program) Preview(t *events.Task) []Preview {
 		list[i].Step = p.steps[i].step
 		at[p.steps[i].step.ID] = &list[i]
 	}
-	plan := planSteps(p, t)
+	plan := planSteps(p, t, nil)
 	for {
 		skipped := false
 		for _, f := range plan.Facts {
@@ -38,12 +38,14 @@ func (p *Program) Preview(t *events.Task) []Preview {
 				at[s.Step].Skipped, skipped = true, true
 			case *events.WaitStarted:
 				at[s.Step].Starts = true
+			case *events.FanOutStarted:
+				at[s.Step].Starts = true
 			}
 		}
 		if !skipped {
 			break
 		}
-		plan = planSteps(p, t)
+		plan = planSteps(p, t, nil)
 	}
 	for _, b := range plan.Broken {
 		at[b.Path].Error = b.Error.Message

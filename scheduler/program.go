@@ -3,7 +3,6 @@ package scheduler
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
@@ -163,13 +162,18 @@ func (p *Program) Step(id string) (*Step, bool) {
 	return c.step, true
 }
 
-// compiled returns the step of a path: pack[17] is the 17th of pack. It returns nil if there is no such step.
+// compiled returns the step of a path, or of its item: pack[17] is the item of pack with the index 17. It returns nil if there is no such step.
 func (p *Program) compiled(path string) *compiledStep {
-	id, _, _ := strings.Cut(path, "[")
-	if slot, ok := p.slots[id]; ok {
-		return p.bySlot[slot]
+	id, _, item := events.SplitItem(path)
+	slot, ok := p.slots[id]
+	if !ok {
+		return nil
 	}
-	return nil
+	c := p.bySlot[slot]
+	if item && (c == nil || c.step.For == nil) {
+		return nil
+	}
+	return c
 }
 
 // Output evaluates the output of the task; without a template it is null.

@@ -89,7 +89,7 @@ func NewSharedWith(keys Keys) *Shared {
 func (s *Shared) New() *Scheduler {
 	p := &programs{shared: s}
 	p.now.Store(&generations{young: map[string]prepared{}})
-	return &Scheduler{p}
+	return &Scheduler{programs: p}
 }
 
 func (s *Shared) find(hash string) *Program {

@@ -56,7 +56,7 @@ func compileWaitStep(s *Step) (*waitStep, error) {
 	return c, nil
 }
 
-func (w *waitStep) begin(*Env) (opening, error) {
+func (w *waitStep) begin(*Env, string) (opening, error) {
 	return opening{fact: &events.WaitStarted{Step: w.step.ID, Signals: w.signals, Within: w.step.CompleteWithin, Condition: condition(w.step), RemindAfter: w.step.RemindAfter}}, nil
 }
 
