@@ -1561,6 +1561,7 @@ func (v *FanOut) write(w *jsontext.Writer) {
 	if v.Tolerate != 0 {
 		w.Int(`,"tolerate":`, int64(v.Tolerate))
 	}
+	w.Text(`,"collect":`, v.Collect)
 	if v.Begun != 0 {
 		w.Int(`,"begun":`, int64(v.Begun))
 	}
@@ -1588,20 +1589,23 @@ func (v *FanOut) read(r *jsontext.Reader) (seen uint64) {
 		case "tolerate":
 			r.Once(&seen, 1<<1)
 			v.Tolerate = r.Int()
-		case "begun":
+		case "collect":
 			r.Once(&seen, 1<<2)
+			r.Text(&v.Collect)
+		case "begun":
+			r.Once(&seen, 1<<3)
 			v.Begun = r.Int()
 		case "completed":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.Completed = r.Int()
 		case "failed":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.Failed = r.Int()
 		case "skipped":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.Skipped = r.Int()
 		case "undone":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Undone = r.Int()
 		default:
 			r.Doubt()
@@ -1616,6 +1620,7 @@ func (v *FanOutStarted) write(w *jsontext.Writer) {
 	if v.Tolerate != 0 {
 		w.Int(`,"tolerate":`, int64(v.Tolerate))
 	}
+	w.Text(`,"collect":`, v.Collect)
 	if v.Condition != nil {
 		w.Bool(`,"condition":`, *v.Condition)
 	}
@@ -1638,12 +1643,15 @@ func (v *FanOutStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "tolerate":
 			r.Once(&seen, 1<<2)
 			v.Tolerate = r.Int()
-		case "condition":
+		case "collect":
 			r.Once(&seen, 1<<3)
+			r.Text(&v.Collect)
+		case "condition":
+			r.Once(&seen, 1<<4)
 			v.Condition = new(bool)
 			*v.Condition = r.Bool()
 		case "remind_after":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.RemindAfter.read(r)
 		default:
 			r.Doubt()
@@ -1654,12 +1662,13 @@ func (v *FanOutStarted) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *FanOutStarted) size() int {
-	n := 19
+	n := 30
 	n += 2 + len(v.Step)
 	n += 5
 	if v.Tolerate != 0 {
 		n += 12 + 5
 	}
+	n += 2 + len(v.Collect)
 	if v.Condition != nil {
 		n += 13 + 26
 	}
