@@ -91,8 +91,8 @@ func (w *scribe) children() {
 		w.write(c.Child, &events.ChildReleased{Link: c.Link})
 	}
 	w.write("", &events.TasksSwept{Tasks: []string{parent, hotel, flight}, EndedBefore: w.now, ScheduledForgottenBefore: w.now})
-	told, _ := events.AnswerAgain(w.task(flight+"~2"), second.Link)
-	w.write(flight+"~2", &events.ChildAnswered{Answer: told}, cause(events.CauseTimer(flight+"~2", 1, "", 0, events.TimerHorizon)))
+	repeated, _ := events.AnswerAgain(w.task(flight+"~2"), second.Link)
+	w.write(flight+"~2", &events.ChildAnswered{Answer: repeated}, cause(events.CauseTimer(flight+"~2", 1, "", 0, events.TimerHorizon)))
 	w.write(parent, &events.ChildReturned{ChildRelease: release.Children[2]})
 	w.write(flight+"~2", &events.ChildReleased{Link: second.Link})
 	w.write(hotel, &events.ChildAnswered{Answer: events.ChildAnswer{Child: hotel, Link: link, State: events.ChildLost, Code: events.RejectLost, Reason: "the task is not known"}})

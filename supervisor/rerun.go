@@ -12,9 +12,10 @@ import (
 // rerun lets steps of a task run once more that has ended or is parked. Nothing is redone that runs: its outcome would be that of the new run.
 func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	//mutant:rerun-refuses-while-running
-	if s, op := t.RunningStep(); s != nil && s.DoneByChild(op) != "" {
-		return refused("task %q does step %q: wait for its end, or cancel it, then rerun this task", s.Child(), s.Path)
-	} else if s != nil {
+	if s, op := t.RunningStep(); s != nil {
+		if child := s.DoneByChild(op); child != "" {
+			return refused("task %q does step %q: wait for its end, or cancel it, then rerun this task", child, s.Path)
+		}
 		return refused("an attempt to %s step %q is running: fail it, or wait for it, then rerun the task", op, s.Path)
 	}
 	switch {

@@ -220,13 +220,8 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 	}
 }
 
-// RelativesRest says what a family owes although nothing is under way, or "".
-func RelativesRest(states []*events.State) string {
-	return relativesRest(states, func(string) bool { return false })
-}
-
-// relativesRest leaves out what concerns the tasks that are excepted, by ID.
-func relativesRest(states []*events.State, excepted func(id string) bool) (owes string) {
+// RelativesRest says what a family owes although nothing is under way, or "". It leaves out what concerns the tasks that are excepted, by ID.
+func RelativesRest(states []*events.State, excepted func(id string) bool) (owes string) {
 	for _, s := range states {
 		s.Loaded(func(t *events.Task) bool {
 			if excepted(t.ID) {

@@ -251,7 +251,7 @@ func (c *families) unrest() string {
 	if c.w.limitless || len(c.bodies) == 0 {
 		return ""
 	}
-	return relativesRest(statesOf(c.w), func(id string) bool { return c.w.clients.toxic[id] != "" }) // judging what such a task hears may panic each hour
+	return RelativesRest(statesOf(c.w), func(id string) bool { return c.w.clients.toxic[id] != "" }) // judging what such a task hears may panic each hour
 }
 
 // awaitReleases waits for days if a release may have been lost: then the child repeats its answer, and is released again.

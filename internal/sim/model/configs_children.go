@@ -62,7 +62,7 @@ func children(add func(Bound, Config)) {
 	add(CI, with("a child that works", "mother-of-work", fails, later(Cancel, "T1", "")))
 	add(Small, with("a child that waits, a cancel", "mother-of-waiting", nil, later(Cancel, "T1", "")))
 	add(Small, with("a child whose ID is taken", "mother", nil, later(Submit, "T1/s", "none")))
-	add(Long, with("a lost child", "mother", func(c *Config) { c.Jump, c.Budgets = true, faults{Trims: 1, Passes: 1} }))
+	add(Long, with("a lost child", "mother", apart(func(c *Config) { c.Jump, c.Budgets = true, faults{Trims: 1, Passes: 1} })))
 	add(Large, with("a child, a cancel, a crash", "mother", crash, later(Cancel, "T1", "")))
 	add(Long, with("a child past its pivot", "mother-of-pivot", nil, later(Cancel, "T1", "")))
 	add(CI, with("a child that is forgotten", "mother", clock(3)))

@@ -29,10 +29,18 @@ func (w *World) Rest() string {
 	if owes := sim.PermitRest(w.states(), w.sp.cfg.at(w.s.clock)); owes != "" {
 		return owes
 	}
-	if owes := sim.RelativesRest(w.states()); owes != "" {
+	if owes := sim.RelativesRest(w.states(), w.lost); owes != "" {
 		return owes
 	}
 	return heldRest(w)
+}
+
+// lost says whether the submission of a task may have been deleted before it was judged. Its parent, if it has one, learns of it within an hour.
+func (w *World) lost(task string) bool {
+	return w.sp.cfg.Budgets[Trims] > 0 && !slices.ContainsFunc(w.states(), func(s *events.State) bool {
+		t, _ := s.Task(task)
+		return t != nil
+	})
 }
 
 // states returns the folds of all partitions that are owned.
