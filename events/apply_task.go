@@ -191,6 +191,7 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 			t.Steps = make([]*Step, 0, usualSteps)
 		}
 		t.Steps = append(t.Steps, s)
+		t.index.opened(t, s)
 	}
 	if s.State != StepStateNotStarted && s.State != StepStateWaiting {
 		return nil, fmt.Errorf("%w: %s of step %q, which is %s", ErrImpossible, why, path, s.State)
@@ -243,7 +244,7 @@ func skipStep(t *Task, f *Fact, b *StepSkipped) error {
 	}
 	*s = Step{
 		Path: b.Step, State: StepStateSkipped, Attempt: s.Attempt, EndedAt: f.Time, Reason: b.Why,
-		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row, changed: true,
+		Run: s.Run, EarlierAttempts: s.EarlierAttempts, EarlierUndos: s.EarlierUndos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row, place: s.place, changed: true,
 	}
 	return nil
 }
@@ -359,7 +360,7 @@ func (t *Task) beginUndoing(reason string) {
 	if t.Paused == nil {
 		t.HaltedAt = 0
 	}
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if s.State == StepStateWaiting { // no do starts after this
 			s.change()
 			s.State, s.RetryAt, s.Wait = StepStateFailed, 0, nil
@@ -384,6 +385,8 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			if len(b.With) > 0 {
 				s.Undo.With = b.With
 			}
+		case s.Fans():
+			return fmt.Errorf("%w: step %q is reopened, and its items go on", ErrImpossible, path)
 		case s.Waits(): // nothing but its time ends it
 			return fmt.Errorf("%w: step %q is reopened and waits until %s", ErrImpossible, path, s.Wait.Until)
 		case s.Failed() || s.State == StepStateWaiting:

@@ -85,6 +85,7 @@ func carryTask(s *State, t *Task) ([]EntityCarried, error) {
 // untouched returns a copy of the task of which no row is known to any store.
 func untouched(t *Task) *Task {
 	x := *t
+	x.index = nil
 	x.rows = &valueRows{}
 	for i := range t.Held {
 		x.changeRequest(t.Held[i].ID)

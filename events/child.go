@@ -181,7 +181,7 @@ func CancelChild(t *Task) *ChildAsked {
 	if t.State != TaskStateUndoing {
 		return nil
 	}
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		//mutant:children-turn-back
 		if s.State == StepStateRunning && s.ByChild != nil && s.ByChild.Cancelled == "" {
 			return AskChild(t, s, Do, reasonOr(t.Reason, "its parent is undone"), false)

@@ -84,6 +84,23 @@ func (f *FanOut) Over() bool { return f.Begun == f.Count && f.Open() == 0 }
 // Tolerates says whether one more failure is tolerated.
 func (f *FanOut) Tolerates() bool { return f.Failed < f.Tolerate }
 
+// Tolerated says whether the step is an item whose failure is tolerated. If it may have had an effect, it is undone while the task goes on.
+func (s *Step) Tolerated() bool {
+	if !s.Continued {
+		return false
+	}
+	_, _, item := SplitItem(s.Path)
+	return item
+}
+
+// Undoes says whether the undo of the step may begin in the state of the task.
+func (t *Task) Undoes(s *Step) bool {
+	return t.State == TaskStateUndoing || t.State == TaskStateProcessing && s.Tolerated()
+}
+
+// turned says whether a decision about the step, which may wait until the task is reopened, is one about its undo.
+func (t *Task) turned(s *Step) bool { return t.Undoing() || s.Tolerated() }
+
 // fanOutStarted begins a fan-out.
 func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
 	if !t.Starts() || t.State == TaskStateUndoing || !Permitted(t) {
@@ -120,17 +137,19 @@ func (t *Task) beginItem(path string, why Name) error {
 	return nil
 }
 
-// counter returns what counts the item in its state; nil while it is open.
+// counter returns what counts the item in its state; nil while it is open. An item whose failure is tolerated is open until it is undone.
 func (f *FanOut) counter(s *Step) *int {
 	switch {
+	case s.Continued && s.ToUndo():
+		return nil
+	case s.Continued:
+		return &f.Failed
 	case s.State == StepStateUndone:
 		return &f.Undone
 	case s.State == StepStateCompleted:
 		return &f.Completed
 	case s.State == StepStateSkipped:
 		return &f.Skipped
-	case s.Continued && (s.State == StepStateFailed || s.State == StepStateTimedOut):
-		return &f.Failed
 	}
 	return nil
 }
@@ -172,6 +191,8 @@ func stepOf(b Body) string {
 		return b.Step
 	case *CompensationFailed:
 		return b.Step
+	case *SoftLimitPassed:
+		return b.Step
 	case *ChildAsked:
 		return b.Link.Path
 	}
@@ -187,11 +208,25 @@ func (s *State) foldItem(t *Task, f *Fact) error {
 	if err := s.foldBody(t, f); err != nil {
 		return err
 	}
-	if fan, item = t.itemOf(f.Body); fan != nil {
-		t.Facts-- // MaxItems and the policy of the step bound them
-		recount(fan, item, 1)
+	if fan, item = t.itemOf(f.Body); fan == nil {
+		if !onlyLinks(f.Body) {
+			t.index = nil
+		}
+		return nil
 	}
+	t.Facts-- // MaxItems and the policy of the step bound them
+	recount(fan, item, 1)
+	t.index.follow(t, item, f.Body)
 	return nil
+}
+
+// onlyLinks says whether the fact changes no step: there may be many such facts of a task with many items.
+func onlyLinks(b Body) bool {
+	switch b.(type) {
+	case *PermitAsked, *PermitGranted, *PermitReleased, *SignalReceived, *RequestRefused:
+		return true
+	}
+	return false
 }
 
 func recount(s, item *Step, by int) {

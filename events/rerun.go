@@ -35,8 +35,11 @@ type Rerun struct {
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-// Redone says whether the step is to run once more.
-func (r *Rerun) Redone(path string) bool { return slices.Contains(r.Steps, path) }
+// Redone says whether the step is to run once more. The items of a step do as it does.
+func (r *Rerun) Redone(path string) bool {
+	step, _, _ := SplitItem(path)
+	return slices.Contains(r.Steps, step)
+}
 
 // RunOf returns the run that a fact or a step names, which leave out the first.
 func RunOf(run int) int { return max(run, 1) }
@@ -73,9 +76,14 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 	}
 	t.judged(RequestRerun, b.Request, "")
 	for _, path := range b.Steps {
-		s := t.Step(path)
-		if s == nil || s.Pivot && s.Touched {
+		if s := t.Step(path); s == nil || s.Pivot && s.Touched {
 			return fmt.Errorf("%w: step %q is rerun, which never started or is the pivot", ErrImpossible, path)
+		}
+	}
+	rerun := &Rerun{b.Steps, b.Input}
+	for _, s := range t.Steps {
+		if !rerun.Redone(s.Path) {
+			continue
 		}
 		s.change()
 		//mutant:rerun-corrects-undo-in-doubt
@@ -92,7 +100,7 @@ func rerunTask(t *Task, f *Fact, b *TaskRerun) error {
 		t.UpdatedAt = f.Time
 	}
 	t.QuietAt, t.StepsQuietAt = lasting(t.QuietAt, t.EndedAt, f.Time), lasting(t.StepsQuietAt, t.EndedAt, f.Time)
-	t.State, t.Reason, t.EndedAt, t.Rerun = TaskStateUndoing, reasonOr(b.Reason, "rerun"), 0, &Rerun{b.Steps, b.Input}
+	t.State, t.Reason, t.EndedAt, t.Rerun = TaskStateUndoing, reasonOr(b.Reason, "rerun"), 0, rerun
 	t.replace(&t.Output, nil)
 	t.ParkedFrom, t.ParkedAt, t.ParkedReason, t.ParkDue, t.ParkReason = "", 0, "", "", ""
 	t.Reminders, t.RemindAt, t.HaltedAt, t.softLimit = 0, 0, 0, softLimit{}
@@ -104,10 +112,12 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 	if t.State != TaskStateUndoing || t.Rerun == nil || t.Paused != nil || b.Run != t.Run+1 {
 		return fmt.Errorf("%w: run %d of task %q, which is %s, begins after run %d", ErrImpossible, b.Run, t.ID, t.State, t.Run)
 	}
-	for _, path := range t.Rerun.Steps {
-		s := t.Step(path)
-		if s == nil || s.State == StepStateRunning || s.ToUndo() {
-			return fmt.Errorf("%w: run %d of task %q begins before step %q is undone", ErrImpossible, b.Run, t.ID, path)
+	for _, s := range t.Steps {
+		if !t.Rerun.Redone(s.Path) {
+			continue
+		}
+		if s.State == StepStateRunning || s.ToUndo() {
+			return fmt.Errorf("%w: run %d of task %q begins before step %q is undone", ErrImpossible, b.Run, t.ID, s.Path)
 		}
 		undos := s.EarlierUndos
 		if s.Undo != nil {
@@ -116,8 +126,8 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 		//mutant:redone-step-has-new-run
 		//mutant:undo-in-doubt-outlasts-its-run
 		//mutant:left-outlasts-its-run
-		*s = Step{Path: path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row}
-		if _, _, item := SplitItem(path); item { // it begins when its step says that it has items
+		*s = Step{Path: s.Path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row, place: s.place}
+		if _, _, item := SplitItem(s.Path); item { // it begins when its step says that it has items
 			s.State = StepStateNotStarted
 		}
 		s.change()

@@ -37,7 +37,7 @@ func softTimers(list []Timer, t *Task) []Timer {
 	if t.SoftAt != 0 {
 		list = append(list, Timer{Due: t.SoftAt, Kind: TimerSoftLimit})
 	}
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if s.SoftAt != 0 && (s.State == StepStateRunning || s.State == StepStateWaiting) {
 			list = append(list, Timer{Due: s.SoftAt, Kind: TimerSoftLimit, Path: s.Path, Operation: Do})
 		}

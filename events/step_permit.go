@@ -117,11 +117,11 @@ func (p *StepPermit) runs(t *Task) bool {
 // mayTake says whether an attempt of the operation may start, so that it may ask for a permit, or keep one that it has not used.
 func mayTake(t *Task, path string, op Operation) bool {
 	s := t.Step(path)
-	if !t.Starts() || t.ParkDue != "" || (t.State == TaskStateUndoing) != (op == Undo) {
+	if !t.Starts() || t.ParkDue != "" || op == Do && t.State == TaskStateUndoing {
 		return false
 	}
 	if op == Undo {
-		return s != nil && s.State != StepStateRunning && (s.Undo == nil || s.Undo.State == StepStateWaiting)
+		return s != nil && t.Undoes(s) && s.State != StepStateRunning && (s.Undo == nil || s.Undo.State == StepStateWaiting)
 	}
 	return Permitted(t) && (s == nil || s.State == StepStateNotStarted || s.State == StepStateWaiting && !s.Waits())
 }

@@ -159,6 +159,8 @@ type Task struct {
 	keys   *Keys // of the last flushed row; nil if none.
 	// rows are the rows besides the head and the steps; nil if the task never had one.
 	rows *valueRows
+	// index finds the steps of a task that has many; nil if it has few, or until it is needed.
+	index *stepIndex
 	// dirty says that the task changed since the last Flush, and is in State.dirtyTasks.
 	dirty bool
 }
@@ -230,6 +232,8 @@ type Step struct {
 	softLimit
 	undoQuiet
 
+	// place is that of the step in Task.Steps, if the task has an index.
+	place int
 	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
 	row *rowState
 }
@@ -263,6 +267,9 @@ const MaxRequests = 10_000
 
 // Step returns the state of a step, and nil if it has not started.
 func (t *Task) Step(path string) *Step {
+	if x := t.indexed(); x != nil {
+		return x.byPath[path]
+	}
 	for _, s := range t.Steps {
 		if s.Path == path {
 			return s
@@ -314,7 +321,7 @@ func (t *Task) Irrevocable() bool {
 	if t.PivotPassed {
 		return true
 	}
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if s.Pivot && (s.State == StepStateRunning || s.Touched) {
 			return true
 		}
@@ -335,7 +342,7 @@ func (t *Task) Starts() bool {
 
 // RunningStep returns the first step with a running attempt, and the attempt's operation; nil if no attempt runs.
 func (t *Task) RunningStep() (*Step, Operation) {
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		switch {
 		case s.State == StepStateRunning:
 			return s, Do
@@ -371,7 +378,7 @@ func (t *Task) Undoing() bool {
 // CompleteBy returns the earliest complete-by time of the running attempts.
 func (t *Task) CompleteBy() Instant {
 	var least Instant
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if s.State == StepStateRunning {
 			least = earliest(least, s.CompleteBy)
 		}
@@ -384,7 +391,7 @@ func (t *Task) CompleteBy() Instant {
 
 // RunningBy adds the running attempts of each agent, times delta, to counts. Windows are compared with them.
 func (t *Task) RunningBy(counts map[string]int, delta int) {
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if s.State == StepStateRunning {
 			counts[s.Agent] += delta
 		}

@@ -162,10 +162,8 @@ func (w *taskWriter) write(t *Task) (err error) {
 		return err
 	}
 	w.head.B = w.head.B[:len(w.head.B)-1]
-	for i, s := range t.Steps {
-		if err := w.step(t, i, s); err != nil {
-			return err
-		}
+	if err := w.steps(t); err != nil {
+		return err
 	}
 	if w.inHead > 0 {
 		w.head.B = append(w.head.B, ']')
@@ -282,6 +280,26 @@ func (w *taskWriter) request(t *Task, id string) error {
 	return err
 }
 
+// steps writes the steps: of a task with an index only those in the head and those that changed.
+func (w *taskWriter) steps(t *Task) error {
+	x, all := t.indexed(), t.Steps
+	if x != nil {
+		all = slices.Concat(t.Steps[:headSteps], x.unsaved())
+		w.rows.Steps, w.sum, w.bytes = x.rows.count, w.sum.Add(x.rows.sum), w.bytes+x.rows.bytes
+	}
+	for i, s := range all {
+		if x != nil {
+			if i = s.place; s.row != nil {
+				w.rows.Steps, w.sum, w.bytes = w.rows.Steps-1, w.sum.Sub(s.row.hash), w.bytes-s.row.bytes
+			}
+		}
+		if err := w.step(t, i, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // step writes the step at that index into the head or into a row.
 func (w *taskWriter) step(t *Task, i int, s *Step) error {
 	if s.row != nil && !s.changed {
@@ -367,6 +385,7 @@ func (w *taskWriter) flushed(t *Task, rows []PartRow, kept *keeper) []PartRow {
 		}
 		rows = append(rows, row)
 		if c.kind == KindStep {
+			t.index.saved(c.step.row, now)
 			c.step.row, c.step.changed = now, false
 			continue
 		}

@@ -39,7 +39,9 @@ func (t *Task) Timers() []Timer {
 		return nil
 	}
 	var list []Timer
-	for _, s := range t.Steps {
+	quiet := t.State == TaskStateUndoing
+	for _, s := range t.Live() {
+		quiet = quiet || s.Tolerated() && t.Undoes(s)
 		if s.State == StepStateRunning && s.ends() {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
@@ -57,11 +59,11 @@ func (t *Task) Timers() []Timer {
 			if s.asking(Undo) == 0 {
 				list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
 			}
-		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing && t.Paused == nil {
+		} else if u != nil && u.State == StepStateWaiting && t.Undoes(s) && t.Paused == nil {
 			list = u.timers(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
 		}
 	}
-	if t.State == TaskStateUndoing && t.Paused == nil && t.QuietAt > t.UpdatedAt {
+	if quiet && t.Paused == nil && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
 	}
 	//mutant:task-starts-at-its-time

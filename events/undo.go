@@ -29,10 +29,10 @@ func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 func (t *Task) openUndo(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	switch {
-	case t.State != TaskStateUndoing:
-		return nil, fmt.Errorf("%w: %s of step %q while the task is %s", ErrImpossible, why, path, t.State)
 	case s == nil || s.State == StepStateRunning:
 		return nil, fmt.Errorf("%w: %s of step %q, whose do has not ended", ErrImpossible, why, path)
+	case !t.Undoes(s):
+		return nil, fmt.Errorf("%w: %s of step %q while the task is %s", ErrImpossible, why, path, t.State)
 	case s.Undo == nil:
 		s.Undo = &UndoState{State: StepStateNotStarted, Attempt: s.EarlierUndos}
 	case s.Undo.State != StepStateWaiting:

@@ -83,7 +83,7 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 		if t.State.Ended() || !wholeWaits(t, yield) {
 			return
 		}
-		for _, x := range t.Steps {
+		for _, x := range t.Live() {
 			if w, ok := x.waitsForChild(); ok && !yield(w) {
 				return
 			}
@@ -105,7 +105,7 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 		if undoWaits(t, now) && !yield(WaitReason{Kind: WaitingQuiet, Until: t.QuietAt}) {
 			return
 		}
-		for _, x := range t.Steps {
+		for _, x := range t.Live() {
 			if w, ok := x.again(now); ok && !yield(w) {
 				return
 			}

@@ -205,7 +205,7 @@ func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 // Names implements exprlang.Members. Steps that have not started are not listed, although Member knows them.
 func (t *stepsVariable) Names() []string {
 	names := make([]string, 0, len(t.Steps))
-	for _, s := range t.Steps {
+	for _, s := range (*events.Task)(t).Live() {
 		if _, _, item := events.SplitItem(s.Path); !item {
 			names = append(names, s.Path)
 		}

@@ -141,7 +141,10 @@ func (f *fanStep) enter(env *Env, path string) (cost int, err error) {
 
 // list returns the entries.
 func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
-	key := listKey{env.task.Incarnation, path, env.task.RunOf(path)}
+	key := listKey{env.task.Incarnation, path, env.task.RunOf(path), nil}
+	if in := env.task.Input; len(in) > 0 {
+		key.input = &in[0]
+	}
 	if list, ok := env.lists.find(key); ok {
 		return list, nil
 	}
@@ -179,6 +182,8 @@ type lists struct {
 type listKey struct {
 	incarnation, path string
 	run               int
+	// input is the first byte of the input of the task, which a rerun would replace: nil if the task has none.
+	input *byte
 }
 
 // keptLists bounds the lists.
@@ -211,17 +216,20 @@ func (l *lists) add(key listKey, list []json.RawMessage) {
 // at: then no more begin.
 func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool, failed string) {
 	open := 0
-	for _, s := range w.task.Steps {
-		if step, _, item := events.SplitItem(s.Path); !item || step != c.step.ID || s.Over() || s.State == events.StepStateNotStarted {
+	for _, s := range w.task.Live() {
+		step, _, item := events.SplitItem(s.Path)
+		switch {
+		case !item || step != c.step.ID || s.State == events.StepStateNotStarted || s.Tolerated() && !s.ToUndo() || !s.Tolerated() && s.Over():
 			continue
-		}
-		if s.Failed() {
+		case s.Failed(), s.State == events.StepStateUndoFailed:
 			failed = s.Path
 			continue
-		}
-		if open++; s.State == events.StepStateWaiting {
+		case s.Tolerated():
+			w.undoTolerated(c, s)
+		case s.State == events.StepStateWaiting:
 			w.startItem(c, s.Path, env, s.NotBefore())
 		}
+		open++
 	}
 	if failed != "" {
 		return open > 0, failed
@@ -235,6 +243,16 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 		w.startItem(c, events.ItemPath(c.step.ID, i), env, 0)
 	}
 	return open > 0, ""
+}
+
+// undoTolerated undoes an item that failed while the task goes on without it.
+func (w *planner) undoTolerated(c *compiledStep, s *events.Step) {
+	if !s.ToUndo() || s.Undo != nil && s.Undo.State == events.StepStateFailed {
+		return
+	}
+	if err := w.undo(c, s); err != nil {
+		w.plan.Broken = append(w.plan.Broken, events.Broken{Path: s.Path, Operation: events.Undo, Error: expressionError(err)})
+	}
 }
 
 // offersItem says whether an item may start: it waits, or it is among the next ones, and none of the others has failed.

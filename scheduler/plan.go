@@ -157,12 +157,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	}
 	if t.State == events.TaskStateUndoing {
 		plan, err := s.planUndo(t)
-		for _, r := range plan.Ready {
-			if r.Path == path && r.Operation == op {
-				return r.NotBefore, true, err
-			}
-		}
-		return 0, false, err
+		return offered(plan, path, op, err)
 	}
 	if !events.Permitted(t) {
 		return 0, false, nil
@@ -173,11 +168,15 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	}
 	c, at := p.compiled(path), t.Step(path)
 	switch step, index, item := events.SplitItem(path); {
+	case op == events.Undo && c != nil && at != nil && at.Tolerated():
+		w := planner{task: t}
+		w.undoTolerated(c, at)
+		return offered(w.plan, path, op, nil)
 	case c == nil || op != events.Do || !c.step.attempts() || item != (c.step.For != nil):
 		return 0, false, nil
 	case item && !offersItem(t, step, index, at, c.step.For.Parallel):
 		return 0, false, nil
-	case item && at == nil:
+	case item && (at == nil || at.State == events.StepStateNotStarted):
 		return 0, true, nil
 	case at == nil:
 		return 0, needsOver(c, t), nil
@@ -185,6 +184,16 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 		return at.NotBefore(), needsOver(c, t), nil
 	}
 	return at.NotBefore(), at.State == events.StepStateWaiting, nil
+}
+
+// offered says whether a plan offers an attempt, and from when.
+func offered(plan events.Plan, path string, op events.Operation, err error) (events.Instant, bool, error) {
+	for _, r := range plan.Ready {
+		if r.Path == path && r.Operation == op {
+			return r.NotBefore, true, err
+		}
+	}
+	return 0, false, err
 }
 
 // needsOver says whether the steps that a step needs are over.
@@ -269,84 +278,6 @@ func finish(p *Program, env *Env) events.Body {
 		return &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + why + events.OutputHint(env.task)}
 	}
 	return &events.TaskProcessed{Output: out}
-}
-
-// planUndo picks the step to be undone next: steps of unknown outcome first, then the completed ones in reverse order, one at a
-// time. Nothing is undone while an attempt of a do is running: docs/protocol.md, "Undo".
-func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
-	var next *events.Step
-	if ask := events.CancelChild(t); ask != nil {
-		return events.Plan{Facts: []events.Body{ask}}, nil
-	}
-	for _, step := range t.Steps {
-		if step.State == events.StepStateRunning {
-			return events.Plan{}, nil
-		}
-		if u := step.Undo; u != nil {
-			switch u.State {
-			case events.StepStateRunning:
-				return events.Plan{}, nil
-			case events.StepStateWaiting:
-				return s.readyUndo(t, step, max(u.RetryAt, t.QuietAt))
-			case events.StepStateFailed:
-				return events.Plan{Facts: []events.Body{&events.TaskParked{Step: step.Path, Reason: "its undo failed"}}}, nil
-			}
-		}
-		if step.ToUndo() && (t.Rerun == nil || t.Rerun.Redone(step.Path)) && (next == nil || undoneBefore(step, next)) {
-			next = step
-		}
-	}
-	//mutant:run-begins-after-undos
-	if next == nil && t.Rerun != nil {
-		p, err := s.prepared(t)
-		if err != nil {
-			return events.Plan{}, err
-		}
-		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1, RemindAfter: p.Definition().RemindAfter}}}, nil
-	}
-	if next == nil {
-		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil
-	}
-	return s.readyUndo(t, next, t.QuietAt)
-}
-
-// left returns the steps whose undo an operator skipped.
-func left(t *events.Task) (paths []string) {
-	for _, s := range t.Steps {
-		if s.Left {
-			paths = append(paths, s.Path)
-		}
-	}
-	return paths
-}
-
-func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.Instant) (events.Plan, error) {
-	p, err := s.prepared(t)
-	if err != nil {
-		return events.Plan{}, err
-	}
-	c := p.compiled(at.Path)
-	if c == nil {
-		return events.Plan{}, fmt.Errorf("workflow %q has no step %q to undo", t.Workflow, at.Path)
-	}
-	o, err := c.kind.undo()
-	if err != nil {
-		return events.Plan{}, fmt.Errorf("workflow %q: %w", t.Workflow, err)
-	}
-	w := planner{task: t}
-	w.open(at.Path, o, notBefore)
-	return w.plan, nil
-}
-
-// undoneBefore orders two steps that must be undone.
-func undoneBefore(a, b *events.Step) bool {
-	if (a.Completion == 0) != (b.Completion == 0) {
-		return a.Completion == 0
-	}
-	if a.Completion != b.Completion {
-		return a.Completion > b.Completion
-	}
-	return a.StartedAt > b.StartedAt
 }
 
 // Start returns the input of an attempt and the time that it may take, as the definition says. An error means that an expression

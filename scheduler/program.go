@@ -114,7 +114,7 @@ func (p *Program) states(t *events.Task, into []*events.Step) []*events.Step {
 	if len(p.bySlot) > len(into) {
 		into = make([]*events.Step, len(p.bySlot))
 	}
-	for i, s := range t.Steps {
+	for i, s := range t.Live() {
 		slot, known := 0, true
 		if i < len(p.steps) && p.steps[i].step.ID == s.Path { // most tasks start their steps in the order of the definition
 			slot = p.steps[i].slot

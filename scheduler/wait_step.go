@@ -172,7 +172,7 @@ func (s *Scheduler) keepHeld(t *events.Task, h *events.Request) (events.Body, er
 // takeSignal adds what follows if a step waits for a signal that is kept: of several steps, the one that began to wait first takes the signal that came first.
 func (w *planner) takeSignal(p *Program, env *Env) {
 	var first *events.Step
-	for _, s := range w.task.Steps {
+	for _, s := range w.task.Live() {
 		if s.Waits() && firstFor(w.task, s) != nil && (first == nil || s.StartedAt < first.StartedAt) {
 			first = s
 		}

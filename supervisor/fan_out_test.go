@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -74,11 +75,13 @@ func TestAFanOutIsUndoneInReverseOrder(t *testing.T) {
 	latest(a)
 	b.done("t", "send[4]", 1)
 	a.run()
-	for _, i := range []int{4, 0, 1} {
-		require.Equal(t, []string{fmt.Sprintf("t.send[%d] undo#1", i)}, latest(a))
-		b.undone("t", fmt.Sprintf("send[%d]", i), 1)
-		a.run()
-	}
+	require.Equal(t, []string{"t.send[0] undo#1", "t.send[4] undo#1"}, latest(a), "two at a time, and the latest first")
+	b.undone("t", "send[0]", 1)
+	a.run()
+	require.Equal(t, []string{"t.send[1] undo#1"}, latest(a))
+	b.undone("t", "send[1]", 1)
+	b.undone("t", "send[4]", 1)
+	a.run()
 	require.Equal(t, events.TaskStateUndone, b.task("t").State)
 	require.Nil(t, b.task("t").Step("send[5]"))
 	require.Equal(t, 3, b.task("t").Step("send").Fan.Undone)
@@ -94,4 +97,96 @@ func TestAFanOutOfNothingIsDone(t *testing.T) {
 	a.run()
 	require.Contains(t, string(b.task("t").Step("report").Input), `"failed":[]`)
 	sameEverywhere(t, b, a)
+}
+
+// A tolerated failure that may have had an effect is undone before the step is over, and the task goes on meanwhile.
+func TestAToleratedItemIsUndone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A").own()
+	b.submit("t", "invoices", `,"input":{"ids":["x","y","z"]}`)
+	a.run()
+	latest(a)
+	b.failed("t", "send[0]", 1, events.ClassPermanent, events.EffectInDoubt)
+	b.done("t", "send[1]", 1)
+	a.run()
+	require.Equal(t, []string{"t.send[2] do#1"}, latest(a), "the request of send[0] may yet land")
+	b.done("t", "send[2]", 1)
+	a.run()
+	a.pass(4 * time.Second)
+	a.pass(4 * time.Second)
+	require.Equal(t, []string{"t.send[0] undo#1"}, latest(a))
+	require.Empty(t, latest(a), "the item is not undone yet")
+	require.Equal(t, events.TaskStateProcessing, b.task("t").State)
+	b.undone("t", "send[0]", 1)
+	a.run()
+	fan := b.task("t").Step("send")
+	require.Equal(t, events.StepStateCompleted, fan.State)
+	require.Equal(t, &events.FanOut{Count: 3, Tolerate: 1, Collect: events.CollectFailures, Begun: 3, Completed: 2, Failed: 1}, fan.Fan)
+	require.Equal(t, []string{"t.report do#1"}, latest(a))
+	require.Contains(t, string(b.task("t").Step("report").Input), `"index":0`)
+	sameEverywhere(t, b, a)
+}
+
+// If the undo of a tolerated item fails, the task is parked. Once an operator has decided about it, it goes on.
+func TestAToleratedItemThatCannotBeUndoneParksTheTask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x","y"]}`)
+	a.run()
+	b.failed("t1", "send[0]", 1, events.ClassPermanent, events.EffectDoneUnknown)
+	b.done("t1", "send[1]", 1)
+	a.run()
+	b.undoFails("t1", "send[0]", 1)
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	b.decide(a, events.Request{ID: "again", Kind: events.RequestRetry, Step: "send[0]"})
+	require.Equal(t, events.TaskStateProcessing, b.task("t1").State)
+	b.undoFails("t1", "send[0]", 2)
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	b.decide(a, events.Request{ID: "skip", Kind: events.RequestSkip, Step: "send[0]"})
+	require.Equal(t, events.StepStateCompleted, b.task("t1").Step("send").State)
+	require.True(t, b.task("t1").Step("send[0]").Left)
+	sameEverywhere(t, b, a)
+}
+
+// A rerun does all items once more.
+func TestAFanOutIsRerun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x","y"]}`)
+	a.run()
+	b.failed("t1", "send[1]", 1, events.ClassPermanent, events.EffectDoneUnknown)
+	b.done("t1", "send[0]", 1)
+	a.run()
+	b.undone("t1", "send[1]", 1)
+	a.run()
+	b.done("t1", "report", 1)
+	a.run()
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	latest(a)
+	require.Empty(t, b.rerun(a, "send"))
+	require.Equal(t, []string{"t1.send[0] undo#1"}, latest(a))
+	b.undone("t1", "send[0]", 1)
+	a.run()
+	require.Equal(t, []string{"t1.send[0] do#2", "t1.send[1] do#2"}, latest(a))
+	require.Equal(t, 2, b.task("t1").Step("send").Fan.Begun)
+	b.reportOfRun("send[0]", 2, 2)
+	b.reportOfRun("send[1]", 2, 2)
+	a.run()
+	b.reportOfRun("report", 2, 2)
+	a.run()
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	sameEverywhere(t, b, a)
+}
+
+// undoFails reports the failure of an attempt of an undo.
+func (b *bench) undoFails(task, step string, attempt int) {
+	b.report(events.Report{
+		Task: task, Run: 1, Step: step, Operation: events.Undo, Attempt: attempt, Result: events.ResultFailed, Effect: events.EffectNone,
+		Error: &events.Error{Class: events.ClassPermanent, Message: "it failed"},
+	})
 }

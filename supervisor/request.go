@@ -220,9 +220,9 @@ func reopenable(t *events.Task, s *events.Step) bool {
 		if t.ParkedFrom == events.TaskStateUndoing {
 			return s.State == events.StepStateUndoFailed
 		}
-		return s.Failed()
+		return s.Failed() || s.State == events.StepStateUndoFailed
 	case events.TaskStateProcessing:
-		return s.State == events.StepStateWaiting && !s.Waits()
+		return s.State == events.StepStateWaiting && !s.Waits() && !s.Fans() || s.Tolerated() && s.Undo != nil && s.Undo.State == events.StepStateWaiting
 	case events.TaskStateUndoing:
 		return s.Undo != nil && s.Undo.State == events.StepStateWaiting
 	}

@@ -38,7 +38,7 @@ func stopWork(x *outbox, t *events.Task, f *events.Fact) {
 	if !turned(t, f) {
 		return
 	}
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if s.State == events.StepStateRunning {
 			sendStop(x, t, f, attempt{t.ID, s.Path, events.Do, s.Attempt}, "the task is being undone")
 		}

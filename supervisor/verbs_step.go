@@ -14,8 +14,9 @@ func askedOperation(t *events.Task, q *events.Request) (events.Operation, string
 	op := q.Operation
 	s := t.Step(q.Step)
 	doRuns := s != nil && s.State == events.StepStateRunning // also in a task that is being undone, which waits for that
+	undoing := t.Undoing() || s != nil && s.Tolerated() && s.ToUndo()
 	if op == "" {
-		if op = events.Do; t.Undoing() && !doRuns {
+		if op = events.Do; undoing && !doRuns {
 			op = events.Undo
 		}
 	}
@@ -24,11 +25,11 @@ func askedOperation(t *events.Task, q *events.Request) (events.Operation, string
 		return "", "the request names no step"
 	case op != events.Do && op != events.Undo:
 		return "", fmt.Sprintf("operation is %q; it must be do or undo", op)
-	case op == events.Undo && !t.Undoing():
+	case op == events.Undo && !undoing:
 		return "", "the task is not being undone, so there is no undo to decide about: leave out operation undo"
 	case op == events.Undo && len(q.Output) > 0:
 		return "", fmt.Sprintf("the task is being undone, so %s is about the undo of step %q, which has no output: leave out the output", q.Kind, q.Step)
-	case op == events.Do && t.Undoing() && !doRuns:
+	case op == events.Do && undoing && !doRuns:
 		return "", fmt.Sprintf("the task is being undone, and none of its steps starts again: give operation undo to %s the undo of the step", q.Kind)
 	}
 	return op, ""
@@ -56,7 +57,10 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 	}
 	//mutant:nothing-is-decided-that-runs
 	switch state {
-	case events.StepStateTimedOut:
+	case events.StepStateTimedOut, events.StepStateFailed:
+		if op == events.Do && s.Tolerated() {
+			return s, fmt.Sprintf("the failure of item %q is tolerated, and the task goes on without it", path)
+		}
 		if op == events.Do && s.Continued {
 			return s, fmt.Sprintf("step %q timed out, and the task went on without it", path)
 		}
@@ -66,7 +70,7 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 			return s, fmt.Sprintf("task %q does step %q: cancel or terminate that task, and its end ends the attempt", child, path)
 		}
 		return s, fmt.Sprintf("attempt %d to %s step %q is running: fail it first", attempt, op, path)
-	case events.StepStateNotStarted, events.StepStateWaiting, events.StepStateFailed:
+	case events.StepStateNotStarted, events.StepStateWaiting:
 		return s, ""
 	}
 	return s, fmt.Sprintf("step %q is %s already", path, state)
@@ -140,10 +144,12 @@ func failed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("task %q does it: cancel or terminate that task, and its end ends the attempt", child)
 	}
 	switch {
+	case s.Fans():
+		return refused("step %q has %d items: decide about these", q.Step, s.Fan.Count)
 	case running && effect == "":
 		effect = events.EffectInDoubt
 	case running:
-	case op == events.Undo && (s.Undo.State != events.StepStateWaiting || t.State != events.TaskStateUndoing),
+	case op == events.Undo && (s.Undo.State != events.StepStateWaiting || !t.Undoes(s)),
 		op == events.Do && s.State != events.StepStateWaiting:
 		return refused("no attempt to %s step %q is running, and none is to come", op, q.Step)
 	case effect != "" && effect != events.EffectNone:

@@ -153,7 +153,7 @@ func irrevocableAfter(f Failure) bool {
 	if f.Task.PivotPassed {
 		return true
 	}
-	for _, s := range f.Task.Steps {
+	for _, s := range f.Task.Live() {
 		if !s.Pivot {
 			continue
 		}

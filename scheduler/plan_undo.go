@@ -1,0 +1,144 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// planUndo picks the steps to be undone next: one at a time, but as many items of one fan-out as are done at a time. Nothing is undone while an
+// attempt of a do is running: docs/protocol.md, "Undo".
+func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
+	if ask := events.CancelChild(t); ask != nil {
+		return events.Plan{Facts: []events.Body{ask}}, nil
+	}
+	u := undoing{planner: planner{task: t}, program: s.Program(t.Definition)}
+	for _, step := range t.Live() {
+		if step.State == events.StepStateRunning {
+			return events.Plan{}, nil
+		}
+		u.begun(step)
+	}
+	switch {
+	case u.failed != "" && u.running:
+		return events.Plan{}, nil
+	case u.failed != "":
+		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: u.failed, Reason: "its undo failed"}}}, nil
+	}
+	if more, err := u.add(); more || err != nil {
+		return u.plan, err
+	}
+	//mutant:run-begins-after-undos
+	if t.Rerun != nil {
+		p, err := s.prepared(t)
+		if err != nil {
+			return events.Plan{}, err
+		}
+		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1, RemindAfter: p.Definition().RemindAfter}}}, nil
+	}
+	return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil
+}
+
+// undoing finds the undos of a task that go on, and those that begin next.
+type undoing struct {
+	planner
+	// program is nil if the definition is not prepared.
+	program *Program
+	// under are the steps whose undo has begun and is not over, but for failed, which an operator must look at. running says that an attempt runs.
+	under   []*events.Step
+	failed  string
+	running bool
+}
+
+// begun takes note of a step whose undo may have begun.
+func (u *undoing) begun(step *events.Step) {
+	if step.Undo == nil {
+		return
+	}
+	switch step.Undo.State {
+	case events.StepStateRunning:
+		u.running = true
+		u.under = append(u.under, step)
+	case events.StepStateWaiting:
+		u.under = append(u.under, step)
+	case events.StepStateFailed:
+		u.failed = step.Path
+	}
+}
+
+// add adds the attempts that may start, and says whether anything has to be undone.
+func (u *undoing) add() (more bool, _ error) {
+	for _, step := range u.under {
+		if err := u.ready(step); err != nil {
+			return false, err
+		}
+	}
+	more = len(u.under) > 0
+	for step := range u.task.ToUndo() {
+		if more = true; slices.Contains(u.under, step) {
+			continue
+		}
+		if !u.begins(step) {
+			break
+		}
+		u.under = append(u.under, step)
+		if err := u.ready(step); err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+// begins says whether the undo of a step, which is the next one, may begin beside those that are open.
+func (u *undoing) begins(step *events.Step) bool {
+	if len(u.under) == 0 {
+		return true
+	}
+	fan, _, item := events.SplitItem(step.Path)
+	other, _, _ := events.SplitItem(u.under[0].Path)
+	if !item || other != fan || u.program == nil {
+		return false
+	}
+	c := u.program.compiled(step.Path)
+	return c != nil && len(u.under) < c.step.For.Parallel
+}
+
+// ready adds the next attempt to undo a step, unless one runs.
+func (u *undoing) ready(step *events.Step) error {
+	if u.program == nil {
+		return fmt.Errorf("definition %s of workflow %q is not prepared", u.task.Definition, u.task.Workflow)
+	}
+	c := u.program.compiled(step.Path)
+	if c == nil {
+		return fmt.Errorf("workflow %q has no step %q to undo", u.task.Workflow, step.Path)
+	}
+	return u.undo(c, step)
+}
+
+// undo adds the next attempt to undo a step, unless one runs.
+func (w *planner) undo(c *compiledStep, step *events.Step) error {
+	notBefore := w.task.QuietAt
+	if u := step.Undo; u != nil {
+		if u.State == events.StepStateRunning {
+			return nil
+		}
+		notBefore = max(notBefore, u.RetryAt)
+	}
+	o, err := c.kind.undo()
+	if err != nil {
+		return fmt.Errorf("workflow %q: %w", w.task.Workflow, err)
+	}
+	w.open(step.Path, o, notBefore)
+	return nil
+}
+
+// left returns the steps whose undo an operator skipped.
+func left(t *events.Task) (paths []string) {
+	for _, s := range t.Steps {
+		if s.Left {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
+}
