@@ -31,7 +31,7 @@ type move struct {
 
 var (
 	driverTasks = []string{"a", "b", "ü/c"}
-	driverSteps = []string{"p", "q[0]", "r", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"}
+	driverSteps = []string{"p", "q", "r", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"}
 )
 
 // blob returns a value that is short, about as long as a head takes, or longer. Its encoding may have another length.
@@ -188,6 +188,7 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 		list = append(list, d.undoBodies(t, s)...)
 		list = append(list, d.byChild(t, s)...)
 	}
+	list = append(list, d.fanOut(t, &idle)...)
 	list = append(list, d.ofParent(t)...)
 	switch {
 	case t.State == events.TaskStateUndoing && idle:
@@ -266,7 +267,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 			&events.Timeout{Step: s.Path, Operation: events.Undo, Attempt: u.Attempt, Verdict: d.verdict()},
 			&events.EffectFailed{Kind: events.EffectWork, Error: "e", CompensationFailed: failed},
 		}
-	case t.State != events.TaskStateUndoing || s.Attempt == 0 || s.State == events.StepStateRunning:
+	case !t.Undoes(s) || s.Attempt == 0 || s.State == events.StepStateRunning:
 	case u == nil || u.State == events.StepStateWaiting:
 		attempt := 1
 		if u != nil {

@@ -1,7 +1,11 @@
 package events
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/sagalog/sagalog/internal/jsontext"
 )
@@ -64,3 +68,32 @@ func Content(s *Submission) ([]byte, error) { return s.content() }
 
 // ParseWritten reads the text that Instant.String writes.
 var ParseWritten = parseWritten
+
+// CheckIndex says what is wrong with the index of the steps of a task, which facts have changed since it was made.
+func CheckIndex(t *Task) error {
+	x := t.index
+	if x == nil || len(t.Steps) < manySteps {
+		return nil
+	}
+	toUndo, unsaved := slices.Collect(t.ToUndo()), x.unsaved()
+	t.index = nil
+	again := t.indexed()
+	if t.index = x; !slices.Equal(x.live, again.live) {
+		return fmt.Errorf("%d live steps, and %d if the index is made again", len(x.live), len(again.live))
+	}
+	if !slices.Equal(unsaved, again.unsaved()) {
+		return fmt.Errorf("%d steps to be saved, and %d if the index is made again", len(unsaved), len(again.unsaved()))
+	}
+	if x.rows != again.rows {
+		return fmt.Errorf("rows %+v, and %+v if the index is made again", x.rows, again.rows)
+	}
+	if !maps.Equal(x.byPath, again.byPath) {
+		return errors.New("other steps if the index is made again")
+	}
+	t.index = again
+	defer func() { t.index = x }()
+	if sorted := slices.Collect(t.ToUndo()); !slices.Equal(sorted, toUndo) {
+		return fmt.Errorf("%d steps to be undone, and %d if the index is made again", len(toUndo), len(sorted))
+	}
+	return nil
+}

@@ -205,6 +205,7 @@ func (s *State) foldItem(t *Task, f *Fact) error {
 	if fan != nil {
 		recount(fan, item, -1)
 	}
+	counted := t.Facts
 	if err := s.foldBody(t, f); err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (s *State) foldItem(t *Task, f *Fact) error {
 		}
 		return nil
 	}
-	t.Facts-- // MaxItems and the policy of the step bound them
+	t.Facts = counted - 1 // MaxItems and the policy of the step bound them
 	recount(fan, item, 1)
 	t.index.follow(t, item, f.Body)
 	return nil

@@ -89,10 +89,13 @@ func (x *stepIndex) follow(t *Task, item *Step, b Body) {
 		return
 	}
 	i, is := slices.BinarySearchFunc(x.live, item, byPlace)
-	switch closed := t.closed(item, x.byPath); {
+	closed := t.closed(item, x.byPath)
+	if closed {
+		x.touched = append(x.touched, item)
+	}
+	switch {
 	case closed && is:
 		x.live = slices.Delete(x.live, i, i+1)
-		x.touched = append(x.touched, item)
 	case !closed && !is:
 		x.live = slices.Insert(x.live, i, item)
 	}

@@ -34,7 +34,7 @@ func story(t tester) *scribe {
 	w.heldRequests()
 	w.handOver()
 	for _, life := range []func(){
-		w.parked, w.byHand, w.deadlines, w.pausing, w.startLimits, w.softLimits, w.progress, w.waits, w.reruns, w.signals, w.functions, w.permits,
+		w.parked, w.byHand, w.deadlines, w.pausing, w.startLimits, w.softLimits, w.progress, w.waits, w.reruns, w.fanOuts, w.signals, w.functions, w.permits,
 		w.namedLimits, w.notYet, w.inputs, w.replies, w.schedules, w.children, w.carry, w.brokenEpoch, w.wrongClock, w.closed,
 	} {
 		life()

@@ -77,6 +77,7 @@ var foldedBy = map[events.Name]string{
 	events.NameEffectsDelayed:          "",
 	events.NameEffectsCaughtUp:         "",
 	events.NameScheduleAdopted:         "",
+	events.NameFanOutStarted:           "",
 	events.NameScheduleFired:           "outbox",
 	events.NameSchedulePassed:          "outbox",
 	events.NameScheduleTaskEnded:       "outbox",

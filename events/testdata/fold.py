@@ -342,6 +342,24 @@ class Task(Entity):
         self["steps"].append(s)
         return s
 
+    def items(self, path):
+        """The items of a step."""
+        return [s for s in self["steps"] if s["path"].startswith(path[:-1] + "[")]
+
+    def redone(self):
+        steps = elements(self["rerun"]["steps"])
+        return [s for s in self["steps"] if s["path"] in steps or re.sub(r"\[\d+\]", "", s["path"]) in steps]
+
+    def count_items(self):
+        for s in self["steps"]:
+            if "fan_out" in s:
+                f, items = s["fan_out"], self.items(s["path"])
+                f.clear_of("begun", "completed", "failed", "skipped", "undone")
+                f["begun"] = str(sum(x["state"] != '"not_started"' for x in items))
+                for x in items:
+                    if x.counted():
+                        f.add(x.counted())
+
     def abandon_rerun(self, reason):
         if "rerun" not in self:
             return False
@@ -415,13 +433,21 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent function state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo by_child wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from undo_quiet_at undo_quiet_from"""
+        cool_downs touched completion pivot undoable undo by_child fan_out wait with heartbeat cap_by progress progressed_at run earlier_attempts earlier_undos left continued start_by timed_from soft_at soft_from undo_quiet_at undo_quiet_from"""
 
     def attempted(self):
         return int(self.get("attempt", "0")) > int(self.get("earlier_attempts", "0"))
 
     def failed(self):
-        return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
+        return self["state"] in ('"failed"', '"timed_out"') and "continued" not in self
+
+    def counted(self):
+        """What counts the item in the fan_out of its step; None while it is open."""
+        if "continued" in self:
+            undone = self.get("undo", {}).get("state") == '"undone"'
+            return None if self["undoable"] == self["touched"] == "true" and not undone else "failed"
+        state = json.loads(self["state"])
+        return state if state in ("completed", "skipped", "undone") else None
 
 
     def called(self, body, time):
@@ -486,6 +512,10 @@ class Parent(Entity):
 
 class Rerun(Entity):
     order = "steps! input"
+
+
+class FanOut(Entity):
+    order = "count! tolerate collect! begun completed failed skipped undone"
 
 
 class Wait(Entity):
@@ -921,7 +951,21 @@ class State:
         t.add("facts")
         t.update(updated_at=max(t["updated_at"], time), last=quote(h["position"]))
         self.use_permit(kind, t, body)
+        facts = int(t["facts"]) - 1
         getattr(self, kind)(t, body, time)
+        path = members(body["link"])["path"] if kind == "ChildAsked" else body.get("step", '""')
+        if kind != "TaskParked" and any("fan_out" in s and path.startswith(s["path"][:-1] + "[") for s in t["steps"]):
+            t["facts"] = str(facts)
+        t.count_items()
+
+    def FanOutStarted(self, t, body, time):
+        self.begin(t)
+        s = t.step(body["step"])
+        s["fan_out"] = FanOut()
+        s["fan_out"].keep(body, "count", "tolerate", "collect")
+        s.update(state='"waiting"', started_at=time)
+        self.soft(s, body, time)
+        s.clear_of("ended_at", "retry_at", "output")
 
     def StepQueued(self, t, body, time):
         s = t.step(body["step"])
@@ -1034,7 +1078,9 @@ class State:
         if action == "park":
             t.park_due_for(body["step"], verdict["reason"])
         if action == "continue":
-            s.update(state='"timed_out"', continued="true")
+            s["continued"] = "true"
+            if "[" not in body["step"] or s["error"]["class"] == '"timeout"':
+                s["state"] = '"timed_out"'
 
     def Timeout(self, t, body, time):
         error, s = TIMEOUT if body["attempt"] != "0" else LAPSED, t.step(body["step"])
@@ -1196,8 +1242,9 @@ class State:
 
     def TaskRerun(self, t, body, time):
         t.judge('"rerun"', body["request"])
-        for path in elements(body["steps"]):
-            s = t.step(path)
+        t["rerun"] = Rerun()
+        t["rerun"].keep(body, "steps", "input")
+        for s in t.redone():
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
                 s.clear_of("retry_at", "wait")
@@ -1211,18 +1258,17 @@ class State:
             t["updated_at"] = time
         for name in "quiet_at", "steps_quiet_at":
             lasting(t, name, "ended_at", time)
-        t.update(state='"undoing"', reason=body.get("reason", '"rerun"'), rerun=Rerun())
-        t["rerun"].keep(body, "steps", "input")
+        t.update(state='"undoing"', reason=body.get("reason", '"rerun"'))
         t.clear_of("ended_at", "output", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at", "halted_at", "soft_at", "soft_from")
 
     def RunBegun(self, t, body, time):
-        for path in elements(t["rerun"]["steps"]):
-            s = t.step(path)
+        for s in t.redone():
+            path = s["path"]
             attempt = s.get("attempt", "0")
             undos = s["undo"].get("attempt", "0") if "undo" in s else s.get("earlier_undos", "0")
             kept = {k: s[k] for k in ("left", "by_child", "undo_quiet_at", "undo_quiet_from") if k in s}
             s.clear()
-            s.update(kept, path=path, state='"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
+            s.update(kept, path=path, state='"not_started"' if "[" in path else '"waiting"', run=body["run"], attempt=attempt, earlier_attempts=attempt, earlier_undos=undos)
         t.keep(t["rerun"], "input")
         if t["deadline"] != "0":
             within = datetime.timedelta(milliseconds=span(t.get("deadline_within", '"0"')))

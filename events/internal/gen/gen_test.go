@@ -59,5 +59,5 @@ func TestMembersHaveTheOrderOfTheFields(t *testing.T) {
 		names = append(names, m.name)
 	}
 	require.Equal(t, []string{"step", "attempt", "output", "signal", "quiet_at", "instance", "ready_at", "started_at", "accepted_at", "finished_at", "request", "reason", "by"}, names)
-	require.Len(t, p.bodies(), 71)
+	require.Len(t, p.bodies(), 72)
 }
