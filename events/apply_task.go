@@ -25,11 +25,11 @@ func (s *State) foldTask(f *Fact) error {
 	if err := usePermit(t, f.Body); err != nil {
 		return err
 	}
-	return s.foldItem(t, f)
+	return foldItem(s, t, f)
 }
 
 // foldBody changes the task by what the fact says.
-func (s *State) foldBody(t *Task, f *Fact) error {
+func foldBody(s *State, t *Task, f *Fact) error {
 	switch b := f.Body.(type) {
 	case *StepStarted, *WaitStarted, *FanOutStarted:
 		return begins(t, f)
@@ -197,7 +197,7 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 		return nil, fmt.Errorf("%w: %s of step %q, which is %s", ErrImpossible, why, path, s.State)
 	}
 	if s.State == StepStateNotStarted {
-		if err := t.beginItem(path, why); err != nil {
+		if err := beginItem(t, path, why); err != nil {
 			return nil, err
 		}
 	}

@@ -37,7 +37,7 @@ func (t byHand) unfinished(path string, why Name) (*Step, error) {
 // unfinishedUndo returns a step whose undo an operator may skip or complete.
 func (t byHand) unfinishedUndo(path string, why Name) (*Step, error) {
 	s := t.Step(path)
-	if s == nil || !t.turned(s) || s.Undo == nil || s.Undo.State != StepStateFailed && s.Undo.State != StepStateWaiting {
+	if s == nil || !turned(t.Task, s) || s.Undo == nil || s.Undo.State != StepStateFailed && s.Undo.State != StepStateWaiting {
 		return nil, fmt.Errorf("%w: %s of step %q by an operator, whose undo did not fail", ErrImpossible, why, path)
 	}
 	return s.change(), nil

@@ -267,7 +267,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 			&events.Timeout{Step: s.Path, Operation: events.Undo, Attempt: u.Attempt, Verdict: d.verdict()},
 			&events.EffectFailed{Kind: events.EffectWork, Error: "e", CompensationFailed: failed},
 		}
-	case !t.Undoes(s) || s.Attempt == 0 || s.State == events.StepStateRunning:
+	case !events.Undoes(t, s) || s.Attempt == 0 || s.State == events.StepStateRunning:
 	case u == nil || u.State == events.StepStateWaiting:
 		attempt := 1
 		if u != nil {

@@ -75,9 +75,9 @@ func CheckIndex(t *Task) error {
 	if x == nil || len(t.Steps) < manySteps {
 		return nil
 	}
-	toUndo, unsaved := slices.Collect(t.ToUndo()), x.unsaved()
+	toUndo, unsaved := slices.Collect(ToUndo(t)), x.unsaved()
 	t.index = nil
-	again := t.indexed()
+	again := indexOf(t)
 	if t.index = x; !slices.Equal(x.live, again.live) {
 		return fmt.Errorf("%d live steps, and %d if the index is made again", len(x.live), len(again.live))
 	}
@@ -92,7 +92,7 @@ func CheckIndex(t *Task) error {
 	}
 	t.index = again
 	defer func() { t.index = x }()
-	if sorted := slices.Collect(t.ToUndo()); !slices.Equal(sorted, toUndo) {
+	if sorted := slices.Collect(ToUndo(t)); !slices.Equal(sorted, toUndo) {
 		return fmt.Errorf("%d steps to be undone, and %d if the index is made again", len(toUndo), len(sorted))
 	}
 	return nil

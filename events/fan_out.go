@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A step with a for is a fan-out: it has an item for each entry of a list, and each item is a step with attempts of its own, whose path is that
+// A step with a for is a fan-out: it has an item for each entry of a list, and each item is a step with its attempts, whose path is that
 // of the fan-out with its index: send[17]. Items begin in the order of the list. They are steps in all respects; only their facts do not count in
 // Task.Facts, and their failures may be tolerated. The fan-out itself has no attempts. It is waiting until all items are over.
 
@@ -94,12 +94,12 @@ func (s *Step) Tolerated() bool {
 }
 
 // Undoes says whether the undo of the step may begin in the state of the task.
-func (t *Task) Undoes(s *Step) bool {
+func Undoes(t *Task, s *Step) bool {
 	return t.State == TaskStateUndoing || t.State == TaskStateProcessing && s.Tolerated()
 }
 
 // turned says whether a decision about the step, which may wait until the task is reopened, is one about its undo.
-func (t *Task) turned(s *Step) bool { return t.Undoing() || s.Tolerated() }
+func turned(t *Task, s *Step) bool { return t.Undoing() || s.Tolerated() }
 
 // fanOutStarted begins a fan-out.
 func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
@@ -121,7 +121,7 @@ func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
 }
 
 // beginItem counts an item that leaves not_started.
-func (t *Task) beginItem(path string, why Name) error {
+func beginItem(t *Task, path string, why Name) error {
 	step, index, item := SplitItem(path)
 	if !item {
 		return nil
@@ -155,7 +155,7 @@ func (f *FanOut) counter(s *Step) *int {
 }
 
 // itemOf returns the fan-out and the item that a fact is about; nil if it is about no item that has begun.
-func (t *Task) itemOf(b Body) (fan, item *Step) {
+func itemOf(t *Task, b Body) (fan, item *Step) {
 	path := stepOf(b)
 	step, _, is := SplitItem(path)
 	if !is {
@@ -200,16 +200,16 @@ func stepOf(b Body) string {
 }
 
 // foldItem folds a fact of a task, and keeps the numbers of items.
-func (s *State) foldItem(t *Task, f *Fact) error {
-	fan, item := t.itemOf(f.Body)
+func foldItem(s *State, t *Task, f *Fact) error {
+	fan, item := itemOf(t, f.Body)
 	if fan != nil {
 		recount(fan, item, -1)
 	}
 	counted := t.Facts
-	if err := s.foldBody(t, f); err != nil {
+	if err := foldBody(s, t, f); err != nil {
 		return err
 	}
-	if fan, item = t.itemOf(f.Body); fan == nil {
+	if fan, item = itemOf(t, f.Body); fan == nil {
 		if !onlyLinks(f.Body) {
 			t.index = nil
 		}

@@ -38,7 +38,7 @@ func (r *stepRows) sub(s *rowState) {
 }
 
 // indexed returns the index of the steps; nil if the task has few.
-func (t *Task) indexed() *stepIndex {
+func indexOf(t *Task) *stepIndex {
 	if len(t.Steps) < manySteps {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (t *Task) indexed() *stepIndex {
 			x.rows.add(s.row)
 		}
 		switch {
-		case !t.closed(s, x.byPath):
+		case !isClosed(t, s, x.byPath):
 			x.live = append(x.live, s)
 		case s.changed:
 			x.touched = append(x.touched, s)
@@ -64,7 +64,7 @@ func (t *Task) indexed() *stepIndex {
 }
 
 // closed says whether the step is an item that is over, or begins when its fan-out does. Nothing becomes of it but that it is undone.
-func (t *Task) closed(s *Step, byPath map[string]*Step) bool {
+func isClosed(t *Task, s *Step, byPath map[string]*Step) bool {
 	step, _, item := SplitItem(s.Path)
 	if !item || s.State == StepStateNotStarted {
 		return item
@@ -89,7 +89,7 @@ func (x *stepIndex) follow(t *Task, item *Step, b Body) {
 		return
 	}
 	i, is := slices.BinarySearchFunc(x.live, item, byPlace)
-	closed := t.closed(item, x.byPath)
+	closed := isClosed(t, item, x.byPath)
 	if closed {
 		x.touched = append(x.touched, item)
 	}
@@ -138,7 +138,7 @@ func (x *stepIndex) saved(old, now *rowState) {
 // Live returns the steps of which something may yet become: all but the items that are over, which only an undo changes. Of a task with few
 // steps it returns those too. The steps are in the order of Task.Steps.
 func (t *Task) Live() []*Step {
-	if x := t.indexed(); x != nil {
+	if x := indexOf(t); x != nil {
 		return x.live
 	}
 	return t.Steps
@@ -146,9 +146,9 @@ func (t *Task) Live() []*Step {
 
 // ToUndo yields the steps that have to be undone before the task is, or before its rerun begins, in their order: those of unknown outcome first,
 // then the others in reverse order of completion.
-func (t *Task) ToUndo() iter.Seq[*Step] {
+func ToUndo(t *Task) iter.Seq[*Step] {
 	return func(yield func(*Step) bool) {
-		list := t.undos()
+		list := undosOf(t)
 		for i := len(list) - 1; i >= 0; i-- {
 			if list[i].ToUndo() && !yield(list[i]) {
 				return
@@ -157,13 +157,13 @@ func (t *Task) ToUndo() iter.Seq[*Step] {
 	}
 }
 
-func (t *Task) undos() []*Step {
-	x := t.indexed()
+func undosOf(t *Task) []*Step {
+	x := indexOf(t)
 	if x == nil {
-		return t.sortedUndos(nil)
+		return sortedUndos(t, nil)
 	}
 	if x.toUndo == nil {
-		x.toUndo = t.sortedUndos(make([]*Step, 0, len(t.Steps)))
+		x.toUndo = sortedUndos(t, make([]*Step, 0, len(t.Steps)))
 	}
 	for n := len(x.toUndo); n > 0 && !x.toUndo[n-1].ToUndo(); n-- {
 		x.toUndo = x.toUndo[:n-1]
@@ -172,7 +172,7 @@ func (t *Task) undos() []*Step {
 }
 
 // sortedUndos appends the steps that have to be undone, the next one last.
-func (t *Task) sortedUndos(list []*Step) []*Step {
+func sortedUndos(t *Task, list []*Step) []*Step {
 	for _, s := range slices.Backward(t.Steps) {
 		if s.ToUndo() && (t.Rerun == nil || t.Rerun.Redone(s.Path)) {
 			list = append(list, s)

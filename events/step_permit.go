@@ -121,7 +121,7 @@ func mayTake(t *Task, path string, op Operation) bool {
 		return false
 	}
 	if op == Undo {
-		return s != nil && t.Undoes(s) && s.State != StepStateRunning && (s.Undo == nil || s.Undo.State == StepStateWaiting)
+		return s != nil && Undoes(t, s) && s.State != StepStateRunning && (s.Undo == nil || s.Undo.State == StepStateWaiting)
 	}
 	return Permitted(t) && (s == nil || s.State == StepStateNotStarted || s.State == StepStateWaiting && !s.Waits())
 }

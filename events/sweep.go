@@ -38,7 +38,7 @@ func (s *State) sweep(b *TasksSwept) error {
 		s.sum = s.sum.Sub(t.hash)
 		s.tasks[id] = nil
 		if t.keys != nil { // otherwise the store has no row for it, or the row of an earlier task that was swept since the last Flush
-			s.swept[id] = sweptTask{t.keys, t.removals()}
+			s.swept[id] = sweptTask{t.keys, removals(t)}
 		}
 		s.dirtyOthers[id] = true
 	}

@@ -267,7 +267,7 @@ const MaxRequests = 10_000
 
 // Step returns the state of a step, and nil if it has not started.
 func (t *Task) Step(path string) *Step {
-	if x := t.indexed(); x != nil {
+	if x := indexOf(t); x != nil {
 		return x.byPath[path]
 	}
 	for _, s := range t.Steps {

@@ -100,7 +100,7 @@ func rowID(task, part string) string {
 }
 
 // removals returns the changes that delete a task's stored rows besides the head.
-func (t *Task) removals() (rows []PartRow) {
+func removals(t *Task) (rows []PartRow) {
 	if r := t.rows; r != nil {
 		if r.input != nil {
 			rows = append(rows, PartRow{Kind: KindInput, ID: t.ID})
@@ -282,7 +282,7 @@ func (w *taskWriter) request(t *Task, id string) error {
 
 // steps writes the steps: of a task with an index only those in the head and those that changed.
 func (w *taskWriter) steps(t *Task) error {
-	x, all := t.indexed(), t.Steps
+	x, all := indexOf(t), t.Steps
 	if x != nil {
 		all = slices.Concat(t.Steps[:headSteps], x.unsaved())
 		w.rows.Steps, w.sum, w.bytes = x.rows.count, w.sum.Add(x.rows.sum), w.bytes+x.rows.bytes

@@ -65,7 +65,7 @@ func (s *Step) OutOfTime(op Operation) Error {
 
 // lapsed takes a Timeout of a step of which no attempt is running, so that nothing can change outside after it.
 func lapsed(t *Task, f *Fact, b *Timeout) error {
-	if s := t.Step(b.Step); t.Halted() || (s == nil || b.Operation == Do) && t.Undoing() || s != nil && b.Operation == Undo && !t.Undoes(s) {
+	if s := t.Step(b.Step); t.Halted() || (s == nil || b.Operation == Do) && t.Undoing() || s != nil && b.Operation == Undo && !Undoes(t, s) {
 		return fmt.Errorf("%w: the time to %s step %q is over while the task is %s", ErrImpossible, b.Operation, b.Step, t.State)
 	}
 	e := Error{Class: ClassTimeout, Message: "its time was over"}

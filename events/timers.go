@@ -41,7 +41,7 @@ func (t *Task) Timers() []Timer {
 	var list []Timer
 	quiet := t.State == TaskStateUndoing
 	for _, s := range t.Live() {
-		quiet = quiet || s.Tolerated() && t.Undoes(s)
+		quiet = quiet || s.Tolerated() && Undoes(t, s)
 		if s.State == StepStateRunning && s.ends() {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
@@ -59,7 +59,7 @@ func (t *Task) Timers() []Timer {
 			if s.asking(Undo) == 0 {
 				list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
 			}
-		} else if u != nil && u.State == StepStateWaiting && t.Undoes(s) && t.Paused == nil {
+		} else if u != nil && u.State == StepStateWaiting && Undoes(t, s) && t.Paused == nil {
 			list = u.timers(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
 		}
 	}

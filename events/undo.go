@@ -31,7 +31,7 @@ func (t *Task) openUndo(path string, why Name) (*Step, error) {
 	switch {
 	case s == nil || s.State == StepStateRunning:
 		return nil, fmt.Errorf("%w: %s of step %q, whose do has not ended", ErrImpossible, why, path)
-	case !t.Undoes(s):
+	case !Undoes(t, s):
 		return nil, fmt.Errorf("%w: %s of step %q while the task is %s", ErrImpossible, why, path, t.State)
 	case s.Undo == nil:
 		s.Undo = &UndoState{State: StepStateNotStarted, Attempt: s.EarlierUndos}

@@ -65,7 +65,7 @@ func (b *bodyFor) complete() *For {
 	return f
 }
 
-// tolerated returns how many of so many items may fail.
+// tolerated returns how many of count items may fail.
 func (f *For) tolerated(count int) int {
 	if percent, ok := strings.CutSuffix(f.Tolerate, "%"); ok {
 		n, _ := strconv.Atoi(percent) // it was checked
@@ -121,6 +121,7 @@ func (f *fanStep) start(env *Env, path string, op events.Operation) (events.Star
 	}
 	start, err := f.stepKind.start(env, path, op)
 	start.Cost += cost
+	start.Condition, start.RemindAfter = nil, 0 // FanOutStarted has them
 	return start, err
 }
 
@@ -238,9 +239,9 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 		w.plan.Facts = append(w.plan.Facts, &events.StepCompleted{Step: c.step.ID})
 		return true, ""
 	}
-	for i := at.Fan.Begun; i < at.Fan.Count && open < c.step.For.Parallel; i++ {
+	if at.Fan.Begun < at.Fan.Count && open < c.step.For.Parallel { // and once it has begun the next, so that they begin in their order
 		open++
-		w.startItem(c, events.ItemPath(c.step.ID, i), env, 0)
+		w.startItem(c, events.ItemPath(c.step.ID, at.Fan.Begun), env, 0)
 	}
 	return open > 0, ""
 }
@@ -255,7 +256,7 @@ func (w *planner) undoTolerated(c *compiledStep, s *events.Step) {
 	}
 }
 
-// offersItem says whether an item may start: it waits, or it is among the next ones, and none of the others has failed.
+// offersItem says whether an item may start: it waits, or it is the next one, and fewer are open than may be.
 func offersItem(t *events.Task, step string, index int, at *events.Step, parallel int) bool {
 	fan := t.Step(step)
 	if fan == nil || !fan.Fans() {
@@ -264,7 +265,7 @@ func offersItem(t *events.Task, step string, index int, at *events.Step, paralle
 	if at != nil && at.State != events.StepStateNotStarted {
 		return at.State == events.StepStateWaiting
 	}
-	return index < fan.Fan.Count && index < fan.Fan.Begun+parallel-fan.Fan.Open()
+	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel
 }
 
 func (w *planner) startItem(c *compiledStep, path string, env *Env, notBefore events.Instant) {

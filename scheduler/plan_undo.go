@@ -75,17 +75,14 @@ func (u *undoing) add() (more bool, _ error) {
 		}
 	}
 	more = len(u.under) > 0
-	for step := range u.task.ToUndo() {
+	for step := range events.ToUndo(u.task) {
 		if more = true; slices.Contains(u.under, step) {
 			continue
 		}
 		if !u.begins(step) {
 			break
 		}
-		u.under = append(u.under, step)
-		if err := u.ready(step); err != nil {
-			return false, err
-		}
+		return more, u.ready(step) // once it has begun, the next, so that they begin in their order
 	}
 	return more, nil
 }

@@ -29,7 +29,7 @@ func latest(c *candidate) []string {
 	return list
 }
 
-// A step with a for does its items in order, so many at a time, and goes on without those whose failure is tolerated.
+// A step with a for does its items in order, as many at a time as it says, and goes on without those whose failure is tolerated.
 func TestAFanOutDoesItsItems(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fanOut)

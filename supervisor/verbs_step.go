@@ -149,7 +149,7 @@ func failed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case running && effect == "":
 		effect = events.EffectInDoubt
 	case running:
-	case op == events.Undo && (s.Undo.State != events.StepStateWaiting || !t.Undoes(s)),
+	case op == events.Undo && (s.Undo.State != events.StepStateWaiting || !events.Undoes(t, s)),
 		op == events.Do && s.State != events.StepStateWaiting:
 		return refused("no attempt to %s step %q is running, and none is to come", op, q.Step)
 	case effect != "" && effect != events.EffectNone:
