@@ -81,8 +81,17 @@ func (f *FanOut) Open() int { return f.Begun - f.Completed - f.Failed - f.Skippe
 // Over says whether all items are over, so that the fan-out completes.
 func (f *FanOut) Over() bool { return f.Begun == f.Count && f.Open() == 0 }
 
-// Tolerates says whether one more failure is tolerated.
-func (f *FanOut) Tolerates() bool { return f.Failed < f.Tolerate }
+// Tolerates says whether one more failure of an item is tolerated.
+func Tolerates(t *Task, fan *Step) bool {
+	failed := fan.Fan.Failed
+	for _, s := range t.Live() {
+		//mutant:items-being-undone-have-failed
+		if step, _, _ := SplitItem(s.Path); step == fan.Path && s.Tolerated() && s.ToUndo() {
+			failed++
+		}
+	}
+	return failed < fan.Fan.Tolerate
+}
 
 // Tolerated says whether the step is an item whose failure is tolerated. If it may have had an effect, it is undone while the task goes on.
 func (s *Step) Tolerated() bool {

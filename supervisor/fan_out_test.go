@@ -75,7 +75,7 @@ func TestAFanOutIsUndoneInReverseOrder(t *testing.T) {
 	latest(a)
 	b.done("t", "send[4]", 1)
 	a.run()
-	require.Equal(t, []string{"t.send[0] undo#1", "t.send[4] undo#1"}, latest(a), "two at a time, and the latest first")
+	require.Equal(t, []string{"t.send[4] undo#1", "t.send[0] undo#1"}, latest(a), "two at a time, and the latest first")
 	b.undone("t", "send[0]", 1)
 	a.run()
 	require.Equal(t, []string{"t.send[1] undo#1"}, latest(a))
