@@ -16,6 +16,7 @@ func (o *outline) crossCheck() *ancestry {
 	}
 	ancestors := g.ancestors()
 	o.checkPivot(ancestors)
+	o.checkItems()
 	return ancestors
 }
 

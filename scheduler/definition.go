@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -96,6 +98,23 @@ type For struct {
 	Tolerate string `json:"tolerate,omitempty"`
 	// Collect is events.CollectOutputs, CollectFailures or CollectNone. It is empty for the outputs of at most maxCollected items.
 	Collect string `json:"collect,omitempty"`
+}
+
+// String says which items a step has, in one line for people.
+func (f *For) String() string {
+	var text string
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(f.Each, &list) == nil:
+		text = fmt.Sprintf("for each of %d entries", len(list))
+	case json.Unmarshal(f.Each, &text) == nil:
+		text = "for each of " + strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, "${"), "}"))
+	}
+	text += fmt.Sprintf(", %d at a time", f.Parallel)
+	if f.Tolerate != "" {
+		text += ", up to " + f.Tolerate + " may fail"
+	}
+	return text
 }
 
 // Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most MaxBackoff.

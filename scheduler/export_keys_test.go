@@ -10,6 +10,7 @@ var KeyTables = map[string][]string{
 	"$defs/undoRetry":                     retryKeys,
 	"$defs/coolDown":                      coolDownKeys,
 	"$defs/undo":                          undoKeys,
+	"$defs/for":                           forKeys,
 	"$defs/wait":                          waitKeys,
 	"$defs/sleepUntil":                    sleepKeys,
 }

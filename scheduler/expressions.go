@@ -49,18 +49,20 @@ type setting struct {
 	// items are the names that the expressions of an item have besides the others.
 	items []string
 	// fans are the steps that have items.
-	fans map[string]bool
+	fans map[string]*outlineStep
 }
 
 // checkExpressions compiles every expression and checks its references.
 func (o *outline) checkExpressions(ancestors *ancestry) {
 	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers}
-	base.fans = map[string]bool{}
+	base.fans = map[string]*outlineStep{}
 	for _, s := range o.steps {
 		if when := s.withoutOutput(); when != "" {
 			base.absent[s.id] = when
 		}
-		base.fans[s.id] = s.items != nil
+		if s.items != nil {
+			base.fans[s.id] = s
+		}
 	}
 	for _, s := range o.steps {
 		at := base
@@ -70,6 +72,7 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 		}
 		if s.each != nil {
 			at.template(s.each.value, s.each.path)
+			at.list(*s.each)
 		}
 		at.items = s.items
 		at.vars = at.with(doVars)
@@ -180,6 +183,7 @@ func (a setting) text(n *yaml.Node, path string) {
 	if !a.references(n, path, refs) {
 		return
 	}
+	a.collected(n, path, t, refs)
 	a.nulls(n, path, refs, func(s *exprlang.Scope) error {
 		_, err := t.Bytes(s)
 		return err
@@ -207,6 +211,9 @@ func (a setting) suggestVariable(name string) string {
 	}
 	if name == "step" {
 		return "step is for undo mappings; write steps." + name + ".output for another step"
+	}
+	if why := a.entryOf(name); why != "" {
+		return why
 	}
 	if a.isStep(name) {
 		return "for the output of the step write " + stepPath(name) + ".output"
@@ -265,8 +272,8 @@ func (a setting) reference(p []string) string {
 	case a.self != "" && !a.ancestors.needs(a.self, id):
 		return "step " + id + " may not have run yet: add it to needs of " + a.self
 	}
-	if a.fans[id] {
-		return unknownMember(stepPath(id), p[2:], fanMembers)
+	if a.fans[id] != nil {
+		return a.fanReference(id, p[2:])
 	}
 	return unknownMember(stepPath(id), p[2:], stepMembers)
 }
@@ -300,7 +307,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		skipped := p[0] == "steps" && a.absent[p[1]] != ""
 		root := outputPath(p)
 		last := root[len(root)-1]
-		if !own && !skipped || last != "output" && !(own && (last == "error" || last == "progress")) {
+		if !own && !skipped || last != "output" && last != "counts" && !(own && (last == "error" || last == "progress")) {
 			continue
 		}
 		name := strings.Join(root, ".")
@@ -309,7 +316,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		}
 		if a.self == "" && !own {
 			warned[name] = true
-			a.warnAt(n, path, r.Offset, "%s is null when the step %s %s", stepPath(p[1])+".output", p[1], a.absent[p[1]])
+			a.warnAt(n, path, r.Offset, "%s is null when the step %s %s", stepPath(p[1])+"."+last, p[1], a.absent[p[1]])
 			continue
 		}
 		if len(p) > len(root) && failsOnNull(root, eval) {
@@ -323,7 +330,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 				a.warnAt(n, path, r.Offset, "step.output is null when the outcome of the step is unknown, and this mapping then fails: "+
 					"use values that are known before the step runs, or ?. and ??")
 			default:
-				a.warnAt(n, path, r.Offset, "%s is null when the step %s %s, and this then fails: use ?. and ??", stepPath(p[1])+".output", p[1], a.absent[p[1]])
+				a.warnAt(n, path, r.Offset, "%s is null when the step %s %s, and this then fails: use ?. and ??", stepPath(p[1])+"."+last, p[1], a.absent[p[1]])
 			}
 		}
 	}
@@ -360,7 +367,7 @@ func evalWith(output []string, value *exprlang.Node, eval func(*exprlang.Scope) 
 		known["step"] = exprlang.Object(only{output[1]: value})
 	} else {
 		known["step"] = exprlang.Unknown()
-		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{"output": value})})
+		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{output[2]: value})})
 	}
 	return eval(exprlang.NewNodeScope(known))
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	yaml "go.yaml.in/yaml/v4"
-
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
@@ -39,7 +37,7 @@ const defaultItem = "item"
 
 var (
 	forKeys    = []string{"each", "as", "parallel", "tolerate", "collect"}
-	fanMembers = append(slices.Clip(stepMembers), "counts")
+	fanMembers = []string{"state", "output", "counts"}
 )
 
 // bodyFor is the member for of a step as it is written.
@@ -355,50 +353,4 @@ type failedItem struct {
 	Index int             `json:"index"`
 	Input json.RawMessage `json:"input"`
 	Error *events.Error   `json:"error"`
-}
-
-// shapeFor checks which items a step has.
-func (s *outlineStep) shapeFor(m member) {
-	s.items = []string{defaultItem, "index"}
-	keys, ok := m.doc.members(m.value, m.path, forKeys, " with each")
-	if v, has := keys["each"]; has {
-		s.each = &v
-		if v.value.Kind == yaml.ScalarNode && !strings.Contains(v.value.Value, "${") {
-			v.fault("expected a list, or an expression that gives one")
-		}
-	} else if ok {
-		m.doc.fault(m.key, m.path, "each is missing: the list, such as \"${ input.orders }\"")
-	}
-	if v, has := keys["as"]; has {
-		if name := v.name(); slices.Contains(append(slices.Clip(undoVars), "output", "index"), name) || strings.Contains(name, "-") {
-			v.fault("%q cannot be the name of an entry: it is another variable, or cannot stand in an expression", name)
-		} else if name != "" {
-			s.items[0] = name
-		}
-	}
-	if v, has := keys["parallel"]; has {
-		v.count(bounds{1, maxParallel})
-	}
-	if v, has := keys["tolerate"]; has {
-		shapeTolerate(v)
-	}
-	if v, has := keys["collect"]; has {
-		v.oneOf(events.CollectOutputs, events.CollectFailures, events.CollectNone)
-	}
-}
-
-// shapeTolerate checks how many items may fail.
-func shapeTolerate(m member) {
-	if m.value.Tag == "!!int" {
-		m.count(bounds{0, events.MaxItems})
-		return
-	}
-	text, ok := m.text()
-	if !ok {
-		return
-	}
-	percent, ok := strings.CutSuffix(text, "%")
-	if n, err := strconv.Atoi(percent); !ok || err != nil || n < 0 || n > 100 || strconv.Itoa(n) != percent {
-		m.fault("expected a number of items, or a whole percentage of them such as 1%%, got %q", abbreviate(text))
-	}
 }

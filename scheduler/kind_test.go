@@ -14,9 +14,11 @@ const packing = `
 workflow: w
 steps:
   pack:
+    for: {each: "${ input }", as: parcel}
     agent: packer
+    with: {parcel: "${ parcel }", place: "${ index }"}
     retry: {attempts: 3}
-    undo: {agent: unpacker, with: {of: "${ step.output }"}}
+    undo: {agent: unpacker, with: {of: "${ step.output }", parcel: "${ parcel }", place: "${ index }"}}
 `
 
 // The items of a fan-out step share the step's definition, and each has a separate state.
@@ -29,17 +31,18 @@ func TestAnItemHasTheDefinitionOfItsStep(t *testing.T) {
 	require.NoError(t, err)
 	s := scheduler.New()
 	require.NoError(t, s.Prepare("h", body))
-	task := &events.Task{ID: "t", Workflow: "w", Definition: "h", State: events.TaskStateUndoing, Steps: []*events.Step{
-		{Path: "pack[17]", State: events.StepStateCompleted, Touched: true, Undoable: true, Completion: 1, Output: json.RawMessage(`17`)},
+	task := &events.Task{ID: "t", Workflow: "w", Definition: "h", State: events.TaskStateUndoing, Input: json.RawMessage(`["a","b","c"]`), Steps: []*events.Step{
+		{Path: "pack", State: events.StepStateWaiting, Fan: &events.FanOut{Count: 3, Collect: events.CollectOutputs, Begun: 2, Completed: 1}},
+		{Path: "pack[1]", State: events.StepStateCompleted, Touched: true, Undoable: true, Completion: 1, Output: json.RawMessage(`17`)},
 	}}
 
-	require.Equal(t, s.Policy(task, "pack", events.Do), s.Policy(task, "pack[17]", events.Do))
+	require.Equal(t, s.Policy(task, "pack", events.Do), s.Policy(task, "pack[1]", events.Do))
 	plan, err := s.Plan(task)
 	require.NoError(t, err)
-	require.Equal(t, []events.Ready{{Task: "t", Path: "pack[17]", Operation: events.Undo, Agent: "unpacker"}}, plan.Ready)
-	start, err := s.Start(task, "pack[17]", events.Undo)
+	require.Equal(t, []events.Ready{{Task: "t", Path: "pack[1]", Operation: events.Undo, Agent: "unpacker"}}, plan.Ready)
+	start, err := s.Start(task, "pack[1]", events.Undo)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"of": 17}`, string(start.Input))
+	require.JSONEq(t, `{"of": 17, "parcel": "b", "place": 1}`, string(start.Input))
 }
 
 func TestAStepNamesTheOperationsThatItCalls(t *testing.T) {

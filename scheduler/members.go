@@ -21,7 +21,7 @@ type member struct {
 
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
-	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks",
+	"task":       "child tasks",
 	"not_before": "delayed starts", "reply_to": "replies",
 	"on_failure": "failure handlers", "limits": "limits by workflow",
 }
@@ -61,6 +61,10 @@ func (d *document) unknown(key *yaml.Node, path string, known []string) {
 	}
 	if what, ok := laterKeys[key.Value]; ok {
 		d.fault(key, path, "%q (%s) is reserved for a later version and not supported yet", key.Value, what)
+		return
+	}
+	if slices.Contains(forKeys, key.Value) && slices.Contains(known, keyFor) {
+		d.fault(key, path, "unknown key %q: it belongs to for: write for: {each: ..., %s: ...}", key.Value, key.Value)
 		return
 	}
 	if now := renamedKeys[key.Value]; slices.Contains(known, now) {

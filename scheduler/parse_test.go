@@ -103,7 +103,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"steps as a list", "workflow: w\nsteps: [a]", []string{"f:2:8: steps: expected a mapping of steps by name, got a list"}},
 		{"unknown key", "workflow: w\ndescripton: d\nsteps: {a: {agent: a}}", []string{`f:2:1: descripton: unknown key "descripton": did you mean "description"?`}},
 		{"unknown key of a step", head + "  a: {agent: a, retrys: 3}", []string{`f:3:17: steps.a.retrys: unknown key "retrys": did you mean "retry"?`}},
-		{"later key", head + "  a: {agent: a, for: \"${ input }\"}", []string{`f:3:17: steps.a.for: "for" (fan-out over a list) is reserved for a later version and not supported yet`}},
+		{"later key", head + "  a: {agent: a, on_failure: b}", []string{`f:3:17: steps.a.on_failure: "on_failure" (failure handlers) is reserved for a later version and not supported yet`}},
 		{"later kind of step", head + "  a: {task: x}", []string{`f:3:7: steps.a.task: "task" (child tasks) is reserved for a later version and not supported yet`}},
 		{"a wait for nothing", head + "  a: {wait: 5s}", []string{`f:3:13: steps.a.wait: expected a mapping with signal, got the text "5s"`}},
 		{"a wait without a signal", head + "  a: {wait: {}}", []string{"f:3:7: steps.a.wait: signal is missing: the name of the signal, or a list of names of which the first that comes is taken"}},

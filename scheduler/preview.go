@@ -13,7 +13,9 @@ type Preview struct {
 	Condition *bool
 	// Skipped means that the step would be skipped, and Starts that it would be among the first to start.
 	Skipped, Starts bool
-	// Input is the resolved input of a step that starts.
+	// Items is how many items a step with a for would have; nil for others, and if its list depends on steps that are not over.
+	Items *int
+	// Input is the resolved input of a step that starts, or of its first item.
 	Input json.RawMessage
 	// Error says why the condition or the input cannot be evaluated: the task would be undone.
 	Error string
@@ -39,7 +41,11 @@ func (p *Program) Preview(t *events.Task) []Preview {
 			case *events.WaitStarted:
 				at[s.Step].Starts = true
 			case *events.FanOutStarted:
-				at[s.Step].Starts = true
+				x := at[s.Step]
+				x.Starts, x.Items = true, &s.Count
+				if s.Count > 0 {
+					p.previewInput(x, t, events.ItemPath(s.Step, 0))
+				}
 			}
 		}
 		if !skipped {
@@ -51,17 +57,21 @@ func (p *Program) Preview(t *events.Task) []Preview {
 		at[b.Path].Error = b.Error.Message
 	}
 	for _, r := range plan.Ready {
-		x := at[r.Path]
-		x.Starts = true
-		start, err := p.compiled(r.Path).kind.start(&Env{task: t, keys: p.keys}, r.Path, events.Do)
-		if x.Input = start.Input; err != nil {
-			x.Starts, x.Error = false, err.Error()
-		}
+		at[r.Path].Starts = true
+		p.previewInput(at[r.Path], t, r.Path)
 	}
 	for i := range p.steps {
 		list[i].judge(&p.steps[i], Env{task: t, keys: p.keys})
 	}
 	return list
+}
+
+// previewInput resolves the input of a step that starts, or of an item.
+func (p *Program) previewInput(x *Preview, t *events.Task, path string) {
+	start, err := p.compiled(path).kind.start(&Env{task: t, keys: p.keys}, path, events.Do)
+	if x.Input = start.Input; err != nil {
+		x.Starts, x.Error = false, err.Error()
+	}
 }
 
 // judge evaluates the condition of a step if it depends on the task alone, or on steps that are skipped.

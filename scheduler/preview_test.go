@@ -58,3 +58,39 @@ steps:
 		"mail": "", "odd": "starts with 7", "after": "",
 	}, show(`{"gift":true,"amount":500,"list":[0,0,0,{"x":7}]}`))
 }
+
+// A preview says how many items would begin, and shows the input of the first.
+func TestAPreviewSaysHowManyItemsAStepHas(t *testing.T) {
+	t.Parallel()
+	p := program(t, `workflow: w
+steps:
+  send: {agent: m, for: {each: "${ input.ids }", as: id}, with: {id: "${ id }", at: "${ index }"}}
+  fixed: {agent: m, for: {each: [x, y], tolerate: 1}, with: "${ item }"}
+  later: {agent: m, needs: [send], for: {each: "${ steps.send.output }", collect: none}}
+`)
+	at := map[string]scheduler.Preview{}
+	show := func(input string) {
+		for _, x := range p.Preview(&events.Task{ID: "t1", Run: 1, Workflow: "w", Version: 1, State: events.TaskStatePending, Input: json.RawMessage(input)}) {
+			at[x.Step.ID] = x
+		}
+	}
+	show(`{"ids":[7,8,9]}`)
+	require.Equal(t, 3, *at["send"].Items)
+	require.JSONEq(t, `{"id":7,"at":0}`, string(at["send"].Input))
+	require.Equal(t, 2, *at["fixed"].Items)
+	require.JSONEq(t, `"x"`, string(at["fixed"].Input))
+	require.False(t, at["later"].Starts)
+	require.Nil(t, at["later"].Items)
+	show(`{"ids":[]}`)
+	require.True(t, at["send"].Starts)
+	require.Zero(t, *at["send"].Items)
+	require.Nil(t, at["send"].Input)
+	show(`{"ids":5}`)
+	require.Equal(t, "for.each gives no list", at["send"].Error)
+	require.False(t, at["send"].Starts)
+	var texts []string
+	for _, s := range p.Definition().Steps {
+		texts = append(texts, s.ID+": "+s.For.String())
+	}
+	require.ElementsMatch(t, []string{"send: for each of input.ids, 10 at a time", "fixed: for each of 2 entries, 10 at a time, up to 1 may fail", "later: for each of steps.send.output, 10 at a time"}, texts)
+}

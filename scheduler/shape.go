@@ -58,9 +58,10 @@ type outlineStep struct {
 	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason, child, detach *member
 	// given are the members of child that may have expressions.
 	given []member
-	// each is the list of a step with items, and items the names that their expressions have besides the others; nil if it has none.
-	each  *member
-	items []string
+	// each is the list of a step with items, collect says what becomes of their outputs, and items are the names that their expressions have
+	// besides the others; nil if it has none.
+	each, collect *member
+	items         []string
 }
 
 type outlineNeed struct {
@@ -294,7 +295,7 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	s.shapeCheck(keys)
 	if v, ok := keys["pivot"]; ok && v.boolean() {
 		if s.pivot = &v; s.items != nil {
-			v.fault("a step with for cannot be the pivot, since some of its items may be done and others not: add a step behind it, which is the pivot")
+			v.fault("a step with for cannot be the pivot, since some of its items may be done and others not: let a step that needs it be the pivot")
 		}
 	}
 	s.then = shapePolicy(keys)
@@ -308,7 +309,10 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 		v.name()
 	}
 	if v, ok := keys["on_timeout"]; ok && v.oneOf(ThenUndo, ThenPark, OnTimeoutContinue) {
-		s.onTimeout = &v
+		if s.onTimeout = &v; s.items != nil && v.is(OnTimeoutContinue) {
+			v.fault("a step with for goes on without the items that tolerate allows to fail or time out: write for: {tolerate: 1%%}, and undo or park here")
+			s.onTimeout = nil
+		}
 	}
 	if v, ok := keys["undo"]; ok {
 		s.undo = &v

@@ -207,7 +207,9 @@ type StepPreview struct {
 	// Condition is nil if it depends on steps that are not over.
 	Condition       *bool
 	Skipped, Starts bool
-	// With is the resolved input of a step that starts.
+	// Items is how many items a step with a for would have; nil if that is not known, and for other steps.
+	Items *int
+	// With is the resolved input of a step that starts, or of its first item.
 	With  json.RawMessage
 	Error string
 }
@@ -242,9 +244,11 @@ type Step struct {
 	Title, Description string
 	// Operation is the operation of the agent, if it has a name. Workflow is that of the task that does the step, if no agent does it.
 	Agent, Operation, Workflow string
-	Needs                      []string
-	HasUndo                    bool
-	Pivot                      bool
+	// For says which items the step has, "" if it has no for.
+	For     string
+	Needs   []string
+	HasUndo bool
+	Pivot   bool
 	// Calls are the operations of agents that the step may call.
 	Calls []events.Call
 }

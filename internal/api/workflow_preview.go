@@ -42,7 +42,8 @@ type PreviewStep struct {
 	Condition *bool           `json:"condition,omitempty" doc:"What the condition gives; absent if it depends on steps that are not over"`
 	Skipped   bool            `json:"skipped,omitzero"`
 	Starts    bool            `json:"starts,omitzero" doc:"The step is among the first to start"`
-	With      json.RawMessage `json:"with,omitempty" doc:"The resolved input of a step that starts"`
+	Items     *int            `json:"items,omitempty" doc:"How many items a step with a for would have; absent for others, and if its list depends on steps that are not over"`
+	With      json.RawMessage `json:"with,omitempty" doc:"The resolved input of a step that starts, or of its first item"`
 	Error     string          `json:"error,omitempty" doc:"Why the condition or the input cannot be evaluated"`
 }
 
@@ -93,7 +94,7 @@ func (s *workflows) preview(ctx context.Context, in *WorkflowPath) (*PreviewAnsw
 	for _, x := range steps {
 		d.Steps = append(d.Steps, PreviewStep{
 			StepSummary: x.summary(),
-			If:          x.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, With: x.With, Error: x.Error,
+			If:          x.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, Items: x.Items, With: x.With, Error: x.Error,
 		})
 	}
 	return &PreviewAnswer{Body: d}, nil

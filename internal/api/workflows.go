@@ -70,13 +70,14 @@ type StepSummary struct {
 	Agent       string   `json:"agent,omitempty"`
 	Operation   string   `json:"operation,omitempty" doc:"The operation of the agent, if it has a name"`
 	Workflow    string   `json:"workflow,omitempty" doc:"The workflow of the task that does the step, if no agent does it"`
+	For         string   `json:"for,omitempty" doc:"Which items the step has, if it has a for: for each of input.orders, 20 at a time"`
 	Needs       []string `json:"needs,omitempty"`
 	Undo        bool     `json:"undo,omitzero" doc:"The step names an undo"`
 	Pivot       bool     `json:"pivot,omitzero" doc:"The point of no return"`
 }
 
 func (s *Step) summary() StepSummary {
-	return StepSummary{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Workflow: s.Workflow, Needs: s.Needs, Undo: s.HasUndo, Pivot: s.Pivot}
+	return StepSummary{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Workflow: s.Workflow, For: s.For, Needs: s.Needs, Undo: s.HasUndo, Pivot: s.Pivot}
 }
 
 // WorkflowAnswer is a version of a workflow.

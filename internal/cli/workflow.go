@@ -302,6 +302,15 @@ func aboutStep(st *api.StepSummary) string {
 	return st.Title + ": " + st.Description
 }
 
+// workOf says what does a step, and for which items.
+func workOf(st *api.StepSummary) string {
+	by := agentOf(st.Agent+childOf(st.Workflow), st.Operation)
+	if st.For != "" {
+		by += ", " + st.For
+	}
+	return by
+}
+
 func showWorkflow(out io.Writer, doc json.RawMessage) error {
 	var w api.WorkflowDocument
 	if err := decode(doc, &w); err != nil {
@@ -321,7 +330,7 @@ func showWorkflow(out io.Writer, doc json.RawMessage) error {
 	about := false
 	for _, st := range w.Steps {
 		about = about || st.Title != "" || st.Description != ""
-		rows = append(rows, row{st.ID, agentOf(st.Agent+childOf(st.Workflow), st.Operation), strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot), aboutStep(&st)})
+		rows = append(rows, row{st.ID, workOf(&st), strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot), aboutStep(&st)})
 	}
 	heads := row{"STEP", "AGENT", "NEEDS", "UNDO", "PIVOT", "ABOUT"}
 	if !about {

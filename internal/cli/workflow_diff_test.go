@@ -92,6 +92,15 @@ func TestTheGraphShowsNeedsConditionsPivotAndUndos(t *testing.T) {
 	require.Contains(t, r.out, "  \"delivery\" [label=\"delivery\\npivot\", shape=hexagon];\n")
 }
 
+func TestTheGraphShowsTheItemsOfAStep(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/examples/workflows/invoice-run.yaml"
+	const items = "for each of steps.list.output.ids, 5 at a time, up to 10% may fail"
+	require.Contains(t, offline("workflow", "graph", file).out, "  send: needs list; agent post; "+items+"; undo\n")
+	require.Contains(t, offline("workflow", "graph", file, "-o", "mermaid").out, `["send<br/>agent post<br/>`+items+`"]`)
+	require.Contains(t, offline("workflow", "graph", file, "-o", "dot").out, `label="send\nagent post\n`+items+`"`)
+}
+
 func TestAPreviewShowsTheFirstStepsAndFaults(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

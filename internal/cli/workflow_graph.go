@@ -103,6 +103,9 @@ func label(s *scheduler.Step) []string {
 	if s.If != "" {
 		lines = append(lines, "if "+s.If)
 	}
+	if s.For != nil {
+		lines = append(lines, s.For.String())
+	}
 	if s.Pivot {
 		lines = append(lines, "pivot")
 	}

@@ -72,7 +72,7 @@ func showPreview(out io.Writer, p *api.PreviewDocument) error {
 		fmt.Fprintf(out, "Takes turns by the key: %s.\n\n", Printable(p.FairBy))
 	}
 	for _, st := range p.Steps {
-		rows = append(rows, row{st.ID, agentOf(st.Agent+childOf(st.Workflow), st.Operation), strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})
+		rows = append(rows, row{st.ID, workOf(&st.StepSummary), strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})
 	}
 	return table(out, row{"STEP", "AGENT", "NEEDS", "FIRST", "CONDITION", "WITH"}, rows)
 }
@@ -82,6 +82,8 @@ func first(st *api.PreviewStep) string {
 	switch {
 	case st.Error != "":
 		return "fails: " + st.Error
+	case st.Starts && st.Items != nil:
+		return "starts " + Counted(*st.Items, "item")
 	case st.Starts:
 		return "starts"
 	case st.Skipped:

@@ -56,6 +56,9 @@ func (t *Text) Constant() (string, bool) {
 	return "", false
 }
 
+// IsValue says whether the text is one expression and nothing else, so that it gives a value of any type.
+func (t *Text) IsValue() bool { return t.whole() != nil }
+
 // References returns the paths that the expressions refer to.
 func (t *Text) References() []Reference {
 	var out []Reference

@@ -192,7 +192,7 @@ func (d *definitions) Preview(_ context.Context, hash string, t *events.Task) (l
 	steps := stepsOf(p.Definition())
 	for i, x := range p.Preview(t) {
 		list = append(list, api.StepPreview{
-			Step: steps[i], If: x.Step.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, With: x.Input, Error: x.Error,
+			Step: steps[i], If: x.Step.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, Items: x.Items, With: x.Input, Error: x.Error,
 		})
 	}
 	return list, nil
@@ -201,6 +201,9 @@ func (d *definitions) Preview(_ context.Context, hash string, t *events.Task) (l
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
 		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Workflow: s.ChildWorkflow(), Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
+		if s.For != nil {
+			x.For = s.For.String()
+		}
 		x.Calls = s.Calls()
 		list = append(list, x)
 	}

@@ -49,7 +49,8 @@ func (f *File) Coverage(results []*Result) (c Coverage) {
 	called, skipped := map[string]bool{}, map[string]bool{}
 	for _, r := range results {
 		for _, x := range r.Calls {
-			called[string(x.Operation)+x.Step] = true
+			step, _, _ := events.SplitItem(x.Step)
+			called[string(x.Operation)+step] = true
 		}
 		for _, step := range r.waited {
 			called[string(events.Do)+step] = true

@@ -73,12 +73,12 @@ func newEngine(src *scheduler.Source, d *scheduler.Definition) (*engine, error) 
 	if e.owner, err = supervisor.NewOwner(cfg, scheduler.New(), e.store); err != nil {
 		return nil, err
 	}
-	offers := map[string]supervisor.Offer{}
+	offers, window := map[string]supervisor.Offer{}, windowOf(d)
 	for i := range d.Steps {
 		for _, c := range d.Steps[i].Calls() {
 			o, known := offers[c.Agent]
 			if !known {
-				o = supervisor.Offer{Window: 2 * len(d.Steps), Do: true, Undo: true, Functions: map[string]supervisor.Directions{}}
+				o = supervisor.Offer{Window: window, Do: true, Undo: true, Functions: map[string]supervisor.Directions{}}
 			}
 			if c.Function != "" {
 				o.Functions[c.Function] = supervisor.Directions{Do: true, Undo: true}
@@ -100,6 +100,17 @@ func newEngine(src *scheduler.Source, d *scheduler.Definition) (*engine, error) 
 	e.now = begin
 	e.tick()
 	return e, e.err
+}
+
+// windowOf is how many attempts of the task may run at a time. No agent makes one wait.
+func windowOf(d *scheduler.Definition) (n int) {
+	for i := range d.Steps {
+		n += 2
+		if f := d.Steps[i].For; f != nil {
+			n += 2 * f.Parallel
+		}
+	}
+	return n
 }
 
 // claimingTakes is the time between the claim of the partition and the first input. An attempt must start after the claim.

@@ -25,7 +25,7 @@ type Case struct {
 	Line int
 
 	submission events.Submission
-	// mocks and undoMocks hold the answers to the calls of each step.
+	// mocks and undoMocks hold the answers to the calls of each step, and of items, by their path.
 	mocks, undoMocks map[string]*mock
 	requests         []request
 	// advance is when the case ends, as time since the submission; zero if it ends with the task.
@@ -94,6 +94,8 @@ type stepExpectation struct {
 	state         events.StepState
 	attempts      *int
 	input, output json.RawMessage
+	// counts are those numbers of items that matter, of a step that has items.
+	counts map[string]int
 	// fault is a part of the message of the latest error.
 	fault        string
 	undoAttempts *int

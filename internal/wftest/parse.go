@@ -21,7 +21,8 @@ var (
 	answerKeys = []string{"output", "fail", "error", "effect", "after", "retry_after", "silent"}
 	errorKeys  = []string{"message", "code", "detail"}
 	expectKeys = []string{"state", "reason", "labels", "priority", "output", "steps", "undone", "never_called"}
-	stepKeys   = []string{"state", "attempts", "input", "output", "error", "undo_attempts", "undo_input"}
+	stepKeys   = []string{"state", "attempts", "input", "output", "counts", "error", "undo_attempts", "undo_input"}
+	countKeys  = []string{"total", "completed", "failed", "skipped"}
 )
 
 // The words that a test file may use.
@@ -150,15 +151,6 @@ func (p *parser) workflow(n node) bool {
 	return true
 }
 
-// step checks the name of a step.
-func (p *parser) step(n node, name string) bool {
-	if _, ok := p.steps[name]; !ok {
-		p.fault(n, "workflow %s has no step %q: %s", p.out.Workflow, name, events.Suggest(name, slices.Sorted(maps.Keys(p.steps))))
-		return false
-	}
-	return true
-}
-
 func (p *parser) mocksOf(n node, op events.Operation) map[string]*mock {
 	out := map[string]*mock{}
 	for _, m := range p.mapping(n, nil) {
@@ -166,7 +158,7 @@ func (p *parser) mocksOf(n node, op events.Operation) map[string]*mock {
 		if !p.step(m.key, name) {
 			continue
 		}
-		if op == events.Undo && p.steps[name].Undo == nil {
+		if op == events.Undo && p.stepOf(name).Undo == nil {
 			p.fault(m.key, "step %q has no undo, so it needs no mock", name)
 		}
 		x := &mock{line: m.key.Line, always: m.value.Kind == yaml.MappingNode}
@@ -414,6 +406,11 @@ func (p *parser) expectation(n node) expectation {
 			}
 		case "undone":
 			x.undone = p.stepList(m.value)
+			for i, name := range x.undone {
+				if s := p.steps[name]; s != nil && s.For != nil {
+					p.fault(m.value, "step %q is undone item by item: name the items, such as %q", x.undone[i], events.ItemPath(name, 0))
+				}
+			}
 		case "never_called":
 			x.neverCalled = p.stepList(m.value)
 		}
@@ -451,6 +448,8 @@ func (p *parser) stepExpectation(s member) *stepExpectation {
 			x.input = p.json(m.value)
 		case "output":
 			x.output = p.json(m.value)
+		case "counts":
+			x.counts = p.counts(m.value, s.key.Value)
 		case "error":
 			x.fault = p.text(m.value)
 		case "undo_attempts":

@@ -132,18 +132,23 @@ func (p *playing) answer() bool {
 }
 
 func (p *playing) call(w call) {
-	m := p.c.mocks[w.Step]
-	key := "mocks"
+	mocks, key := p.c.mocks, "mocks"
 	if w.Operation == events.Undo {
-		m, key = p.c.undoMocks[w.Step], "undo_mocks"
+		mocks, key = p.c.undoMocks, "undo_mocks"
 		p.undoInputs[w.Step] = w.Work
+	}
+	of := w.Step
+	m, ok := mocks[of]
+	if !ok { // the mock of the step stands for its items that have none
+		of, _, _ = events.SplitItem(w.Step)
+		m = mocks[of]
 	}
 	made := Call{At: events.Duration(p.now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}
 	switch {
 	case m == nil:
-		p.unanswered(&made, p.c.Line, fmt.Sprintf("there is no mock: add %s: {%s: [{}]}", key, w.Step))
+		p.unanswered(&made, p.c.Line, fmt.Sprintf("there is no mock: add %s: {%s: %s}", key, of, simple(of != w.Step)))
 	case !m.always && p.used[m] == len(m.answers):
-		p.unanswered(&made, m.line, fmt.Sprintf("its mock has only %s: add one to %s.%s, or give one answer as a mapping for all calls", counted(len(m.answers), "answer"), key, w.Step))
+		p.unanswered(&made, m.line, fmt.Sprintf("its mock has only %s: add one to %s.%s, or give one answer as a mapping for all calls", counted(len(m.answers), "answer"), key, of))
 	default:
 		a := m.answers[0]
 		if !m.always {
@@ -162,6 +167,14 @@ func (p *playing) call(w call) {
 		}
 	}
 	p.calls = append(p.calls, made)
+}
+
+// simple is a mock that answers without an output: one call, or those of all items.
+func simple(items bool) string {
+	if items {
+		return "{}"
+	}
+	return "[{}]"
 }
 
 func (p *playing) unanswered(c *Call, line int, why string) {

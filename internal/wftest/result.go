@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // Failure is one thing in which a case went wrong.
@@ -28,6 +29,8 @@ type StepResult struct {
 	Attempts     int              `json:"attempts"`
 	UndoAttempts int              `json:"undo_attempts,omitempty"`
 	Error        string           `json:"error,omitempty"`
+	// Counts says what became of the items of a step with for.
+	Counts map[string]int `json:"counts,omitempty"`
 }
 
 // Result is how a case went.
@@ -88,22 +91,31 @@ func (r *Result) describe(f *File, p *playing, t *events.Task) {
 		r.Reason = fmt.Sprintf("paused, and no request resumes, cancels or terminates it after %s", events.Duration(t.Paused.Since.Sub(begin)))
 	}
 	for i := range f.definition.Steps {
-		id := f.definition.Steps[i].ID
-		row := StepResult{Step: id, State: stepState(t, id)}
-		if s := t.Step(id); s != nil {
-			row.Attempts = s.Attempt
-			if s.Error != nil {
-				row.Error = s.Error.Message
-			}
-			if s.Undo != nil {
-				row.UndoAttempts = s.Undo.Attempt
-				if s.Undo.Error != nil {
-					row.Error = s.Undo.Error.Message
-				}
-			}
-		}
-		r.Steps = append(r.Steps, row)
+		r.Steps = append(r.Steps, resultOf(t, f.definition.Steps[i].ID))
 	}
+}
+
+// resultOf returns how a step is, or an item.
+func resultOf(t *events.Task, path string) StepResult {
+	row := StepResult{Step: path, State: stepState(t, path)}
+	s := t.Step(path)
+	if s == nil {
+		return row
+	}
+	row.Attempts = s.Attempt
+	if s.Error != nil {
+		row.Error = s.Error.Message
+	}
+	if s.Undo != nil {
+		row.UndoAttempts = s.Undo.Attempt
+		if s.Undo.Error != nil {
+			row.Error = s.Undo.Error.Message
+		}
+	}
+	if f := s.Fan; f != nil {
+		row.Counts = map[string]int{"total": f.Count, "completed": f.Completed, "failed": f.Failed, "skipped": f.Skipped}
+	}
+	return row
 }
 
 // rejection returns why the submission was rejected.
@@ -144,7 +156,7 @@ func (p *playing) compare(r *Result, t *events.Task) {
 	for _, s := range x.neverCalled {
 		n := 0
 		for _, c := range p.calls {
-			if c.Step == s {
+			if step, _, _ := events.SplitItem(c.Step); c.Step == s || step == s {
 				n++
 			}
 		}
@@ -152,9 +164,9 @@ func (p *playing) compare(r *Result, t *events.Task) {
 			differ(x.lines["never_called"], "calls of "+s, "none", counted(n, "call"))
 		}
 	}
-	for _, row := range r.Steps {
-		if s := x.steps[row.Step]; s != nil {
-			p.compareStep(s, row, t.Step(row.Step))
+	for _, step := range slices.Sorted(maps.Keys(x.steps)) {
+		if t != nil {
+			p.compareStep(x.steps[step], resultOf(t, step), t)
 		}
 	}
 	if t == nil && len(x.steps) > 0 {
@@ -162,7 +174,8 @@ func (p *playing) compare(r *Result, t *events.Task) {
 	}
 }
 
-func (p *playing) compareStep(x *stepExpectation, row StepResult, s *events.Step) {
+func (p *playing) compareStep(x *stepExpectation, row StepResult, t *events.Task) {
+	s := t.Step(row.Step)
 	differ := func(what, expected, actual string) {
 		p.fail(x.line, expected, actual, "steps.%s.%s", row.Step, what)
 	}
@@ -180,7 +193,14 @@ func (p *playing) compareStep(x *stepExpectation, row StepResult, s *events.Step
 	}
 	var input, output json.RawMessage
 	if s != nil {
-		input, output = s.Input, s.Output
+		if input, output = s.Input, s.Output; s.Fan != nil && s.Over() {
+			output = scheduler.Collected(t, s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.counts)) {
+		if want, got := x.counts[name], row.Counts[name]; want != got {
+			differ("counts."+name, fmt.Sprint(want), fmt.Sprint(got))
+		}
 	}
 	if x.input != nil && !same(x.input, input) {
 		differ("input", string(x.input), text(input))
