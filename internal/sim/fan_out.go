@@ -279,12 +279,15 @@ func (o *FanOuts) undoes(b *events.CompensationStarted) string {
 		return ""
 	case n.some(func(x *fanItem) bool { return x != own && x.undoBegan && x.toUndo(n.def) }) >= n.def.For.Parallel:
 		return "more items are being undone than parallel allows"
-	case n.some(func(x *fanItem) bool {
-		return x.toUndo(n.def) && !x.undoBegan && own.completed > 0 && (x.completed == 0 || x.completed > own.completed)
-	}) > 0:
-		return "an item is undone before one that completed later"
+	case n.some(func(x *fanItem) bool { return x != own && x.toUndo(n.def) && (x.undoBegan || x.undoneBefore(own)) }) >= n.def.For.Parallel:
+		return "an item is undone before one that completed later" // those that may be open together have no order
 	}
 	return ""
+}
+
+// undoneBefore says whether the item has to be undone before the other one: it completed later, or its outcome is unknown.
+func (x *fanItem) undoneBefore(other *fanItem) bool {
+	return other.completed > 0 && (x.completed == 0 || x.completed > other.completed)
 }
 
 func (x *fanItem) isUndone(b *events.Compensated) {
