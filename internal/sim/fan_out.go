@@ -328,7 +328,7 @@ func (n *fanOut) counted() events.FanOut {
 			c.Failed++
 		case x.undone:
 			c.Undone++
-		case x.completed > 0:
+		case x.completed > 0 && !x.undoBegan:
 			c.Completed++
 		case x.skipped:
 			c.Skipped++
