@@ -66,7 +66,7 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	if t.State.Ended() {
 		return
 	}
-	plan, err := programs.Plan(t)
+	plan, err := planning().Plan(t)
 	if err != nil || !plan.Quiet() {
 		p.w.fail("INV5: %s/%d commits task %q, %s, from which facts still follow: %+v %v", s.node.name, p.id, t.ID, t.State, plan, err)
 		return

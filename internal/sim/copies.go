@@ -25,7 +25,7 @@ func copyNamespace(w *World, tries int) {
 	}
 	x := namespacecopy.Partitions{
 		From: "sim", To: "sim", ID: w.cfg.NamespaceID.String(), New: int32(1 + w.rng.IntN(mostPartitions)),
-		Epoch: fmt.Sprintf("copy%d-%d", w.copies, w.rng.Uint64()), Made: w.now.Time(), Scheduler: programs,
+		Epoch: fmt.Sprintf("copy%d-%d", w.copies, w.rng.Uint64()), Made: w.now.Time(), Scheduler: planning(),
 	}
 	if x.Lost = lost != nil; x.Lost {
 		x.Old = lost.old(w)

@@ -28,7 +28,7 @@ func (p *partition) planned(f *events.Fact) {
 	if err != nil || t == nil {
 		return // the fold reports it
 	}
-	plan, err := programs.Plan(t)
+	plan, err := planning().Plan(t)
 	if err != nil {
 		p.w.fail("INV4: task %q cannot be planned: %v", f.Task, err)
 		return
@@ -47,7 +47,7 @@ func (p *partition) planned(f *events.Fact) {
 	if r := plan.Ready[i]; r.NotBefore > f.Time || before > f.Time {
 		p.w.fail("step %q of task %q starts before its time", path, f.Task)
 	}
-	start, err := programs.Start(t, path, op)
+	start, err := planning().Start(t, path, op)
 	if err != nil {
 		p.w.fail("INV4: step %q of task %q starts, whose expressions fail: %v", path, f.Task, err)
 		return
@@ -73,7 +73,7 @@ func (p *partition) moves(t *events.Task) {
 	if t.State.Ended() || t.Halted() || len(t.Timers()) > 0 {
 		return
 	}
-	plan, err := programs.Plan(t)
+	plan, err := planning().Plan(t)
 	if err != nil {
 		p.w.fail("INV4: task %q cannot be planned: %v", t.ID, err)
 		return

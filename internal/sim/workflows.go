@@ -143,8 +143,14 @@ func Compile(sources []string) []Workflow {
 // compiled is shared by all runs: compiling costs more than a run.
 var compiled = sync.OnceValue(func() []Workflow { return Compile(slices.Concat(sources, familySources)) })
 
-// programs knows every workflow, unprepared none.
-var programs, unprepared = scheduler.New(), scheduler.New()
+// programs knows every workflow. Since all runs share it, it plans nothing itself: planning does.
+var programs = scheduler.New()
+
+// planning returns a scheduler that knows every workflow. Nobody else uses it.
+func planning() *scheduler.Scheduler {
+	s := *programs
+	return &s
+}
 
 // definitionOf returns the definition with the given hash.
 func definitionOf(hash string) *scheduler.Definition {
@@ -208,16 +214,19 @@ func (c Catalog) ByHash(name, hash string) (supervisor.Version, bool) {
 }
 
 // Process is the scheduler of one process: the real one, which knows no workflow until it is prepared.
-type Process struct{ known map[string]bool }
+type Process struct {
+	known                map[string]bool
+	prepared, unprepared *scheduler.Scheduler
+}
 
 // NewProcess returns the scheduler of a process that has just started.
-func NewProcess() Process { return Process{map[string]bool{}} }
+func NewProcess() Process { return Process{map[string]bool{}, planning(), scheduler.New()} }
 
 func (p *Process) by(hash string) *scheduler.Scheduler {
 	if p.known[hash] {
-		return programs
+		return p.prepared
 	}
-	return unprepared
+	return p.unprepared
 }
 
 // Prepare implements supervisor.Scheduler.

@@ -88,6 +88,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
 	j.Relatives(f, j.w.states())
 	checkReruns(j, f)
+	j.fanOuts(f)
 }
 
 // loses checks that a child counts as lost only if something may have been.
@@ -389,7 +390,7 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 		return
 	}
 	for _, s := range t.Steps {
-		if s.State == events.StepStateRunning {
+		if s.State == events.StepStateRunning && t.State == events.TaskStateUndoing {
 			j.w.fail("step %s of %s is undone while %s runs", b.Step, f.Task, s.Path)
 		}
 	}

@@ -50,8 +50,8 @@ func checkReruns(j *judge, f *events.Fact) {
 		if b.Run != r.run+1 || r.redone == nil {
 			j.w.fail("run %d of %s begins after run %d", b.Run, f.Task, r.run)
 		}
-		for _, path := range r.redone {
-			if s := accounts[path]; s != nil && (s.runs || s.undoRuns || s.undoable && s.touched && !s.undone) {
+		for path, s := range accounts {
+			if redoes(r.redone, path) && (s.runs || s.undoRuns || s.undoable && s.touched && !s.undone) {
 				j.w.fail("run %d of %s begins before %s is undone", b.Run, f.Task, path)
 			}
 		}
@@ -67,7 +67,7 @@ func checkReruns(j *judge, f *events.Fact) {
 		if done := r.of[b.Step]; done != 0 && events.RunOf(b.Run) != done {
 			j.w.fail("the undo of %s of %s, done in run %d, starts in run %d", b.Step, f.Task, done, events.RunOf(b.Run))
 		}
-		if r.redone != nil && !slices.Contains(r.redone, b.Step) {
+		if r.redone != nil && !redoes(r.redone, b.Step) {
 			j.w.fail("%s of %s is undone, and is not to be redone", b.Step, f.Task)
 		}
 	}

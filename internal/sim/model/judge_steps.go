@@ -91,18 +91,26 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 		of(b.Step).undoFails(b.Verdict)
 	case *events.TaskRerun:
 		*redone = b.Steps
-		for _, path := range b.Steps { // a failed undo is tried again
-			of(path).undoFailed = false
+		for path, s := range all { // a failed undo is tried again
+			s.undoFailed = s.undoFailed && !redoes(b.Steps, path)
 		}
 	case *events.RunBegun:
-		for _, path := range *redone { // what an operator left stays
-			*of(path) = account{left: of(path).left}
+		for path, s := range all { // what an operator left stays
+			if redoes(*redone, path) {
+				*s = account{left: s.left}
+			}
 		}
 	case *events.TaskReopened:
 		for _, path := range b.Steps {
 			of(path).reopens(b.With)
 		}
 	}
+}
+
+// redoes says whether a rerun of the steps does the step once more. The items of a step do as it does.
+func redoes(redone []string, path string) bool {
+	step, _, _ := events.SplitItem(path)
+	return slices.Contains(redone, step)
 }
 
 // over says whether a verdict makes no other attempt.

@@ -10,13 +10,18 @@ func (j *judge) waits(f *events.Fact) {
 		j.comes(f, b)
 	case *events.StepQueued, *events.StepStarted, *events.TaskProcessed:
 		j.mayStart(f)
+	case *events.FanOutStarted:
+		j.mayStart(f)
+		if j.paused(f.Task) {
+			j.w.fail("the items of step %s of %s begin while their task is paused", b.Step, f.Task)
+		}
 	case *events.WaitStarted:
 		j.mayStart(f)
 		if t, _ := j.State.Task(f.Task); j.paused(f.Task) || t != nil && t.Undoing() {
 			j.w.fail("step %s of %s begins to wait while its task is paused or undone", b.Step, f.Task)
 		}
 	case *events.StepCompleted:
-		if b.Attempt > 0 || b.Request != "" {
+		if b.Attempt > 0 || b.Request != "" || j.fanned(f.Task, b.Step) {
 			return
 		}
 		if b.Signal != "" {

@@ -180,6 +180,52 @@ workflow: quick
 steps:
   k: {agent: x, if: "${ task.priority == 9 }"}
 `, `
+workflow: fan
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {for: {each: [1, 2], parallel: 2}, agent: x, undo: {}}
+`, `
+workflow: fan-three
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {for: {each: [1, 2, 3], parallel: 2}, agent: x, undo: {retry: {attempts: 2, backoff: 1ms}}}
+`, `
+workflow: fan-slow
+defaults: {complete_within: 5s, retry: {attempts: 2, backoff: 1ms, then: park}}
+steps:
+  s: {for: {each: [1, 2, 3], parallel: 1}, agent: x}
+`, `
+workflow: fan-tolerant
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {for: {each: [1, 2], parallel: 2, tolerate: 1, collect: failures}, agent: x, undo: {}}
+  t: {needs: [s], agent: y}
+`, `
+workflow: fan-parked
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {for: {each: [1, 2], parallel: 1}, agent: x, undo: {}}
+`, `
+workflow: fan-banked
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {for: {each: [1, 2], parallel: 2}, agent: x, limit: bank}
+`, `
+workflow: fan-back
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {for: {each: [1, 2], parallel: 2}, agent: x, undo: {}}
+  t: {needs: [s], agent: y}
+`, `
+workflow: fan-mother
+defaults: {retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {for: {each: [1, 2], parallel: 2, tolerate: 1}, child: {workflow: quick}, undo: {}}
+`, `
+workflow: fan-none
+steps:
+  s: {for: {each: [], parallel: 2}, agent: x}
+`, `
 workflow: beside
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
