@@ -89,6 +89,9 @@
 // The steps that need a step start when it is completed, skipped or continued: the task goes on without a step that is continued, and
 // nothing starts it again.
 //
+// A step with items (Step.Fan) has no attempts. It is waiting from FanOutStarted until its items are over, and then completed. The items are
+// further steps of the task: see fan_out.go.
+//
 // Every step that may have changed something outside (Step.Touched) is undone. No undo starts while an attempt of a do is
 // running: see docs/protocol.md, "Undo".
 //

@@ -278,9 +278,11 @@ func (t *Task) Step(path string) *Step {
 	return nil
 }
 
-// Over says whether the steps that need this one may start: it completed, was skipped, or timed out and the task goes on without it.
+// Over says whether the steps that need this one may start: it completed, was skipped, or timed out and the task goes on without it. A step of which
+// items are undone is not over any more.
 func (s *Step) Over() bool {
-	return s.State == StepStateCompleted || s.State == StepStateSkipped || s.Continued && (s.State == StepStateTimedOut || s.State == StepStateFailed)
+	//mutant:undone-items-are-not-over
+	return s.State == StepStateCompleted && (s.Fan == nil || s.Fan.Undone == 0 && s.Fan.Open() == 0) || s.State == StepStateSkipped || s.Continued && (s.State == StepStateTimedOut || s.State == StepStateFailed)
 }
 
 // Failed says whether the step failed and neither waits for another attempt nor is over.
