@@ -29,6 +29,8 @@ const (
 	maxCollected = 1_000
 	// maxListBytes bounds the list, like the input of a step.
 	maxListBytes = 256 << 10
+	// maxCollectedBytes bounds what an expression sees of all items together. What becomes an input or the output of the task is bounded besides.
+	maxCollectedBytes = 4 << 20
 	// maxFailures is how many failures CollectFailures has.
 	maxFailures = 1_000
 )
@@ -176,6 +178,8 @@ type entry struct {
 type lists struct {
 	keys   []listKey
 	values map[listKey][]json.RawMessage
+	// bytes is about how much memory they take.
+	bytes int
 }
 
 type listKey struct {
@@ -185,8 +189,11 @@ type listKey struct {
 	input *byte
 }
 
-// keptLists bounds the lists.
-const keptLists = 64
+// keptLists bounds the lists, and keptListBytes their memory.
+const (
+	keptLists     = 256
+	keptListBytes = 8 << 20
+)
 
 func (l *lists) find(key listKey) ([]json.RawMessage, bool) {
 	if l == nil {
@@ -200,7 +207,9 @@ func (l *lists) add(key listKey, list []json.RawMessage) {
 	if l == nil {
 		return
 	}
-	if len(l.keys) == keptLists {
+	l.bytes += listBytes(list)
+	for len(l.keys) > 0 && (len(l.keys) == keptLists || l.bytes > keptListBytes) {
+		l.bytes -= listBytes(l.values[l.keys[0]])
 		delete(l.values, l.keys[0])
 		l.keys = append(l.keys[:0], l.keys[1:]...)
 	}
@@ -209,6 +218,13 @@ func (l *lists) add(key listKey, list []json.RawMessage) {
 	}
 	l.keys = append(l.keys, key)
 	l.values[key] = list
+}
+
+func listBytes(list []json.RawMessage) (n int) {
+	for _, e := range list {
+		n += cap(e) + 24
+	}
+	return n
 }
 
 // items adds what the items of a fan-out need next, and says whether one of them makes the task go on. failed is an item that an operator must look
@@ -288,7 +304,11 @@ func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 		if !m.step.Over() {
 			return s.Raw(nil)
 		}
-		return s.Raw(Collected(m.task, m.step))
+		all, err := Collected(m.task, m.step)
+		if err != nil {
+			return s.Missing(err)
+		}
+		return s.Raw(all)
 	case "counts":
 		f := m.step.Fan
 		text, err := events.Marshal(map[string]int{"total": f.Count, "completed": f.Completed, "failed": f.Failed, "skipped": f.Skipped})
@@ -303,10 +323,10 @@ func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 // Names implements exprlang.Members.
 func (m fanMember) Names() []string { return fanMembers }
 
-// Collected returns the output of a fan-out, which its items have.
-func Collected(t *events.Task, fan *events.Step) json.RawMessage {
+// Collected returns the output of a fan-out, which its items have, or an error if it has more than maxCollectedBytes.
+func Collected(t *events.Task, fan *events.Step) (json.RawMessage, error) {
 	if fan.Fan.Collect == events.CollectNone {
-		return nil
+		return nil, nil
 	}
 	items := make([]*events.Step, fan.Fan.Count)
 	for _, s := range t.Steps {
@@ -318,6 +338,9 @@ func Collected(t *events.Task, fan *events.Step) json.RawMessage {
 	b.WriteByte('[')
 	n := 0
 	for index, s := range items {
+		if b.Len() > maxCollectedBytes {
+			return nil, fmt.Errorf("the %s of the items of step %q have more than %d MiB: let the items keep them elsewhere and give their IDs, or write collect: none", fan.Fan.Collect, fan.Path, maxCollectedBytes>>20)
+		}
 		if fan.Fan.Collect == events.CollectFailures {
 			if s == nil || !s.Continued || n == maxFailures {
 				continue
@@ -339,7 +362,7 @@ func Collected(t *events.Task, fan *events.Step) json.RawMessage {
 		}
 	}
 	b.WriteByte(']')
-	return b.Bytes()
+	return b.Bytes(), nil
 }
 
 func comma(b *bytes.Buffer, before int) {

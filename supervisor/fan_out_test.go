@@ -1,7 +1,9 @@
 package supervisor_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +182,24 @@ func TestAFanOutIsRerun(t *testing.T) {
 	b.reportOfRun("report", 2, 2)
 	a.run()
 	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	sameEverywhere(t, b, a)
+}
+
+// What the items give together is bounded where an expression reads it: the step behind them fails, and says what to do.
+func TestTheOutputsOfAFanOutAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(fanOut, "failures", "outputs", 1))
+	a := b.candidate("A").own()
+	b.submit("t", "invoices", `,"input":{"ids":[`+strings.Repeat("1,", 24)+`1]}`)
+	large := json.RawMessage(`"` + strings.Repeat("x", 200_000) + `"`)
+	for i := range 25 {
+		a.run()
+		b.report(events.Report{Task: "t", Run: 1, Step: events.ItemPath("send", i), Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: large})
+	}
+	a.run()
+	at := b.task("t").Step("report")
+	require.NotNil(t, at)
+	require.Contains(t, at.Error.Message, "the outputs of the items of step \"send\" have more than 4 MiB")
 	sameEverywhere(t, b, a)
 }
 

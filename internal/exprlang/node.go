@@ -27,6 +27,8 @@ type Node struct {
 	unknown bool
 	// sealed says that raw must be opened first.
 	sealed bool
+	// missing says that value is an error, which says why there is no value.
+	missing bool
 	// fields are the members or elements of raw, in order. If two members have the same name, the last
 	// one counts.
 	fields []field
@@ -107,6 +109,10 @@ func splitAny(raw json.RawMessage, kind byte) (fields []field, err error) {
 
 // unseal opens a sealed value.
 func (n *Node) unseal(s *Scope) (err error) {
+	if n.missing {
+		err, _ = n.value.(error)
+		return err
+	}
 	if n.sealed {
 		n.raw, err = s.unseal(n.raw)
 		n.sealed = err != nil

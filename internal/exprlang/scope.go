@@ -107,6 +107,13 @@ func (s *Scope) Raw(raw json.RawMessage) *Node {
 	return n
 }
 
+// Missing returns the node of a value that cannot be had: each use of it is this error.
+func (s *Scope) Missing(err error) *Node {
+	n := s.node()
+	n.value, n.missing = err, true
+	return n
+}
+
 // Unseal gives the scope the function that opens the values of nodes that are created from now on, when an expression looks at them. It
 // returns a value that is not sealed as it is.
 func (s *Scope) Unseal(open func(json.RawMessage) (json.RawMessage, error)) { s.unseal = open }

@@ -194,7 +194,10 @@ func (p *playing) compareStep(x *stepExpectation, row StepResult, t *events.Task
 	var input, output json.RawMessage
 	if s != nil {
 		if input, output = s.Input, s.Output; s.Fan != nil && s.Over() {
-			output = scheduler.Collected(t, s)
+			var err error
+			if output, err = scheduler.Collected(t, s); err != nil {
+				differ("output", "what the items give", err.Error())
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.counts)) {
