@@ -26,10 +26,10 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	case u.failed != "":
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: u.failed, Reason: "its undo failed"}}}, nil
 	}
+	//mutant:run-begins-after-undos
 	if more, err := u.add(); more || err != nil {
 		return u.plan, err
 	}
-	//mutant:run-begins-after-undos
 	if t.Rerun != nil {
 		p, err := s.prepared(t)
 		if err != nil {

@@ -162,7 +162,7 @@ var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants, fanO
 	{"decision-lets-task-go-on", "a parked task goes on when an operator has decided about all its failed steps",
 		drop, "^an operator skips, an undo$", "none of its steps has failed"},
 	{"run-begins-after-undos", "a run begins when what is redone is undone",
-		swap("next == nil && ", ""), "^a rerun, an undo$", "."},
+		swap("more ||", "more && t.Rerun == nil ||"), "^a rerun, an undo$", "."},
 	{"redone-step-has-new-run", "a step that is redone belongs to the new run",
 		swap("Run: b.Run, ", ""), "^a rerun$", "starts in run 1, which is run 2"},
 	{"do-waits-for-its-undo", "a step starts only when no request to undo it in an earlier run can land any more",
