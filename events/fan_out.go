@@ -79,6 +79,8 @@ func (s *Step) Fans() bool { return s.State == StepStateWaiting && s.Fan != nil 
 func (f *FanOut) Open() int { return f.Begun - f.Completed - f.Failed - f.Skipped - f.Undone }
 
 // Over says whether all items are over, so that the fan-out completes.
+//
+//mutant:fan-out-waits-for-its-items
 func (f *FanOut) Over() bool { return f.Begun == f.Count && f.Open() == 0 }
 
 // Tolerates says whether one more failure of an item is tolerated.
@@ -149,6 +151,7 @@ func beginItem(t *Task, path string, why Name) error {
 // counter returns what counts the item in its state; nil while it is open. An item whose failure is tolerated is open until it is undone.
 func (f *FanOut) counter(s *Step) *int {
 	switch {
+	//mutant:tolerated-item-is-undone
 	case s.Continued && s.ToUndo():
 		return nil
 	case s.Continued:

@@ -246,6 +246,7 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 		}
 		open++
 	}
+	//mutant:no-item-begins-after-a-failure
 	if failed != "" {
 		return open > 0, failed
 	}

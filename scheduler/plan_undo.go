@@ -26,10 +26,10 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	case u.failed != "":
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: u.failed, Reason: "its undo failed"}}}, nil
 	}
+	//mutant:run-begins-after-undos
 	if more, err := u.add(); more || err != nil {
 		return u.plan, err
 	}
-	//mutant:run-begins-after-undos
 	if t.Rerun != nil {
 		p, err := s.prepared(t)
 		if err != nil {
@@ -98,6 +98,7 @@ func (u *undoing) begins(step *events.Step) bool {
 		return false
 	}
 	c := u.program.compiled(step.Path)
+	//mutant:undos-are-as-parallel-as-items
 	return c != nil && len(u.under) < c.step.For.Parallel
 }
 

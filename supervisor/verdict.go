@@ -135,6 +135,7 @@ func lapsed(f Failure, reason string) events.Verdict {
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
 	if step, _, item := events.SplitItem(f.Path); item && !f.Task.Undoing() {
+		//mutant:failure-beyond-tolerate-counts
 		if s := f.Task.Step(step); s != nil && s.Fan != nil && events.Tolerates(f.Task, s) {
 			return events.Verdict{Action: events.ActionContinue, Reason: "tolerated: " + reason}
 		}

@@ -279,8 +279,8 @@ func (o *FanOuts) undoes(b *events.CompensationStarted) string {
 		return ""
 	case n.some(func(x *fanItem) bool { return x != own && x.undoBegan && x.toUndo(n.def) }) >= n.def.For.Parallel:
 		return "more items are being undone than parallel allows"
-	case n.some(func(x *fanItem) bool { return x != own && x.toUndo(n.def) && (x.undoBegan || x.undoneBefore(own)) }) >= n.def.For.Parallel:
-		return "an item is undone before one that completed later" // those that may be open together have no order
+	case n.some(func(x *fanItem) bool { return x.toUndo(n.def) && !x.undoBegan && x.undoneBefore(own) }) > 0:
+		return "an item is undone before one that completed later"
 	}
 	return ""
 }

@@ -30,7 +30,7 @@ type mutant struct {
 
 // mutants has a row for each mark in the product. If you move a marked line, move its mark with it. If you change the
 // line, adapt its edit here.
-var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants), []mutant{
+var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants, fanOutMutants), []mutant{
 	{"end-asked-after-due", "a timer waits for an end that was asked for after it was due; seeing the end later is not enough",
 		swap("t.askedAt", "t.now"), "^a timer, a crash$", "a Timeout beat a report"},
 	{"judged-in-this-epoch", "an input counts as judged only if this epoch judged it",
@@ -162,7 +162,7 @@ var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants), []m
 	{"decision-lets-task-go-on", "a parked task goes on when an operator has decided about all its failed steps",
 		drop, "^an operator skips, an undo$", "none of its steps has failed"},
 	{"run-begins-after-undos", "a run begins when what is redone is undone",
-		swap("next == nil && ", ""), "^a rerun, an undo$", "."},
+		swap("more ||", "more && t.Rerun == nil ||"), "^a rerun, an undo$", "."},
 	{"redone-step-has-new-run", "a step that is redone belongs to the new run",
 		swap("Run: b.Run, ", ""), "^a rerun$", "starts in run 1, which is run 2"},
 	{"do-waits-for-its-undo", "a step starts only when no request to undo it in an earlier run can land any more",

@@ -206,6 +206,11 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {for: {each: [1, 2], parallel: 1}, agent: x, undo: {}}
 `, `
+workflow: fan-parked-twice
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {for: {each: [1, 2, 3], parallel: 2}, agent: x}
+`, `
 workflow: fan-banked
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:

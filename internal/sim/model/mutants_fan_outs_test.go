@@ -1,0 +1,19 @@
+package model_test
+
+// fanOutMutants break the rules of fan-outs.
+var fanOutMutants = []mutant{
+	{"items-being-undone-have-failed", "an item that is being undone counts among the failures that are tolerated",
+		never, "^a fan-out, a failure that is tolerated$", "more failures are tolerated"},
+	{"failure-beyond-tolerate-counts", "a failure beyond those that are tolerated is that of the task",
+		swap(" && events.Tolerates(f.Task, s)", ""), "^a fan-out, a failure that is tolerated$", "more failures are tolerated"},
+	{"tolerated-item-is-undone", "a fan-out is over when the items whose failure is tolerated are undone",
+		never, "^a fan-out, a failure that is tolerated$", "before its items are over|count as"},
+	{"fan-out-waits-for-its-items", "a fan-out is over when all its items are",
+		swap(" && f.Open() == 0", ""), "^a fan-out$", "before its items are over"},
+	{"no-item-begins-after-a-failure", "no item begins after one that has failed, until an operator has decided about it",
+		never, "^a fan-out, two failures that park$", "begins after a failure"},
+	{"undos-are-as-parallel-as-items", "as many items are undone at a time as are done",
+		swap("len(u.under) < c.step.For.Parallel", "true"), "^a fan-out, three items, a cancel$", "more items are being undone"},
+	{"latest-is-undone-first", "what completed last is undone first",
+		swap("a.Completion, b.Completion), cmp", "b.Completion, a.Completion), cmp"), "^a fan-out that is undone$", "before one that completed later"},
+}
