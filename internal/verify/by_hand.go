@@ -24,7 +24,7 @@ func (t *telling) decided(request string, failed bool) {
 
 // undoWaits says whether an operator may decide about the undo of a step.
 func (t *telling) undoWaits(st *step) bool {
-	return t.back && st != nil && !st.undone && !st.undo.running && (st.undo.waiting || st.undoFailed)
+	return st != nil && (t.back || st.tolerated()) && !st.undone && !st.undo.running && (st.undo.waiting || st.undoFailed)
 }
 
 func (t *telling) skippedByHand(b *events.StepSkipped) {
@@ -36,7 +36,7 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 	case b.Left && !t.undoWaits(st):
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips its undo, which did not fail and does not wait")
 	case b.Left:
-	case t.back || st.do.running || st.over():
+	case t.back || st.do.running || st.over() || st.fans():
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it runs or is over, or the task is being undone")
 	case r.Pivot:
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it is the pivot")

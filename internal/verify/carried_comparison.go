@@ -81,6 +81,9 @@ func (st *step) sameFacets(s *story, say func(name string, values ...any)) {
 	if tries := s.tries[st.id]; len(tries) > 0 {
 		say("the children", tries)
 	}
+	if st.items != nil {
+		say("the items", *st.items)
+	}
 	if st.wait != nil {
 		say("the wait", *st.wait)
 	}

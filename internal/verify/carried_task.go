@@ -79,11 +79,14 @@ func carriedStep(p *partition, s *story, e *events.Step, byHand bool) {
 		}
 		s.earlier[e.Path] = earlier{e.EarlierAttempts, e.EarlierUndos}
 	}
-	waits := e.State == events.StepStateWaiting
+	if e.State == events.StepStateNotStarted {
+		return // an item of a step that runs once more
+	}
+	waits := e.State == events.StepStateWaiting && e.Fan == nil
 	again := e.RetryAt != 0 && e.EndedAt >= e.TimedFrom // it failed before its start since it was queued
 	queued := waits && e.StartBy != 0 && !e.Attempted() && e.Wait == nil && !again
 	halted := e.State == events.StepStateFailed && e.Error == nil && e.StartedAt == 0 && e.TimedFrom == 0
-	if (waits || halted) && e.Run > 1 && !e.Attempted() && e.Wait == nil && e.RetryAt == 0 && !queued {
+	if (waits || halted) && e.Run > 1 && !e.Attempted() && e.Wait == nil && e.Fan == nil && e.RetryAt == 0 && !queued {
 		return // it runs once more, and has not begun yet, or had not when the task turned back
 	}
 	st := &step{
@@ -120,7 +123,14 @@ func carriedStep(p *partition, s *story, e *events.Step, byHand bool) {
 	st.given = givenIn(e)
 	st.do.child, st.undo.child = e.DoneByChild(events.Do), e.DoneByChild(events.Undo)
 	st.do.cancelled = e.ByChild != nil && e.ByChild.Cancelled != ""
-	s.steps = append(s.steps, st)
+	if x := e.Fan; x != nil {
+		st.items = &items{count: x.Count, tolerate: x.Tolerate}
+	}
+	s.add(st)
+	if st.of != nil && st.continued {
+		goesOnWithout(s, st, e.Error != nil && e.Error.Class == events.ClassTimeout)
+	}
+	followItem(s, st)
 }
 
 // givenIn returns the inputs that an operator gave.

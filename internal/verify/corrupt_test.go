@@ -35,7 +35,7 @@ func TestSeededCorruptionsAreRefuted(t *testing.T) {
 		r := h.verify(t)
 		require.Empty(t, r.Findings, "removing the hashes alone must not be a finding")
 	})
-	for _, c := range slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, waitCorruptions, permitCorruptions, limitCorruptions, rerunCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions) {
+	for _, c := range slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, waitCorruptions, permitCorruptions, limitCorruptions, rerunCorruptions, fanOutCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions) {
 		t.Run(c.check+"/"+c.kind+"/"+c.name, func(t *testing.T) {
 			for seed := range uint64(seedsOfEach) {
 				h := harm(t, base, seed+1)

@@ -71,7 +71,7 @@ func TestTheLogOfTheEngineIsProvedFromEachCarryOn(t *testing.T) {
 // TestSeededCorruptionsOfACutLogAreRefuted makes the same corruptions in a log that is cut at a carry before them.
 func TestSeededCorruptionsOfACutLogAreRefuted(t *testing.T) {
 	base := carriedRecording(t)
-	all := slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, waitCorruptions, permitCorruptions, limitCorruptions, rerunCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions)
+	all := slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, waitCorruptions, permitCorruptions, limitCorruptions, rerunCorruptions, fanOutCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions)
 	hits, missed := 0, []string{}
 	for i, c := range all {
 		if !*allCuts && i%8 > 0 {

@@ -38,6 +38,7 @@ type stepRule struct {
 	// Sleep or Wait is set if no agent does the step.
 	Sleep          json.RawMessage `json:"sleep"`
 	Child          *childRule      `json:"child"`
+	For            *itemsRule      `json:"for"`
 	Wait           json.RawMessage `json:"wait"`
 	CompleteWithin events.Duration `json:"complete_within"`
 	Needs          []string        `json:"needs"`
@@ -90,7 +91,9 @@ func (r *stepRule) call(op events.Operation) events.Call {
 	return c
 }
 
+// step returns the rule of a step, or of that of which it is an item.
 func (d *definition) step(id string) *stepRule {
+	id, _, _ = events.SplitItem(id)
 	for i := range d.Steps {
 		if d.Steps[i].ID == id {
 			return &d.Steps[i]

@@ -1,7 +1,10 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -69,22 +72,55 @@ func (e effect) behind(other effect) bool {
 	return e.time != 0 && other.time != 0 && e.time > other.time
 }
 
-// ledgerOrder checks that the steps of a task were undone at the services in the reverse order of completion. If two steps are
-// in two ledgers, the clocks of the services must agree to within the time that an undo takes.
+// ledgerOrder checks that the steps of a task were undone at the services in the reverse order of completion, but for the items of one fan-out,
+// several of which are undone at a time. If two steps are in two ledgers, the clocks of the services must agree to within the time that an undo takes.
 func (p *partition) ledgerOrder(steps []ledgerStep) {
-	for _, earlier := range steps {
-		for _, later := range steps {
-			if earlier.st.completion == 0 || later.st.completion > 0 && later.st.completion <= earlier.st.completion {
-				continue
-			}
-			if earlier.undo == nil || earlier.undo.done == 0 || later.undo == nil || later.undo.done == 0 {
-				continue
-			}
-			if a, b := earlier.undo.effects()[0], later.undo.effects()[0]; b.behind(a) {
-				p.book.add(Finding{Check: CheckLedgers, Kind: "undo_order", Place: earlier.at, Task: earlier.s.id, Step: earlier.st.id, What: fmt.Sprintf(
+	undone := slices.DeleteFunc(slices.Clone(steps), func(x ledgerStep) bool { return x.undo == nil || x.undo.done == 0 })
+	slices.SortStableFunc(undone, func(a, b ledgerStep) int { // the one that was undone first comes first: 0 is of unknown outcome
+		return cmp.Compare(uint(b.st.completion-1), uint(a.st.completion-1))
+	})
+	latest := map[string]*undoneLast{} // of each step, with its items
+	for _, x := range undone {
+		own, _, _ := events.SplitItem(x.st.id)
+		first := x.undo.effects()[0]
+		for _, step := range slices.Sorted(maps.Keys(latest)) {
+			if later := latest[step].behind(first); step != own && x.st.completion > 0 && later != nil {
+				a, b := first, later.undo.effects()[0]
+				p.book.add(Finding{Check: CheckLedgers, Kind: "undo_order", Place: x.at, Task: x.s.id, Step: x.st.id, What: fmt.Sprintf(
 					"line %d of the ledger %s is its undo, which took effect before that of step %s, which completed later or is of unknown outcome, in line %d of %s",
 					a.line, p.cfg.Ledgers.names[a.ledger], later.st.id, b.line, p.cfg.Ledgers.names[b.ledger])})
 			}
 		}
+		if latest[own] == nil {
+			latest[own] = &undoneLast{byLine: map[int]ledgerStep{}, byTime: map[int]ledgerStep{}}
+		}
+		latest[own].add(x)
 	}
+}
+
+// undoneLast is what was undone last of a step and its items, in each ledger.
+type undoneLast struct {
+	byLine, byTime map[int]ledgerStep
+}
+
+func (l *undoneLast) add(x ledgerStep) {
+	e := x.undo.effects()[0]
+	if old, ok := l.byLine[e.ledger]; !ok || e.line > old.undo.effects()[0].line {
+		l.byLine[e.ledger] = x
+	}
+	if old, ok := l.byTime[e.ledger]; !ok || e.time > old.undo.effects()[0].time {
+		l.byTime[e.ledger] = x
+	}
+}
+
+// behind returns a step whose undo took effect after the given effect; nil if none did.
+func (l *undoneLast) behind(e effect) *ledgerStep {
+	for _, by := range []map[int]ledgerStep{l.byLine, l.byTime} {
+		for _, ledger := range slices.Sorted(maps.Keys(by)) {
+			if x := by[ledger]; x.undo.effects()[0].behind(e) {
+				return &x
+			}
+		}
+	}
+	return nil
 }

@@ -41,7 +41,7 @@ func (s *story) next() mover {
 				}
 			case w.running && (run == nil || run.kind != "running" || w.completeBy < run.since):
 				run = &mover{kind: "running", step: st.id, since: w.completeBy}
-			case w.waiting && (w == &st.undo) == s.back && (wait == nil || wait.since == 0 || w.retryAt < wait.since):
+			case w.waiting && (w == &st.undo) == (s.back || st.tolerated()) && (wait == nil || wait.since == 0 || w.retryAt < wait.since):
 				wait = &mover{kind: string(w.waitsFor), step: st.id, since: w.retryAt}
 			}
 		}
@@ -107,6 +107,13 @@ func (s *story) nextStep() mover {
 			continue
 		}
 		open++
+		if st.fans() {
+			if m := s.nextItem(st, r); m.kind != "none" {
+				return m
+			}
+			failed = failed || s.itemFailed(st)
+			continue
+		}
 		if st != nil && !st.queued {
 			failed = failed || st.failed
 			continue

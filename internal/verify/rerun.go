@@ -14,8 +14,11 @@ type again struct {
 	steps []string
 }
 
-// has says whether the step is to run once more.
-func (a *again) has(step string) bool { return a == nil || slices.Contains(a.steps, step) }
+// has says whether the step is to run once more. Its items are if it is.
+func (a *again) has(step string) bool {
+	step, _, _ = events.SplitItem(step)
+	return a == nil || slices.Contains(a.steps, step)
+}
 
 // earlier counts the attempts of a step in all earlier runs.
 type earlier struct{ do, undo int }
@@ -48,7 +51,7 @@ func (s *story) redone(from string) (list []string) {
 			r := &s.def.Steps[i]
 			st := s.step(r.ID)
 			needs := slices.ContainsFunc(r.Needs, func(need string) bool { return is[need] })
-			if !is[r.ID] && (from == "" || r.ID == from || needs || !st.over() || st.turned()) {
+			if !is[r.ID] && (from == "" || r.ID == from || needs || !st.over() || st.turned() || s.itemTurned(st)) {
 				is[r.ID], grows = true, true
 			}
 		}
@@ -83,18 +86,20 @@ func rerun(t *telling, b *events.TaskRerun, last events.Instant) {
 	if want := t.redone(b.From); !slices.Equal(steps, want) {
 		t.wrong(CheckAttempts, "rerun_steps", b.From, "a rerun from here concerns the steps %q, but its fact names %q", want, steps)
 	}
-	for _, id := range steps {
-		if x := t.undos[id]; x != nil {
+	t.again = &again{steps}
+	for id, x := range t.undos {
+		if t.again.has(id) {
 			x.correct(t.fact.Time) // if the task ended at a wrong time
 		}
-		st := t.step(id)
-		if st == nil {
-			continue // it has not begun in this run
+	}
+	for _, st := range t.steps {
+		if !t.again.has(st.id) {
+			continue
 		}
 		if st.pivot && st.touched {
-			t.wrong(CheckUndo, "pivot_rerun", id, "it runs once more although it is the pivot, and may have had its effect")
+			t.wrong(CheckUndo, "pivot_rerun", st.id, "it runs once more although it is the pivot, and may have had its effect")
 		}
-		st.failed, st.wait, st.do.waiting, st.queued = st.failed || st.wait != nil || st.do.waiting || st.queued, nil, false, false
+		st.failed, st.wait, st.do.waiting, st.queued = st.failed || st.wait != nil || st.do.waiting || st.queued || st.fans(), nil, false, false
 		if st.undoFailed || st.undo.waiting {
 			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
 			st.undo.startBy, st.undo.timedFrom = 0, 0
@@ -103,7 +108,7 @@ func rerun(t *telling, b *events.TaskRerun, last events.Instant) {
 	if t.end != "" && last > t.fact.Time && t.quiet > t.fact.Time {
 		t.quiet = t.fact.Time.Add(max(0, t.quiet.Sub(last)))
 	}
-	t.again, t.soft = &again{steps}, soft{}
+	t.soft = soft{}
 	t.end, t.back, t.parked, t.parkDue, t.haltedAt, t.reminders, t.remindAt = "", true, false, false, 0, 0, 0
 }
 
@@ -130,8 +135,8 @@ func runBegun(t *telling, b *events.RunBegun) {
 	}
 	for _, st := range old.steps {
 		t.story.earlier[st.id] = earlier{st.do.attempts, st.undo.attempts}
-		t.steps = slices.DeleteFunc(t.steps, func(x *step) bool { return x == st })
 	}
+	t.removeSteps(t.again)
 	if t.deadline != 0 {
 		t.deadline, t.expired, t.reopenedAt = t.fact.Time.Add(t.deadlineWithin), false, t.fact.Time
 	}

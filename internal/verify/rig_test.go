@@ -111,7 +111,7 @@ func newRig(t *testing.T, keepLog events.Duration) *rig {
 	shelf, err := scheduler.EncodeLimit(&events.LimitDefinition{Limit: "shelf", Max: 1}, events.Subject{ID: "shelf", Source: "/test", Time: events.At(time.Now())})
 	require.NoError(t, err)
 	r.produce(r.topics.Definitions(), 0, shelf)
-	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed, "twice.yaml": twice, "shelved.yaml": shelved} {
+	for name, text := range map[string]string{"order.yaml": order, "approval.yaml": approval, "keyed.yaml": keyed, "twice.yaml": twice, "shelved.yaml": shelved, "sheets.yaml": sheets} {
 		_, faults, err := r.node.ApplyFile(context.Background(), name, []byte(text), nil)
 		require.NoError(t, err)
 		require.Empty(t, faults)
@@ -173,11 +173,16 @@ func (r *rig) act(ctx context.Context) error {
 	kind, _, _ := strings.Cut(a.Task, "-")
 	outcome, err := "done", error(nil)
 	hang := false
+	refused, unknown := sheetFails(kind, a.Step)
 	switch {
 	case a.Operation == events.Undo:
 		if kind == "late" && a.Attempt == 1 {
 			outcome, err = "refused", errRefused
 		}
+	case refused:
+		outcome, err = "refused", agent.NoEffect(agent.Permanent(errRefused))
+	case unknown:
+		outcome, err = "unknown", agent.Permanent(errRefused)
 	case a.Step == "pack" && (kind == "refuse" || kind == "late" && a.Attempt > 1):
 		outcome, err = "refused", agent.NoEffect(agent.Permanent(errRefused))
 	case a.Step == "pack" && (kind == "hang" || kind == "late") && a.Attempt == 1:
@@ -221,6 +226,8 @@ func submission(id string, n int) events.Record {
 	switch {
 	case strings.HasPrefix(id, "sig-"):
 		body["workflow"] = "approval"
+	case strings.HasPrefix(id, "many-"), strings.HasPrefix(id, "most-"):
+		body["workflow"] = "sheets"
 	case strings.HasPrefix(id, "again-"):
 		body["workflow"] = "twice"
 	case strings.HasPrefix(id, "key-"):
@@ -430,6 +437,8 @@ func play(t *testing.T, keepLog events.Duration) *recorded {
 	submit("key", 1, 4)
 	submit("limit", 1, 4)
 	submit("again", 1, 4)
+	submit("many", 1, 2)
+	submit("most", 1, 2)
 	submit("ok", 1, 3) // duplicates
 	r.strays()
 	r.until("parked tasks", func(w *recorded) bool { return w.has(events.NameTaskParked, "reopen-") == 4 })
@@ -439,7 +448,7 @@ func play(t *testing.T, keepLog events.Duration) *recorded {
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4+4 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4+4+2 && w.has(events.NameTaskProcessed, "many-") == 2 && w.has(events.NameTaskUndone, "most-") == 2 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4+2 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

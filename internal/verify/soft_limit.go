@@ -14,10 +14,10 @@ func (l *soft) begin(after events.Duration, from events.Instant) {
 	}
 }
 
-// beginSoft begins the soft limit of a step. Only its first attempt, or its wait, begins it.
+// beginSoft begins the soft limit of a step. Only its first attempt, its wait, or the first of its items begins it.
 func beginSoft(t *telling, st *step, after events.Duration) {
 	var want events.Duration
-	if r := t.def.step(st.id); r != nil && st.do.made() <= 1 {
+	if r := t.def.step(st.id); r != nil && st.do.made() <= 1 && st.of == nil {
 		want = r.RemindAfter
 	}
 	if after != want {
@@ -31,7 +31,7 @@ func softPassed(t *telling, b *events.SoftLimitPassed) {
 	l := &t.soft
 	if b.Step != "" {
 		st := t.open(b.Step)
-		if l = &st.soft; !st.do.running && !st.do.waiting && st.wait == nil {
+		if l = &st.soft; !st.do.running && !st.do.waiting && st.wait == nil && !st.fans() {
 			t.wrong(CheckAttempts, "soft_limit_over", b.Step, "its soft limit passes although it neither runs nor waits")
 		}
 	}

@@ -107,7 +107,7 @@ func asksForStep(t *telling, b *events.PermitAsked, wrong func(format string, ar
 		wrong("it asks for a permit of %s, which its definition does not name", b.Limit)
 	case b.Repeat != (x != nil) || x != nil && (x.granted || x.n != b.Link.N) || x == nil && b.Link.N != t.story.limits.links+1:
 		wrong("the %s asks for permit %d of %s (again: %t) after link %d", b.Link.Operation, b.Link.N, b.Limit, b.Repeat, t.story.limits.links)
-	case x == nil && (t.parked || t.paused || t.early.until != 0 || t.back != (b.Link.Operation == events.Undo)):
+	case x == nil && (t.parked || t.paused || t.early.until != 0 || !t.step(b.Link.Path).tolerated() && t.back != (b.Link.Operation == events.Undo)):
 		wrong("the %s asks for a permit of %s although the task is %s", b.Link.Operation, b.Limit, t.state())
 	}
 }

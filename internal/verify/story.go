@@ -50,7 +50,8 @@ type story struct {
 	limits         stepPermits
 	cancelHeld     bool
 	steps          []*step
-	end            events.Name
+	stepIndex
+	end events.Name
 	// run is the latest run, and again what runs once more when it is undone. earlier counts the attempts of steps in earlier runs.
 	run     int
 	again   *again
@@ -81,6 +82,9 @@ type step struct {
 	id              string
 	run             int
 	do, undo        work
+	items           *items // nil unless it is a fan-out
+	of              *step  // the fan-out of which it is an item, nil if it is none
+	closed          bool   // an item of which nothing becomes but that it is undone
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
 	done, skipped   bool
@@ -95,15 +99,6 @@ type step struct {
 	// doneAt and undoneAt are when an agent reported that it did or undid it; zero if it waited, or an operator decided.
 	doneAt, undoneAt events.Instant
 	given            map[events.Operation][]byte // the inputs that an operator gave
-}
-
-func (s *story) step(id string) *step {
-	for _, st := range s.steps {
-		if st.id == id {
-			return st
-		}
-	}
-	return nil
 }
 
 // over says whether the steps that need this one may start.
@@ -132,7 +127,7 @@ func (s *story) open(id string) *step {
 	if st == nil {
 		before := s.earlier[id]
 		st = &step{id: id, run: s.run, do: work{attempts: before.do, earlier: before.do}, undo: work{attempts: before.undo, earlier: before.undo}}
-		s.steps = append(s.steps, st)
+		s.add(st)
 	}
 	return st
 }
@@ -175,6 +170,8 @@ func (t *telling) tell() {
 		t.progressed(b)
 	case *events.WaitStarted:
 		beginWait(t, b)
+	case *events.FanOutStarted:
+		fansOut(t, b)
 	case *events.SignalReceived:
 		signalled(t, b)
 	case *events.ChildAsked, *events.ChildUndoRequested:
@@ -230,6 +227,7 @@ func (t *telling) tell() {
 	default:
 		t.wrong(CheckAttempts, "unknown_fact", "", "%s is not a fact of a task", t.fact.Body.Name())
 	}
+	follow(t.story, t.fact.Body)
 }
 
 // unsent ends an attempt whose work request is given up.
@@ -291,6 +289,9 @@ func (t *telling) started(b *events.StepStarted) {
 		if need := t.unmet(r); need != "" {
 			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, is over (INV6)", need)
 		}
+	}
+	if st.of == nil && r.fans() {
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "an attempt of it starts, and by its definition only its items have attempts")
 	}
 	if t.stands() {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
@@ -413,12 +414,16 @@ func (t *telling) obey(st *step, v events.Verdict) {
 			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")
 		}
 	case events.ActionUndo:
+		mustTolerate(t, st)
 		t.turn("the failure of step " + st.id + " undoes the task")
 	case events.ActionPark:
+		mustTolerate(t, st)
 		t.parkDue = t.parkDue || !t.parked
 	case events.ActionContinue:
 		st.failed, st.continued = false, true
-		if r := t.def.step(st.id); r == nil || r.OnTimeout != string(v.Action) || r.Pivot {
+		if st.of != nil {
+			tolerates(t, st)
+		} else if r := t.def.step(st.id); r == nil || r.OnTimeout != string(v.Action) || r.Pivot {
 			t.wrong(CheckAttempts, "not_as_defined", st.id, "the task goes on without it, but its definition does not say on_timeout: continue")
 		}
 	default:

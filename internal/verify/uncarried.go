@@ -78,7 +78,9 @@ func (u *uncarried) tell(p *partition, f *events.Fact, at Place) {
 		wrong(CheckAttempts, "behind_the_end", "", "%s changes a task that ended (INV9)", f.Body.Name())
 	}
 	u.last, u.place, u.ended = f.Position(), at, u.ended && stays
-	u.facts++
+	if !aboutItem(f.Body) {
+		u.facts++
+	}
 	if id := judgedBy(f.Body); id != "" {
 		if _, twice := u.requests[id]; twice {
 			wrong(CheckInputs, "judged_twice", "", "the request %q is judged a second time", id)
@@ -93,10 +95,14 @@ func (u *uncarried) tell(p *partition, f *events.Fact, at Place) {
 	case *events.CompensationStarted:
 		u.startsWith(f)
 		u.begin(p, f, at, attemptOf{b.Step, events.Undo}, b.Attempt, wrong)
-	case *events.StepProgressed, *events.RequestRefused, *events.ChildAnswered:
+	case *events.StepProgressed:
+		if !aboutItem(b) {
+			u.facts--
+		}
+	case *events.RequestRefused, *events.ChildAnswered:
 		u.facts--
 	case *events.ChildAsked:
-		if b.Cancel == "" {
+		if b.Cancel == "" && !aboutItem(b) {
 			u.facts--
 		}
 	case *events.PermitAsked, *events.PermitGranted:

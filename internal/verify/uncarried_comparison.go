@@ -151,6 +151,8 @@ func stepIn(body events.Body) string {
 		return b.Step
 	case *events.WaitStarted:
 		return b.Step
+	case *events.FanOutStarted:
+		return b.Step
 	case *events.StepSkipped:
 		return b.Step
 	case *events.StepCompleted:

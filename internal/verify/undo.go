@@ -15,7 +15,7 @@ func (t *telling) turn(why string) {
 		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
 	}
 	for _, st := range t.steps {
-		if st.do.waiting || st.queued || st.wait != nil {
+		if st.do.waiting || st.queued || st.wait != nil || st.fans() {
 			st.do.waiting, st.queued, st.wait, st.failed = false, false, nil, true
 		}
 	}
@@ -51,7 +51,8 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 
 // mayUndo checks the rules of docs/protocol.md, "Undo", when an undo begins.
 func (t *telling) mayUndo(st *step) {
-	if !t.back || t.parked || t.paused {
+	tolerated := st.tolerated() && !t.back
+	if !t.back && !tolerated || t.parked || t.paused {
 		t.wrong(CheckUndo, "not_undoing", st.id, "its undo begins although the task is %s", t.state())
 	}
 	if !t.again.has(st.id) {
@@ -68,24 +69,39 @@ func (t *telling) mayUndo(st *step) {
 	if t.fact.Time < t.quiet {
 		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, but a request of an attempt may land until %s", t.fact.Time, t.quiet)
 	}
-	begun := st.undo.waiting || st.undo.made() > 0 // maybe for an earlier rerun that kept other steps
-	for _, other := range t.steps {
+	if tolerated {
+		return // the others go on meanwhile
+	}
+	under := 0
+	for _, other := range t.story.live {
 		switch {
 		case other.do.running:
 			t.wrong(CheckUndo, "while_running", st.id, "its undo begins while attempt %d of step %s runs", other.do.attempts, other.id)
-		case other != st && (other.undo.running || other.undo.waiting || other.undoFailed):
+		case other != st && st.of != nil && other.of == st.of && other.undoes() && !other.undoFailed:
+			under++
+		case other != st && other.undoes():
 			t.wrong(CheckUndo, "not_one_by_one", st.id, "its undo begins before that of step %s has ended", other.id)
-		case !t.again.has(other.id):
-		case other.pivot && other.touched:
+		case t.again.has(other.id) && other.pivot && other.touched:
 			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its undo begins although the pivot %s completed or is of unknown outcome", other.id)
-		case other == st || !other.mustUndo() || begun:
-		case other.completion == 0 && st.completion > 0:
-			t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, whose outcome is unknown and goes first", other.id)
-		case other.completion > st.completion && st.completion > 0:
-			t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, which completed later", other.id)
 		}
 	}
+	if r := t.def.step(st.id); under > 0 && under >= r.parallel() {
+		t.wrong(CheckUndo, "items_open", st.id, "its undo begins while those of %d other items are open, and the definition allows %d at a time", under, r.parallel())
+	}
+	if st.undo.waiting || st.undo.made() > 0 { // maybe for an earlier rerun that kept other steps
+		return
+	}
+	switch next := t.nextUndone(t.again); {
+	case next == nil || next == st || st.completion == 0:
+	case next.completion == 0:
+		t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, whose outcome is unknown and goes first", next.id)
+	case next.completion > st.completion:
+		t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, which completed later", next.id)
+	}
 }
+
+// undoes says whether the undo of the step has begun and is not over.
+func (st *step) undoes() bool { return st.undo.running || st.undo.waiting || st.undoFailed }
 
 func (t *telling) undoFailed(b *events.CompensationFailed) {
 	var st *step

@@ -91,6 +91,8 @@ func (r *stepRule) signals() (list []string) {
 func woke(t *telling, b *events.StepCompleted) {
 	st := t.step(b.Step)
 	switch {
+	case st != nil && st.items != nil:
+		itemsOver(t, st)
 	case st == nil || st.wait == nil:
 		t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "it completes without an attempt although it does not wait")
 		return
