@@ -32,7 +32,7 @@ func TestTheExamplesRun(t *testing.T) {
 	sections := map[string]func(t *testing.T, x *examples){
 		"An order that waits for a person": checkOrders, "A training that continues": checkTraining,
 		"One payment at a time": checkPayments, "A report each night": checkReports,
-		"A trip of several bookings": checkTrips,
+		"The invoices of a day": checkInvoices, "A trip of several bookings": checkTrips,
 	}
 	found := regexp.MustCompile(`(?ms)^## ([^\n]+)\n(.*?)(?:\z|(?:^## ))`)
 	rest, read := x.page, 0
@@ -112,7 +112,7 @@ func startGPU(t *testing.T, file string) string {
 }
 
 // badly are the commands of the page of which it says that they exit with 6.
-var badly = map[string]bool{"sagalog task get order-3 --wait": true, "sagalog task get trip-2 --wait": true, "sagalog task get trip-3 --wait": true}
+var badly = map[string]bool{"sagalog task get order-3 --wait": true, "sagalog task get trip-2 --wait": true, "sagalog task get trip-3 --wait": true, "sagalog task get invoices-2 --wait": true}
 
 // run runs a command of the page in a shell, and returns what it prints.
 func (x *examples) run(t *testing.T, command string) string {
@@ -181,6 +181,18 @@ func checkPayments(t *testing.T, x *examples) {
 	require.NotEqual(t, "payment-3", order[2].ID, "express payments go first")
 	require.Less(t, began(x.task(t, "payment-4")), int64(order[0].EndedAt), "another customer does not wait")
 	require.Contains(t, x.run(t, "sagalog task history payment-2"), "the bank is busy")
+}
+
+// One in ten invoices may fail.
+func checkInvoices(t *testing.T, x *examples) {
+	doc := x.task(t, "invoices-1")
+	require.Equal(t, "processed", doc.State)
+	require.JSONEq(t, `{"sent": 19, "failed": ["2027-01-05-13"]}`, string(doc.Output))
+	history := x.run(t, "sagalog task history invoices-1")
+	require.Contains(t, history, "2027-01-05-13 has no address")
+	require.Regexp(t, `Compensated +send\[12\]`, history)
+	require.Regexp(t, `REASON .*nobody works on the first of May`, x.run(t, "sagalog task get invoices-2"))
+	require.Regexp(t, `report +clerk +not_started`, x.run(t, "sagalog task get invoices-2"))
 }
 
 // All of a trip is booked, or all of it is undone.
