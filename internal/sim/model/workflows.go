@@ -229,7 +229,7 @@ steps:
 `, `
 workflow: fan-none
 steps:
-  s: {for: {each: [], parallel: 2}, agent: x}
+  s: {for: {each: "${ task.priority == 9 ? [1] : [] }"}, agent: x}
 `, `
 workflow: beside
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
