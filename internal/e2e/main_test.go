@@ -21,6 +21,7 @@ var (
 	outagesFlag    = flag.Int("e2e.outages", 0, "brokers that TestClusterBrokers kills (full: 6)")
 	pausesFlag     = flag.Int("e2e.pauses", 0, "how often TestClusterPausedOwner stops an owner (full: 6)")
 	tripsFlag      = flag.Int("e2e.trips", 0, "trips of TestClusterTrips (full: 10,000)")
+	itemsFlag      = flag.Int("e2e.items", 0, "items of each task of TestClusterFanOut (full: 10,000)")
 	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in TestGarbageAmongGoodOnes (full: 1,000)")
 	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in TestAWorkflowIsFoundImmediately (full: 1,000)")
 	keepingFlag    = flag.Duration("e2e.keeping", 0, "how long the tests of keep_log submit, with minutes of log instead of seconds")
