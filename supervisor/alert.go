@@ -47,7 +47,7 @@ func AlertOf(f *events.Fact) (a Alert, raised bool) {
 	case *events.DeadlinePassed:
 		a = Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action}
 	case *events.StepFailed:
-		if b.Error.Class == events.ClassPermanent {
+		if b.Error.Class == events.ClassPermanent && b.Verdict.Action != events.ActionContinue { // otherwise it is tolerated
 			a = Alert{Kind: AlertPermanent, Step: b.Step, Reason: b.Error.Message}
 		}
 	}

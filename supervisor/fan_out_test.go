@@ -42,6 +42,7 @@ func TestAFanOutDoesItsItems(t *testing.T) {
 	require.JSONEq(t, `{"id":"x","place":0}`, string(b.task("t").Step("send[0]").Input))
 	b.failed("t", "send[1]", 1, events.ClassPermanent, events.EffectNone)
 	a.run()
+	require.Empty(t, a.sentTo("alerts"), "the failure is tolerated")
 	require.Equal(t, []string{"t.send[2] do#1"}, latest(a))
 	b.done("t", "send[0]", 1)
 	b.done("t", "send[2]", 1)

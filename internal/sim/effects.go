@@ -179,7 +179,7 @@ func otherEffectsOf(f *events.Fact) []string {
 			return []string{events.EffectAlert}
 		}
 	case *events.StepFailed:
-		if b.Error.Class == events.ClassPermanent {
+		if b.Error.Class == events.ClassPermanent && b.Verdict.Action != events.ActionContinue {
 			return []string{events.EffectAlert}
 		}
 	case *events.EffectFailed:
