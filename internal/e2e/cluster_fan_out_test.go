@@ -91,7 +91,7 @@ func (c *trips) submitSheets(items int) {
 	}
 }
 
-// cancelSheet cancels a task once the service has done so many of its items.
+// cancelSheet cancels a task once the service has had that number of calls for it.
 func (c *trips) cancelSheet(dir string, done int) error {
 	applied := func() (n int) {
 		lines, _ := os.ReadFile(filepath.Join(dir, "package.ndjson"))

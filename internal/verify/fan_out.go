@@ -78,6 +78,16 @@ func (s *story) itemTurned(fan *step) bool {
 	return false
 }
 
+// waits begins a step that makes no attempts.
+func waits(t *telling) {
+	switch b := t.fact.Body.(type) {
+	case *events.WaitStarted:
+		beginWait(t, b)
+	case *events.FanOutStarted:
+		fansOut(t, b)
+	}
+}
+
 // fansOut begins the items of a step.
 func fansOut(t *telling, b *events.FanOutStarted) {
 	st := t.open(b.Step)
@@ -109,12 +119,12 @@ func (t *telling) open(id string) *step {
 		return st
 	}
 	if fan, index, item := events.SplitItem(id); item {
-		t.beginsItem(id, t.step(fan), index)
+		beginsItem(t, id, t.step(fan), index)
 	}
 	return t.story.open(id)
 }
 
-func (t *telling) beginsItem(id string, fan *step, index int) {
+func beginsItem(t *telling, id string, fan *step, index int) {
 	switch r := t.def.step(id); {
 	case !fan.fans():
 		t.wrong(CheckAttempts, "item", id, "it begins although the items of its step have not begun, or are over")

@@ -110,7 +110,7 @@ func (t *telling) terminated(b *events.TaskTerminated) {
 	t.end, t.again, t.paused, t.parked, t.early.until = t.fact.Body.Name(), nil, false, false, 0
 	released(t, b.Release)
 	answersParent(t, b.Answers)
-	t.noneRuns()
+	noneRuns(t)
 	for i := range t.def.Steps {
 		id := t.def.Steps[i].ID
 		st := t.step(id)

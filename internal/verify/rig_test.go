@@ -279,7 +279,7 @@ func (r *rig) signal(task, id, name string) {
 // until waits for a condition on the record of events.
 func (r *rig) until(what string, done func(log *recorded) bool) *recorded {
 	r.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		w := r.record()
 		if done(w) {

@@ -83,7 +83,7 @@ type step struct {
 	run             int
 	do, undo        work
 	items           *items // nil unless it is a fan-out
-	of              *step  // the fan-out of which it is an item, nil if it is none
+	of              *step  // the fan-out of which it is an item, nil if it is not one
 	closed          bool   // an item of which nothing becomes but that it is undone
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
@@ -168,10 +168,8 @@ func (t *telling) tell() {
 		t.started(b)
 	case *events.StepProgressed:
 		t.progressed(b)
-	case *events.WaitStarted:
-		beginWait(t, b)
-	case *events.FanOutStarted:
-		fansOut(t, b)
+	case *events.WaitStarted, *events.FanOutStarted:
+		waits(t)
 	case *events.SignalReceived:
 		signalled(t, b)
 	case *events.ChildAsked, *events.ChildUndoRequested:
@@ -468,10 +466,10 @@ func (t *telling) processed(b *events.TaskProcessed) {
 			t.wrong(CheckAttempts, "ended_early", id, "the task ends processed, but this step is not over")
 		}
 	}
-	t.noneRuns()
+	noneRuns(t)
 }
 
-func (t *telling) noneRuns() {
+func noneRuns(t *telling) {
 	if st, op := t.running(); st != nil {
 		t.wrong(CheckAttempts, "ended_early", st.id, "the task ends with %s while an attempt of the %s runs", t.end, op)
 	}

@@ -150,5 +150,5 @@ func (t *telling) wasUndone(b *events.TaskUndone) {
 			t.wrong(CheckUndo, "left", st.id, "the task ends undone, but this step may have had an effect and was not undone")
 		}
 	}
-	t.noneRuns()
+	noneRuns(t)
 }
