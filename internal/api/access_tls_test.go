@@ -41,7 +41,7 @@ var rolesByCall = map[access.Role]string{
 }
 
 // asked is a request for each call. What is in braces must have a value here.
-var asked = strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1", "{partition}", "0")
+var asked = strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1", "{step}", "x", "{partition}", "0")
 
 // beyondLoopback is an API with TLS that listens on all addresses of the machine, with tokens of a file and of an identity provider.
 func beyondLoopback(t *testing.T) (w *world, g *guarded, i *accesstest.Issuer) {
