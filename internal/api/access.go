@@ -22,7 +22,7 @@ var calls = map[access.Role][]string{
 	},
 	access.Viewer: {
 		"GET /metrics", "GET " + whoamiPath, "GET /v1/info", "GET /v1/agents", "GET /v1/partitions", "GET " + takeOversPath,
-		"GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/history", "GET " + outcomePath, "GET " + countsPath,
+		"GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/history", "GET " + itemsPath, "GET " + outcomePath, "GET " + countsPath,
 		"GET /v1/workflows", "GET /v1/workflows/{name}", "GET /v1/dead-letters", "GET /v1/dead-letters/{id}",
 		"GET " + jobsPath, "GET " + jobsPath + "/{id}", "GET " + jobsPath + "/{id}/results",
 		"GET " + schedulesPath, "GET " + schedulePath, "GET " + schedulePath + "/fires",

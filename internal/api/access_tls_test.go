@@ -25,7 +25,7 @@ import (
 var rolesByCall = map[access.Role]string{
 	access.Anyone: "GET /healthz, GET /readyz, POST /v1/reports/{ticket}",
 	access.Viewer: "GET /v1/whoami, GET /v1/info, GET /v1/agents, GET /v1/partitions, GET /v1/partitions/{partition}/takeovers, GET /v1/tasks, " +
-		"GET /v1/tasks/{id}, GET /v1/tasks/{id}/history, GET /v1/requests/{request}, GET /v1/counts, GET /v1/workflows, GET /v1/workflows/{name}, " +
+		"GET /v1/tasks/{id}, GET /v1/tasks/{id}/history, GET /v1/tasks/{id}/steps/{step}/items, GET /v1/requests/{request}, GET /v1/counts, GET /v1/workflows, GET /v1/workflows/{name}, " +
 		"GET /v1/dead-letters, GET /v1/dead-letters/{id}, GET /v1/jobs, GET /v1/jobs/{id}, GET /v1/jobs/{id}/results, GET /v1/schedules, " +
 		"GET /v1/schedules/{name}, GET /v1/schedules/{name}/fires, GET /v1/limits, GET /v1/limits/{name}, GET /v1/limits/{name}/waiting, " +
 		"GET /v1/settings, GET /v1/losses, GET /v1/alerts, GET /v1/stream, GET /v1/stats, GET /v1/acts, GET /v1/nodes",
@@ -41,7 +41,7 @@ var rolesByCall = map[access.Role]string{
 }
 
 // asked is a request for each call. What is in braces must have a value here.
-var asked = strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1", "{partition}", "0")
+var asked = strings.NewReplacer("{id}", "x%2Fy", "{name}", "x", "{ticket}", "x", "{request}", "x", "{version}", "1", "{step}", "x", "{partition}", "0")
 
 // beyondLoopback is an API with TLS that listens on all addresses of the machine, with tokens of a file and of an identity provider.
 func beyondLoopback(t *testing.T) (w *world, g *guarded, i *accesstest.Issuer) {

@@ -38,7 +38,7 @@ type TaskDocument struct {
 	FailureCount int            `json:"failure_count"`
 	Reason       string         `json:"reason,omitempty" doc:"Why it is parked, undoing, undone or terminated, or was not accepted"`
 
-	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
+	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order. Items of a fan-out are not in it: GET /v1/tasks/{id}/steps/{step}/items lists them"`
 
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; in a list only if fields names it, and then the first three, without who has the permits of limits"`
 
@@ -86,12 +86,13 @@ type StepDocument struct {
 	Reason       string          `json:"reason,omitempty"`
 	With         json.RawMessage `json:"with,omitempty" doc:"The input that an operator gave for all further attempts"`
 	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo, in this run or an earlier one: what the step did then is left"`
-	Continued    bool            `json:"continued,omitzero" doc:"It timed out, and the task went on without it"`
+	Continued    bool            `json:"continued,omitzero" doc:"It timed out, or is an item whose failure is tolerated, and the task went on without it"`
 	Heartbeat    events.Duration `json:"heartbeat,omitzero" doc:"How long the running attempt may be silent"`
 	CapBy        events.Instant  `json:"cap_by,omitzero" format:"date-time" doc:"When the running attempt ends whatever progress it shows"`
 	Progress     json.RawMessage `json:"progress,omitempty" doc:"The last progress that was recorded, of any attempt"`
 	ProgressedAt events.Instant  `json:"progressed_at,omitzero" format:"date-time"`
 	Undo         *UndoDocument   `json:"undo,omitempty"`
+	FanOut       *FanOutDocument `json:"fan_out,omitempty" doc:"The items of a step with a for, once they have begun"`
 }
 
 // UndoDocument is the undo of a step.
@@ -191,7 +192,7 @@ func (d *TaskDocument) size() int {
 
 // stepDocuments lists the definition's steps in its order, started or not, and then those that only the task has.
 func stepDocuments(defined []Step, t *events.Task) []StepDocument {
-	list := make([]StepDocument, 0, max(len(defined), len(t.Steps)))
+	list := make([]StepDocument, 0, len(defined))
 	listed := make(map[string]bool, len(defined))
 	for _, d := range defined {
 		listed[d.ID] = true
@@ -206,7 +207,7 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 		list = append(list, doc)
 	}
 	for _, s := range t.Steps {
-		if !listed[s.Path] {
+		if _, _, item := events.SplitItem(s.Path); !item && !listed[s.Path] {
 			list = append(list, stepDocument(s))
 		}
 	}
@@ -218,6 +219,7 @@ func stepDocument(s *events.Step) StepDocument {
 		ID: s.Path, Agent: s.Agent, Child: s.Child(), Operation: s.Function, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 		With: s.With, Left: s.Left, Continued: s.Continued, Progress: s.Progress, ProgressedAt: s.ProgressedAt,
+		FanOut: fanOutDocument(s.Fan),
 	}
 	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
 	if s.State == events.StepStateRunning {

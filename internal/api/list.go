@@ -235,13 +235,15 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (
 		d = s.documents.brief(t)
 	} else if d, err = s.documents.of(ctx, t); err != nil {
 		return d, 0, err
+	} else {
+		read = bytesOfItems(t)
 	}
 	if r, ok := t.Request(q.Request); ok && !q.Brief {
 		d.Request = &RequestOutcome{Request: r.ID}
 		d.Request.judged(r)
 	}
 	if t.State.Ended() || !slices.Contains(q.Fields, memberWaiting) {
-		return d, 0, nil
+		return d, read, nil
 	}
 	if q.Brief && !q.waits() { // it lacks the steps
 		if t, err = s.documents.tasks.Task(ctx, t.ID); err != nil {
@@ -249,11 +251,11 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (
 		}
 	}
 	if t == nil {
-		return d, 0, nil
+		return d, read, nil
 	}
-	if read = len(t.Input); q.Brief {
+	if read += len(t.Input); q.Brief {
 		for _, step := range t.Steps {
-			read += 256 + len(step.Input) + len(step.Output)
+			read += stepBytes(step)
 		}
 	}
 	d.WaitingFor, err = s.documents.waiting(ctx, t, l)

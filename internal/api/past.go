@@ -97,49 +97,59 @@ func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if in.Wait != "" || in.Token != "" {
 		return nil, parameterProblem("at", "shows the past, so there is nothing to wait for: leave out wait and token")
 	}
-	at, err := parseAt(in.At, events.Home(in.ID, s.partitions))
+	t, e, at, err := s.task(ctx, in.ID, in.At)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
+	doc, err := s.documents.of(ctx, t)
+	if err != nil {
 		return nil, err
+	}
+	doc.At = e.at()
+	if doc.LockedBy = ""; !t.State.Ended() {
+		doc.LockedBy = e.Owner
+	}
+	doc.WaitingFor = waitedFor(t, max(e.Time, at.time))
+	return &TaskAnswer{Body: doc}, nil
+}
+
+func (e *HistoryEvent) at() *AtDocument {
+	return &AtDocument{Partition: e.Partition, Offset: e.Offset, Time: e.Time}
+}
+
+// task returns the task as it was at the moment of the parameter at, and its last fact then.
+func (s *past) task(ctx context.Context, id, text string) (*events.Task, HistoryEvent, moment, error) {
+	at, err := parseAt(text, events.Home(id, s.partitions))
+	if err != nil {
+		return nil, HistoryEvent{}, at, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, HistoryEvent{}, at, err
 	}
 	defer s.leave()
 	reading, cancel := context.WithTimeout(ctx, pastWithin)
 	defer cancel()
-	doc, err := s.read(reading, in.ID, at)
+	t, e, err := s.read(reading, id, at)
 	if err != nil && ctx.Err() == nil && reading.Err() != nil {
-		return nil, problem(http.StatusServiceUnavailable, codeUnavailable,
+		err = problem(http.StatusServiceUnavailable, codeUnavailable,
 			fmt.Sprintf("The facts of this task could not be read from the log within %s. Ask again, or read its history in pages.", pastWithin)).retryAfter(time.Second)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &TaskAnswer{Body: doc}, nil
+	return t, e, at, err
 }
 
-// read returns the task as it was.
-func (s *past) read(ctx context.Context, id string, at moment) (doc TaskDocument, err error) {
+// read returns the task as it was, and its last fact then.
+func (s *past) read(ctx context.Context, id string, at moment) (*events.Task, HistoryEvent, error) {
 	if at.offset < 0 {
+		var err error
 		if at.offset, err = s.lastBefore(ctx, id, at.time); err != nil {
-			return doc, err
+			return nil, HistoryEvent{}, err
 		}
 	}
 	t, last, err := s.fold(ctx, id, at.offset)
 	if err != nil {
-		return doc, err
+		return nil, HistoryEvent{}, err
 	}
-	t = s.documents.opened(t)
-	if doc, err = s.documents.of(ctx, t); err != nil {
-		return doc, err
-	}
-	e := EventOf(last)
-	doc.At = &AtDocument{Partition: e.Partition, Offset: e.Offset, Time: e.Time}
-	if doc.LockedBy = ""; !t.State.Ended() {
-		doc.LockedBy = last.Owner
-	}
-	doc.WaitingFor = waitedFor(t, max(e.Time, at.time))
-	return doc, nil
+	return s.documents.opened(t), EventOf(last), nil
 }
 
 // each calls use with the facts of a task, oldest first, until use returns false or an error.

@@ -128,7 +128,7 @@ func unmask(r *http.Request) {
 	if path, err := url.PathUnescape(u.Path); err == nil {
 		u.Path, u.RawPath = path, u.Path
 	}
-	for _, name := range []string{"id", "name", "ticket"} {
+	for _, name := range []string{"id", "name", "step", "ticket"} {
 		// Every path that came over the wire can be unescaped, because net/http has checked it.
 		if v, err := url.PathUnescape(r.PathValue(name)); err == nil && v != "" {
 			r.SetPathValue(name, v)

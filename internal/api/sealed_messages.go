@@ -65,6 +65,9 @@ func (s documents) opened(t *events.Task) *events.Task {
 	}
 	out := t
 	for i, step := range t.Steps {
+		if step.Error == nil && (step.Undo == nil || step.Undo.Error == nil) {
+			continue
+		}
 		shown := *step
 		shown.Error = openedError(s.keys, step.Error)
 		reason := replaced(out.Reason, step.Path, step.Error, shown.Error)

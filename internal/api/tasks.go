@@ -55,6 +55,7 @@ func (s *tasks) register(api huma.API) {
 			"the task's first fact, or if the log no longer has its first facts, the answer is 410 with the code before-log-start.",
 	})
 	huma.Register(api, get, s.get)
+	s.registerItems(api)
 }
 
 func checkID(id string) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -74,7 +75,7 @@ func (s *session) pages(path string, q url.Values, member string, of listing) er
 		if !s.isSet("all") {
 			q.Set("limit", strconv.Itoa(pageLimit(s.cmd)-found))
 		}
-		q.Set("cursor", p.next)
+		q.Set(cmp.Or(of.cursor, "cursor"), p.next)
 	}
 	if s.format != formatJSONL {
 		if last.next != "" || len(last.missing) > 0 {

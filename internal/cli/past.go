@@ -25,7 +25,12 @@ func getPast(s *session, id, at string) error {
 	if err := decode(doc, &t); err != nil {
 		return err
 	}
-	return s.one(doc, func(w io.Writer) error { return showTask(w, &t) })
+	return s.one(doc, func(w io.Writer) error {
+		if err := showTask(w, &t); err != nil {
+			return err
+		}
+		return s.showItems(w, &t)
+	})
 }
 
 // asOf names the fact after which a task is shown; "" for the present.

@@ -49,6 +49,8 @@ type listing struct {
 	cells func(doc json.RawMessage) (row, error)
 	// none is said on standard error if the list is empty. No table has a head and no rows.
 	none string
+	// cursor is the parameter that continues the list; "cursor" if it is empty.
+	cursor string
 }
 
 // list prints documents as an array, as lines, or as a table.

@@ -22,7 +22,7 @@ var taskStates = []string{"pending", "processing", "processed", "undoing", "undo
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
-		submitCommand(), getCommand(), listCommand(), historyCommand(d.Log), watchCommand(),
+		submitCommand(), getCommand(), listCommand(), itemsCommand(), historyCommand(d.Log), watchCommand(),
 		requestCommand(requestUse{
 			kind: "cancel", short: "Cancel a task and undo its steps",
 			long: "Cancel a task: every step that may have had an effect is undone. A task refuses it (exit 4) past the point of no return, and if it is\n" +
@@ -125,7 +125,12 @@ func (s *session) getTask(id, token string) error {
 	if err := decode(doc, &t); err != nil {
 		return err
 	}
-	if err := s.one(doc, func(w io.Writer) error { return showTask(w, &t) }); err != nil || wait == 0 {
+	if err := s.one(doc, func(w io.Writer) error {
+		if err := showTask(w, &t); err != nil {
+			return err
+		}
+		return s.showItems(w, &t)
+	}); err != nil || wait == 0 {
 		return err
 	}
 	return ending(&t)

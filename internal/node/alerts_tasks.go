@@ -159,7 +159,7 @@ func (a *alerts) ofTask(id string) (list []api.Alert, err error) {
 		raised(api.Alert{Kind: supervisor.AlertSoftLimit, Since: t.SubmittedAt, Reason: notOver(l.task)}, run)
 	}
 	for _, s := range t.Steps {
-		limit, begun := l.steps[s.Path], s.Waits() || s.Attempt > s.EarlierAttempts
+		limit, begun := l.steps[s.Path], s.Waits() || s.Fans() || s.Attempt > s.EarlierAttempts
 		if limit > 0 && s.SoftAt == 0 && begun && (s.State == events.StepStateRunning || s.State == events.StepStateWaiting) {
 			raised(api.Alert{Kind: supervisor.AlertSoftLimit, Step: s.Path, Since: s.StartedAt, Reason: notOver(limit)}, run)
 		}

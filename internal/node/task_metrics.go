@@ -226,14 +226,14 @@ func (m *taskMetrics) newSeries(name string) *workflowSeries {
 
 // step returns the series of a step, by its path without an index.
 func (m *taskMetrics) step(n stepName) *stepSeries {
+	n.path, _, _ = strings.Cut(n.path, "[")
 	m.mu.RLock()
 	s := m.known[n]
 	m.mu.RUnlock()
 	if s != nil {
 		return s
 	}
-	s = &stepSeries{workflow: m.workflow(n.workflow).name}
-	s.step, _, _ = strings.Cut(n.path, "[")
+	s = &stepSeries{workflow: m.workflow(n.workflow).name, step: n.path}
 	if s.workflow == otherLabel || !m.steps.has([2]string{s.workflow, s.step}) {
 		s.step = otherLabel
 	}

@@ -154,6 +154,8 @@ func ofSteps(body events.Body) string {
 			s += ", until " + b.Until.String()
 		}
 		return s
+	case *events.FanOutStarted:
+		return startsItems(b)
 	case *events.StepCompleted:
 		switch {
 		case b.Request != "":

@@ -1,0 +1,49 @@
+package sentence
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+func startsItems(b *events.FanOutStarted) string {
+	if b.Count == 0 {
+		return step(b.Step) + " has no items"
+	}
+	s := fmt.Sprintf("%s begins its %s", step(b.Step), items(b.Count))
+	if b.Tolerate > 0 {
+		s += fmt.Sprintf(", of which %s may fail", Number(b.Tolerate))
+	}
+	return s
+}
+
+func items(n int) string {
+	if n == 1 {
+		return "item"
+	}
+	return Number(n) + " items"
+}
+
+// Items says how far a fan-out has come, such as "412 of 5,000 items are done, 3 failed, 20 running".
+func Items(f *events.FanOut) string {
+	s := fmt.Sprintf("%s of %s items are done", Number(f.Completed), Number(f.Count))
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{f.Failed, "failed"}, {f.Skipped, "skipped"}, {f.Undone, "undone"}, {f.Open(), "running"}} {
+		if part.n > 0 {
+			s += ", " + Number(part.n) + " " + part.word
+		}
+	}
+	return s
+}
+
+// Number writes a number with a comma before each three digits.
+func Number(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && n > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
