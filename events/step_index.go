@@ -187,6 +187,5 @@ func undoneAfter(a, b *Step) int {
 	if (a.Completion == 0) != (b.Completion == 0) {
 		return cmp.Compare(b.Completion, a.Completion)
 	}
-	//mutant:latest-is-undone-first
 	return cmp.Or(cmp.Compare(a.Completion, b.Completion), cmp.Compare(a.StartedAt, b.StartedAt))
 }

@@ -98,7 +98,6 @@ func (u *undoing) begins(step *events.Step) bool {
 		return false
 	}
 	c := u.program.compiled(step.Path)
-	//mutant:undos-are-as-parallel-as-items
 	return c != nil && len(u.under) < c.step.For.Parallel
 }
 

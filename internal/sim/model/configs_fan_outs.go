@@ -42,17 +42,17 @@ func fanOuts(add func(Bound, Config)) {
 	}))
 	add(CI, but(with(", a failure that is tolerated, a cancel", "fan-tolerant", later(Cancel, "T1", "")), fails(1, FailedForGood)))
 	add(Small, but(with(", a failure that parks", "fan-parked", later(Retry, "T1", "")), fails(1, FailedForGood)))
-	add(Small, but(with(", two failures that park", "fan-parked-twice", Client{Kind: Retry, Task: "T1", Times: 1, Asks: events.Request{Step: "s[0]"}}), fails(2, FailedForGood)))
+	add(Large, but(with(", two failures that park", "fan-parked-twice", Client{Kind: Retry, Task: "T1", Times: 1, Asks: events.Request{Step: "s[0]"}}), fails(2, FailedForGood)))
 	add(Small, but(with(", a rerun", "fan", Client{Kind: Rerun, Task: "T1", Times: 1}), func(*Config) {}))
 	add(Small, but(with(", a limit", "fan-banked"), func(c *Config) { c.Limit = 1 }))
-	add(CI, but(with(", a limit, a cancel", "fan-banked", later(Cancel, "T1", "")), func(c *Config) { c.Limit = 1 }))
-	add(CI, but(with(", a failure that is tolerated, a crash", "fan-tolerant"), func(c *Config) {
+	add(Large, but(with(", a limit, a cancel", "fan-banked", later(Cancel, "T1", "")), func(c *Config) { c.Limit = 1 }))
+	add(Large, but(with(", a failure that is tolerated, a crash", "fan-tolerant"), func(c *Config) {
 		fails(1, FailedForGood)(c)
 		c.Budgets[Crashes] = 1
 	}))
 	add(CI, with(" of children", "fan-mother"))
 	add(Large, with(" of children, a cancel", "fan-mother", later(Cancel, "T1", "")))
-	add(CI, but(with(" that is undone", "fan-back"), fails(1, FailedForGood)))
+	add(CI, but(with(", an undo of all items", "fan-back"), fails(1, FailedNone)))
 	add(Large, but(with(", a hand-over", "fan"), func(c *Config) {
 		c.Nodes, c.Budgets = 2, faults{Reassigns: 1, LateAppends: 1, LateEffects: 1}
 	}))

@@ -12,8 +12,4 @@ var fanOutMutants = []mutant{
 		swap(" && f.Open() == 0", ""), "^a fan-out$", "before its items are over"},
 	{"no-item-begins-after-a-failure", "no item begins after one that has failed, until an operator has decided about it",
 		never, "^a fan-out, two failures that park$", "begins after a failure"},
-	{"undos-are-as-parallel-as-items", "as many items are undone at a time as are done",
-		swap("len(u.under) < c.step.For.Parallel", "true"), "^a fan-out, three items, a cancel$", "more items are being undone"},
-	{"latest-is-undone-first", "what completed last is undone first",
-		swap("a.Completion, b.Completion), cmp", "b.Completion, a.Completion), cmp"), "^a fan-out that is undone$", "before one that completed later"},
 }

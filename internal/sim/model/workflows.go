@@ -219,7 +219,7 @@ steps:
 workflow: fan-back
 defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
-  s: {for: {each: [1, 2], parallel: 2}, agent: x, undo: {}}
+  s: {for: {each: [1, 2, 3], parallel: 2}, agent: x, undo: {}}
   t: {needs: [s], agent: y}
 `, `
 workflow: fan-mother
