@@ -57,7 +57,7 @@ func itemsCommand() *cobra.Command {
 func itemRow(x api.ItemDocument) row { return stepRow(&x.StepDocument) }
 
 // showItems shows how far the fan-outs of a task have come, and those of their items that are open or have failed.
-func (s *session) showItems(w io.Writer, t *api.TaskDocument) error {
+func showItems(s *session, w io.Writer, t *api.TaskDocument) error {
 	for i := range t.Steps {
 		f := t.Steps[i].FanOut
 		if f == nil {

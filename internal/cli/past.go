@@ -29,7 +29,7 @@ func getPast(s *session, id, at string) error {
 		if err := showTask(w, &t); err != nil {
 			return err
 		}
-		return s.showItems(w, &t)
+		return showItems(s, w, &t)
 	})
 }
 

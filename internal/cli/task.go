@@ -129,7 +129,7 @@ func (s *session) getTask(id, token string) error {
 		if err := showTask(w, &t); err != nil {
 			return err
 		}
-		return s.showItems(w, &t)
+		return showItems(s, w, &t)
 	}); err != nil || wait == 0 {
 		return err
 	}

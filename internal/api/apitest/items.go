@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// BeginItems makes a task of the workflow order whose step charge has so many items, of which the odd ones have failed and the last one runs.
+// BeginItems makes a task of the workflow order whose step charge has items, of which the odd ones have failed and the last one runs.
 func (e *Engine) BeginItems(id string, count int) {
 	e.Submit(id)
 	e.mu.Lock()

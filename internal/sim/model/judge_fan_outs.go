@@ -6,7 +6,7 @@ import (
 )
 
 // fanOuts checks a fact against the account of the fan-outs of its task.
-func (j *judge) fanOuts(f *events.Fact) {
+func fanOuts(j *judge, f *events.Fact) {
 	t, _ := j.State.Task(f.Task)
 	if t == nil || !j.w.sp.cfg.fans() {
 		return
@@ -27,7 +27,7 @@ func (j *judge) fanOuts(f *events.Fact) {
 }
 
 // fanned says whether the step of the task has begun as a fan-out: FanOuts checks how that ends.
-func (j *judge) fanned(task, step string) bool {
+func fanned(j *judge, task, step string) bool {
 	return j.log.find(j.w.sp, func(f *events.Fact) bool {
 		b, ok := f.Body.(*events.FanOutStarted)
 		return ok && f.Task == task && b.Step == step

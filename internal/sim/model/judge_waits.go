@@ -21,7 +21,7 @@ func (j *judge) waits(f *events.Fact) {
 			j.w.fail("step %s of %s begins to wait while its task is paused or undone", b.Step, f.Task)
 		}
 	case *events.StepCompleted:
-		if b.Attempt > 0 || b.Request != "" || j.fanned(f.Task, b.Step) {
+		if b.Attempt > 0 || b.Request != "" || fanned(j, f.Task, b.Step) {
 			return
 		}
 		if b.Signal != "" {
