@@ -88,7 +88,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
 	j.Relatives(f, j.w.states())
 	checkReruns(j, f)
-	fanOuts(j, f)
+	judgeFanOuts(j, f)
 }
 
 // loses checks that a child counts as lost only if something may have been.

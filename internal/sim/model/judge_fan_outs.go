@@ -6,7 +6,7 @@ import (
 )
 
 // fanOuts checks a fact against the account of the fan-outs of its task.
-func fanOuts(j *judge, f *events.Fact) {
+func judgeFanOuts(j *judge, f *events.Fact) {
 	t, _ := j.State.Task(f.Task)
 	if t == nil || !j.w.sp.cfg.fans() {
 		return
