@@ -272,24 +272,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/demo/break": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /** Make a service of the example fail */
-        put: operations["break-service"];
-        post?: never;
-        /** Fix a service of the example */
-        delete: operations["fix-service"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/info": {
         parameters: {
             query?: never;
@@ -1087,6 +1069,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks/{id}/steps/{step}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the items of a fan-out
+         * @description A page may be shorter than its limit and still have a next, as it ends early when its items are large. The ID of an item, such as send[17], is its step in the requests to retry, skip, complete and fail.
+         */
+        get: operations["list-items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks/{id}/terminate": {
         parameters: {
             query?: never;
@@ -1476,16 +1478,6 @@ export interface components {
              */
             until: string;
         };
-        BreakageDocument: {
-            /**
-             * @default 20s
-             * @example 20s
-             */
-            for: string;
-            /** @enum {string} */
-            mode: "slow" | "fail" | "hang" | "refuse";
-            service: string;
-        };
         CancelBody: {
             /** @description For the history; at most 1024 bytes of UTF-8 */
             reason?: string;
@@ -1620,6 +1612,44 @@ export interface components {
             /** @description absent: the reason */
             message?: string;
         };
+        FanOutDocument: {
+            /**
+             * Format: int64
+             * @description How many have begun: those with a lower index
+             */
+            begun: number;
+            /**
+             * @description What the output of the step is made of
+             * @enum {string}
+             */
+            collect: "outputs" | "failures" | "none";
+            /** Format: int64 */
+            completed: number;
+            /**
+             * Format: int64
+             * @description How many items there are
+             */
+            count: number;
+            /**
+             * Format: int64
+             * @description How many have failed, which is tolerated
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description How many have begun and are not over: they run, wait, or have failed in a way that is not tolerated
+             */
+            running: number;
+            /** Format: int64 */
+            skipped: number;
+            /**
+             * Format: int64
+             * @description How many of them may fail
+             */
+            tolerate: number;
+            /** Format: int64 */
+            undone: number;
+        };
         FiresAnswerBody: {
             /** @description Those of the last hundred that led to a task, then up to a hundred future ones, the earliest first */
             fires: components["schemas"]["ScheduleFire"][];
@@ -1661,6 +1691,72 @@ export interface components {
             /** Format: int32 */
             partitions: number;
             version?: string;
+        };
+        ItemDocument: {
+            agent?: string;
+            /** Format: int64 */
+            attempt: number;
+            /**
+             * Format: date-time
+             * @description When the running attempt ends whatever progress it shows
+             */
+            cap_by?: string;
+            /** @description The task that does the step, or did its latest attempt */
+            child?: string;
+            /** Format: date-time */
+            complete_by?: string;
+            /** @description It timed out, or is an item whose failure is tolerated, and the task went on without it */
+            continued?: boolean;
+            /** Format: date-time */
+            ended_at?: string;
+            error?: components["schemas"]["Error"];
+            /** Format: int64 */
+            failure_count: number;
+            /** @description The items of a step with a for, once they have begun */
+            fan_out?: components["schemas"]["FanOutDocument"];
+            /** @description How long the running attempt may be silent */
+            heartbeat?: string;
+            id: string;
+            /**
+             * Format: int64
+             * @description From 0. The ID of the item is that of the step with the index: send[17]
+             */
+            index: number;
+            input?: unknown;
+            /** @description An operator skipped its undo, in this run or an earlier one: what the step did then is left */
+            left?: boolean;
+            /** @description The operation of the agent, if it has a name */
+            operation?: string;
+            output?: unknown;
+            /** @description The last progress that was recorded, of any attempt */
+            progress?: unknown;
+            /** Format: date-time */
+            progressed_at?: string;
+            reason?: string;
+            /** Format: date-time */
+            retry_at?: string;
+            /**
+             * Format: date-time
+             * @description No attempt starts from then on
+             */
+            start_by?: string;
+            /** Format: date-time */
+            started_at?: string;
+            /** @enum {string} */
+            state: "not_started" | "running" | "waiting" | "completed" | "failed" | "timed_out" | "skipped" | "undoing" | "undone" | "undo_failed";
+            undo?: components["schemas"]["UndoDocument"];
+            /** @description The input that an operator gave for all further attempts */
+            with?: unknown;
+            /** @description The workflow of the task that does the step, if no agent does it */
+            workflow?: string;
+        };
+        ItemList: {
+            /** @description With the parameter at: the last fact that the page reflects */
+            at?: components["schemas"]["AtDocument"];
+            /** @description In the order of their indexes. Items that have not begun are not in it */
+            items: components["schemas"]["ItemDocument"][];
+            /** @description The parameter after of the next page; absent on the last */
+            next?: string;
         };
         JobBody: {
             /** @description The members of the call for the verb, such as step */
@@ -1940,7 +2036,7 @@ export interface components {
             schedule?: string;
             /** @enum {string} */
             state?: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated" | "rejected";
-            /** @description All steps of the definition in its order */
+            /** @description All steps of the definition in its order. Items of a fan-out are not in it: GET /v1/tasks/{id}/steps/{step}/items lists them */
             steps?: components["schemas"]["StepDocument"][];
             /** Format: date-time */
             submitted_at?: string;
@@ -2195,9 +2291,16 @@ export interface components {
             description?: string;
             /** @description Why the condition or the input cannot be evaluated */
             error?: string;
+            /** @description Which items the step has, if it has a for: for each of input.orders, 20 at a time */
+            for?: string;
             id: string;
             /** @description The condition */
             if?: string;
+            /**
+             * Format: int64
+             * @description How many items a step with a for would have; absent for others, and if its list depends on steps that are not over
+             */
+            items?: number;
             needs?: string[] | null;
             /** @description The operation of the agent, if it has a name */
             operation?: string;
@@ -2209,7 +2312,7 @@ export interface components {
             title?: string;
             /** @description The step names an undo */
             undo?: boolean;
-            /** @description The resolved input of a step that starts */
+            /** @description The resolved input of a step that starts, or of its first item */
             with?: unknown;
             /** @description The workflow of the task that does the step, if no agent does it */
             workflow?: string;
@@ -2659,13 +2762,15 @@ export interface components {
             child?: string;
             /** Format: date-time */
             complete_by?: string;
-            /** @description It timed out, and the task went on without it */
+            /** @description It timed out, or is an item whose failure is tolerated, and the task went on without it */
             continued?: boolean;
             /** Format: date-time */
             ended_at?: string;
             error?: components["schemas"]["Error"];
             /** Format: int64 */
             failure_count: number;
+            /** @description The items of a step with a for, once they have begun */
+            fan_out?: components["schemas"]["FanOutDocument"];
             /** @description How long the running attempt may be silent */
             heartbeat?: string;
             id: string;
@@ -2700,6 +2805,8 @@ export interface components {
         StepSummary: {
             agent?: string;
             description?: string;
+            /** @description Which items the step has, if it has a for: for each of input.orders, 20 at a time */
+            for?: string;
             id: string;
             needs?: string[] | null;
             /** @description The operation of the agent, if it has a name */
@@ -2813,7 +2920,7 @@ export interface components {
             schedule?: string;
             /** @enum {string} */
             state: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated" | "rejected";
-            /** @description All steps of the definition in its order */
+            /** @description All steps of the definition in its order. Items of a fan-out are not in it: GET /v1/tasks/{id}/steps/{step}/items lists them */
             steps: components["schemas"]["StepDocument"][];
             /** Format: date-time */
             submitted_at: string;
@@ -3492,77 +3599,6 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Receipt"];
                 };
-            };
-            /** @description A problem document */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "break-service": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** @description At most 540672 bytes; for NDJSON each line. A larger one is answered 413 */
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "for": "20s",
-                 *       "mode": "fail",
-                 *       "service": "drone"
-                 *     }
-                 */
-                "application/json": components["schemas"]["BreakageDocument"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["BreakageDocument"];
-                };
-            };
-            /** @description A problem document */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "fix-service": {
-        parameters: {
-            query?: {
-                /** @description Absent: all */
-                service?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description No Content */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description A problem document */
             default: {
@@ -5726,6 +5762,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RequestReceipt"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-items": {
+        parameters: {
+            query?: {
+                /** @description Only items in this state; several, repeated or with commas between them, mean any of these */
+                state?: string[] | null;
+                /** @description next of the page before: only items with a higher index */
+                after?: number;
+                /** @description Items a page */
+                limit?: number;
+                /** @description Read the items as they were then: an instant, or partition@offset of a fact */
+                at?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The task's ID, percent-encoded */
+                id: string;
+                /** @description The ID of the step with the for, percent-encoded */
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemList"];
+                };
+            };
+            /** @description A problem document with the code taking-over: the partition is being taken over by another node, or its owner does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description A problem document */

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Step, StepSummary } from "../api/client";
 import type { Note } from "./heat";
+import { bar, soFar } from "./items";
 import { tone, toneOfStep, word, wordOfStep, wordOfUndo } from "./words";
 
 interface Box {
@@ -78,8 +79,9 @@ export function Dag({ steps, states, chosen, choose, changed, notes }: { steps: 
           if (!b) return null;
           const state = states.get(s.id);
           const note = notes?.get(s.id);
+          const fan = state?.fan_out;
           const what = note?.words ?? (state ? wordOfStep(state) : word("not_started"));
-          const says = `${s.id}: ${what}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${wordOfUndo(state.undo)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
+          const says = `${s.id}: ${what}${fan ? `, ${soFar(fan)}` : ""}${s.pivot ? ", the pivot" : ""}${state?.undo ? `, undo ${wordOfUndo(state.undo)}` : ""}${needs.get(s.id)?.length ? `, needs ${needs.get(s.id)?.join(", ")}` : ""}${changed?.has(s.id) ? ", changed here" : ""}`;
           return (
             <g
               key={s.id}
@@ -108,8 +110,10 @@ export function Dag({ steps, states, chosen, choose, changed, notes }: { steps: 
               </text>
               <text x="12" y="40" class="word">
                 {what}
+                {fan ? `, ${fan.completed} of ${fan.count}` : ""}
                 {state && state.attempt > 1 && !state.undo?.skipped ? `, attempt ${state.attempt}` : ""}
               </text>
+              {fan && bar(fan, width - 24).map((p) => <rect key={p.tone} class={`part ${p.tone}`} x={12 + p.from} y={height - 8} width={p.width} height="4" />)}
               {s.pivot && (
                 <text x={width - 10} y="21" text-anchor="end" class="word">
                   pivot

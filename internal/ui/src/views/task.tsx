@@ -6,6 +6,7 @@ import { useLive } from "../live";
 import { Dag } from "../parts/dag";
 import { Deadline } from "../parts/deadline";
 import { Fault } from "../parts/fault";
+import { Items, useItem } from "../parts/items";
 import { History, sourceOf, useNamespace } from "../parts/history";
 import { Json } from "../parts/json";
 import { KcatLine } from "../parts/kcat";
@@ -47,6 +48,7 @@ export function Task({ id }: { id: string }): JSX.Element {
   const live = task.data;
   const facts = useLive(live ? `history ${id} ${live.updated_at} ${live.state}` : null, (signal) => history(id, signal), 5);
   if (facts.data && facts.data.events !== kept) keep(facts.data.events);
+  const item = useItem(id, chosen, t?.at && `${t.at.partition}@${t.at.offset}`);
   const choose = (step: string) => refine({ step: step === chosen ? "" : step }, true);
   const show = (name: string) => () => refine({ tab: name === "steps" ? "" : name }, true);
   useKeys({
@@ -67,7 +69,7 @@ export function Task({ id }: { id: string }): JSX.Element {
   }
   const states = new Map(t.steps.map((s) => [s.id, s]));
   const steps = workflow.data?.steps ?? t.steps.map((s) => ({ id: s.id, needs: [], agent: s.agent ?? "" }));
-  const step = chosen ? states.get(chosen) : undefined;
+  const step = chosen ? (states.get(chosen) ?? item) : undefined;
   const reasons = why(t);
   const children = t.steps.filter((s) => s.child);
   return (
@@ -79,7 +81,7 @@ export function Task({ id }: { id: string }): JSX.Element {
           <a href={to(["workflows", t.workflow])}>{t.workflow}</a> @{t.version}
           {t.run > 1 ? `, run ${t.run}` : ""}
         </span>
-        <TaskVerbs task={t} chosen={chosen} done={task.again} barred={past.on ? readOnly : null} />
+        <TaskVerbs task={item ? { ...t, steps: [...t.steps, item] } : t} chosen={chosen} done={task.again} barred={past.on ? readOnly : null} />
       </header>
       <Scrubber key="time" past={past} />
       <Fault of={past.error ?? task.error} />
@@ -191,14 +193,14 @@ export function Task({ id }: { id: string }): JSX.Element {
         <>
           <Dag steps={steps} states={states} chosen={chosen} choose={choose} changed={past.changed} />
           <Timeline events={past.on ? until(kept, t) : kept} order={t.steps.map((s) => s.id)} ended={past.on || ended(t)} chosen={chosen} choose={choose} />
-          {step ? <StepPart step={step} asOf={t.at?.time} /> : <p class="faint">Choose a step to see its input, output and attempts.</p>}
+          {step ? <StepPart task={id} step={step} asOf={t.at?.time} at={t.at && `${t.at.partition}@${t.at.offset}`} choose={choose} /> : <p class="faint">Choose a step to see its input, output and attempts.</p>}
         </>
       )}
     </section>
   );
 }
 
-function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): JSX.Element {
+function StepPart({ task, step: s, asOf, at, choose }: { task: string; step: Step; asOf: string | undefined; at: string | undefined; choose: (id: string) => void }): JSX.Element {
   return (
     <section class="step-part" aria-label={`step ${s.id}`}>
       <h2>
@@ -220,8 +222,12 @@ function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): 
             <dd>{s.child ? <a href={to(["tasks", s.child])}>{s.child}</a> : s.workflow}</dd>
           </>
         )}
-        <dt>attempt</dt>
-        <dd>{s.attempt || "none yet"}</dd>
+        {!s.fan_out && (
+          <>
+            <dt>attempt</dt>
+            <dd>{s.attempt || "none yet"}</dd>
+          </>
+        )}
         {s.failure_count > 0 && (
           <>
             <dt>failures</dt>
@@ -282,7 +288,8 @@ function StepPart({ step: s, asOf }: { step: Step; asOf: string | undefined }): 
           )}
         </div>
       )}
-      <div class="two">
+      {s.fan_out && <Items key={s.id} task={task} step={s.id} fanOut={s.fan_out} at={at} choose={choose} />}
+      <div class="two" hidden={s.fan_out !== undefined}>
         <section>
           <h3>Input{s.with !== undefined ? ", given by an operator" : ""}</h3>
           <Payload what={`the input of ${s.id}`}>
