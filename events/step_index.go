@@ -187,5 +187,6 @@ func undoneAfter(a, b *Step) int {
 	if (a.Completion == 0) != (b.Completion == 0) {
 		return cmp.Compare(b.Completion, a.Completion)
 	}
+	//mutant:items-are-undone-in-reverse-order
 	return cmp.Or(cmp.Compare(a.Completion, b.Completion), cmp.Compare(a.StartedAt, b.StartedAt))
 }

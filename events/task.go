@@ -281,7 +281,6 @@ func (t *Task) Step(path string) *Step {
 // Over says whether the steps that need this one may start: it completed, was skipped, or timed out and the task goes on without it. A step of which
 // items are undone is not over any more.
 func (s *Step) Over() bool {
-	//mutant:undone-items-are-not-over
 	return s.State == StepStateCompleted && (s.Fan == nil || s.Fan.Undone == 0 && s.Fan.Open() == 0) || s.State == StepStateSkipped || s.Continued && (s.State == StepStateTimedOut || s.State == StepStateFailed)
 }
 

@@ -98,6 +98,7 @@ func (u *undoing) begins(step *events.Step) bool {
 		return false
 	}
 	c := u.program.compiled(step.Path)
+	//mutant:undos-of-items-have-a-window
 	return c != nil && len(u.under) < c.step.For.Parallel
 }
 

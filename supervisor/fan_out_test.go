@@ -186,6 +186,27 @@ func TestAFanOutIsRerun(t *testing.T) {
 	sameEverywhere(t, b, a)
 }
 
+// A fan-out some of whose items are undone is not over, so a rerun from a later step concerns it too.
+func TestAFanOutThatIsHalfUndoneIsRerun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x","y"]}`)
+	a.run()
+	b.done("t1", "send[0]", 1)
+	b.done("t1", "send[1]", 1)
+	a.run()
+	b.failed("t1", "report", 1, events.ClassPermanent, events.EffectNone)
+	a.run()
+	b.undone("t1", "send[1]", 1)
+	b.undoFails("t1", "send[0]", 1)
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	require.Empty(t, b.rerun(a, "report"))
+	require.Equal(t, []string{"send", "report"}, b.task("t1").Rerun.Steps)
+	sameEverywhere(t, b, a)
+}
+
 // What the items give together is bounded where an expression reads it: the step behind them fails, and says what to do.
 func TestTheOutputsOfAFanOutAreBounded(t *testing.T) {
 	t.Parallel()
