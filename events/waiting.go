@@ -109,6 +109,9 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 			if w, ok := x.again(now); ok && !yield(w) {
 				return
 			}
+			if itemWaits(t, x, now) && !yield(WaitReason{Step: x.Path, Kind: WaitingQuiet, Until: t.QuietAt}) {
+				return
+			}
 		}
 	}
 }
@@ -131,6 +134,14 @@ func undoWaits(t *Task, now Instant) bool {
 	}
 	running, _ := t.RunningStep()
 	return running == nil
+}
+
+// itemWaits says whether the undo of an item whose failure is tolerated waits only for requests in doubt.
+func itemWaits(t *Task, x *Step, now Instant) bool {
+	if t.State != TaskStateProcessing || t.QuietAt <= now || !x.Tolerated() || !x.ToUndo() {
+		return false
+	}
+	return x.Undo == nil || x.Undo.State == StepStateWaiting && x.Undo.RetryAt <= now
 }
 
 // again says why a step waits for its next attempt; false if it does not, or its time has come.

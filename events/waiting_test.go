@@ -46,6 +46,14 @@ func TestATaskSaysWhatItsStateWaitsFor(t *testing.T) {
 				{Step: "b", Kind: events.WaitingSleep, Since: 6, Until: later},
 			},
 		},
+		"the undo of an item whose failure is tolerated": {
+			events.Task{State: events.TaskStateProcessing, QuietAt: later, Steps: []*events.Step{
+				{Path: "a[0]", State: events.StepStateFailed, Continued: true, Undoable: true, Touched: true},
+				{Path: "a[1]", State: events.StepStateFailed, Continued: true, Undoable: true},
+				{Path: "a[2]", State: events.StepStateRunning},
+			}},
+			[]events.WaitReason{{Step: "a[0]", Kind: events.WaitingQuiet, Until: later}},
+		},
 		"parked": {events.Task{State: events.TaskStateError, ParkedAt: 7}, []events.WaitReason{{Kind: events.WaitingOperator, Since: 7}}},
 		"early": {
 			events.Task{State: events.TaskStatePending, SubmittedAt: 8, NotBefore: later}, []events.WaitReason{{Kind: events.WaitingNotBefore, Since: 8, Until: later}},

@@ -232,3 +232,13 @@ func (b *bench) undoFails(task, step string, attempt int) {
 		Error: &events.Error{Class: events.ClassPermanent, Message: "it failed"},
 	})
 }
+
+// A task that begins with a fan-out is answered with processing like any other.
+func TestATaskThatBeginsWithItemsIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A", answering).own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x","y"]}`+toShop)
+	a.run()
+	require.Equal(t, []string{"t1 received", "t1 processing"}, a.replies("shop.replies"))
+}

@@ -69,7 +69,7 @@ func answers(t *events.Task, f *events.Fact, r *events.Reply) {
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		r.State = events.ReplyReceived
-	case *events.StepStarted, *events.WaitStarted:
+	case *events.StepStarted, *events.WaitStarted, *events.FanOutStarted:
 		//mutant:processing-is-answered-once
 		if f.Position() == t.ReplyBegan {
 			r.State = events.ReplyProcessing
@@ -88,7 +88,7 @@ func answers(t *events.Task, f *events.Fact, r *events.Reply) {
 // mayAnswer says whether some fact of that kind is answered.
 func mayAnswer(f *events.Fact) bool {
 	switch b := f.Body.(type) {
-	case *events.Submitted, *events.StepStarted, *events.WaitStarted, *events.TaskParked, *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated:
+	case *events.Submitted, *events.StepStarted, *events.WaitStarted, *events.FanOutStarted, *events.TaskParked, *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated:
 		return true
 	case *events.InputRejected:
 		return b.Reply != nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -58,7 +59,7 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 			return why
 		}
 		failed, s.undone, s.undoFailed, s.left, s.undoneByHand, s.child.left = s.undoFailed, true, false, true, true, nil
-	case g.undoing, s.running, s.over():
+	case g.undoing, s.running, s.over(), s.fans, s.item && !s.known:
 		return "an operator skips a step that runs, is over, or is undone"
 	case s.def.Pivot:
 		return "an operator skips the pivot"
@@ -70,7 +71,7 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 
 // undoOpen says why an operator cannot decide about the undo of a step.
 func (g *saga) undoOpen(s *sagaStep) string {
-	if !g.undoing || s.undoRuns || s.undone || s.undo == s.earlierUndos && !s.undoFailed && s.back.askedAt == 0 {
+	if !g.undoes(s) || s.undoRuns || s.undone || s.undo == s.earlierUndos && !s.undoFailed && s.back.askedAt == 0 {
 		return "an operator decides about an undo that runs, is over, or has not begun"
 	}
 	return ""
@@ -175,7 +176,7 @@ func (c *clients) decide() {
 			continue
 		}
 		if d := definitionOf(t.Definition); d != nil {
-			q.Step = d.Steps[w.rng.IntN(len(d.Steps))].ID
+			q.Step = stepIn(w, d)
 		}
 		for _, s := range t.Steps {
 			if decidable(s, q.Kind) && w.rng.IntN(3) > 0 {
@@ -186,6 +187,15 @@ func (c *clients) decide() {
 		c.request(q)
 		return
 	}
+}
+
+// stepIn draws a step of a workflow, and of one with items one of these now and then, which need not exist.
+func stepIn(w *World, d *scheduler.Definition) string {
+	s := &d.Steps[w.rng.IntN(len(d.Steps))]
+	if s.For != nil && w.rng.IntN(2) == 0 {
+		return events.ItemPath(s.ID, w.rng.IntN(6))
+	}
+	return s.ID
 }
 
 // decidable says whether an operator would decide about the step.
@@ -239,6 +249,7 @@ func (p *partition) stops(a *supervisor.Send) {
 // seeByHand counts what operators decide about steps. t is the task before the fact.
 func (w *World) seeByHand(f *events.Fact, t *events.Task) {
 	seeWoken(w, f, t)
+	w.seeFanOut(f, t)
 	switch b := f.Body.(type) {
 	case *events.StepSkipped:
 		switch s := t.Step(b.Step); {

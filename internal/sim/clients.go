@@ -37,7 +37,7 @@ func newClients(w *World) *clients {
 func (c *clients) body(id string, n int) map[string]any {
 	w := c.w
 	input := map[string]any{"n": n, "extra": w.rng.IntN(2) == 0}
-	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm", "ask", "lone", "few"}[w.rng.IntN(8)], "input": input}
+	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm", "ask", "lone", "few", "many", "gated"}[w.rng.IntN(10)], "input": input}
 	if input["extra"] == true {
 		input["key"] = "k"
 	}

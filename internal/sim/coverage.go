@@ -297,5 +297,16 @@ const (
 	sawChildrenReleased
 	sawChildReturned
 	sawChildSendRefused
+
+	sawFanOut
+	sawFanOutAgain
+	sawManySteps
+	sawItemTolerated
+	sawItemBeyond
+	sawItemBroken
+	sawItemUndone
+	sawItemNotUndone
+	sawItemsUndoneBeside
+	sawItemByHand
 	situations
 )

@@ -25,7 +25,7 @@ type failure struct {
 func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	s := g.steps[b.Step]
 	switch {
-	case s == nil || (b.Attempt == 0 && (s.running || s.over())):
+	case s == nil || (b.Attempt == 0 && (s.running || s.over() || s.fans)):
 		return "INV7: the failure of a step that did not wait"
 	case b.Attempt > 0 && (!s.running || s.attempt != b.Attempt):
 		return "INV7: the outcome of an attempt that does not run"
@@ -187,6 +187,9 @@ func hopeless(c events.Class) bool {
 
 // lastly returns the action when no attempt is left: undo, if the step asks for it and the pivot allows it.
 func (g *saga) lastly(s *sagaStep) events.Action {
+	if s.item && !g.undoing && g.fans.tolerates(s.def.ID) {
+		return events.ActionContinue
+	}
 	if string(s.def.Retry.Then) != string(events.ActionUndo) || g.parked {
 		return events.ActionPark
 	}

@@ -91,16 +91,11 @@ func (o *FanOuts) Tells(f *events.Fact) string {
 		return o.starts(b)
 	case *events.StepCompleted:
 		return o.completes(b)
-	case *events.StepFailed:
-		return o.fails(b.Step, b.Verdict, b.Attempt > 0, b.Attempt > 0 && b.Effect != events.EffectNone)
-	case *events.EffectFailed:
-		if x := b.Failed; x != nil {
-			return o.fails(x.Step, x.Verdict, x.Attempt > 0, x.Attempt > 0 && x.Effect != events.EffectNone)
-		}
-	case *events.Timeout:
-		if b.Operation == events.Do {
-			return o.fails(b.Step, b.Verdict, b.Attempt > 0, b.Attempt > 0)
-		}
+	case *events.StepQueued:
+		_, why := o.opened(b.Step)
+		return why
+	case *events.StepFailed, *events.EffectFailed, *events.Timeout, *events.CompensationFailed:
+		return o.ends(f.Body)
 	case *events.StepSkipped:
 		return o.skips(b)
 	case *events.CompensationStarted:
@@ -111,6 +106,30 @@ func (o *FanOuts) Tells(f *events.Fact) string {
 		}
 	default:
 		o.turns(f.Body)
+	}
+	return ""
+}
+
+// ends takes the end of an attempt that was not a success.
+func (o *FanOuts) ends(body events.Body) string {
+	switch b := body.(type) {
+	case *events.StepFailed:
+		return o.fails(b.Step, b.Verdict, b.Attempt > 0, b.Attempt > 0 && b.Effect != events.EffectNone)
+	case *events.EffectFailed:
+		if x := b.Failed; x != nil {
+			return o.ends(x)
+		} else if x := b.CompensationFailed; x != nil {
+			return o.ends(x)
+		}
+	case *events.Timeout:
+		if b.Operation == events.Do {
+			return o.fails(b.Step, b.Verdict, b.Attempt > 0, b.Attempt > 0)
+		}
+		return o.ends(&events.CompensationFailed{Step: b.Step})
+	case *events.CompensationFailed:
+		if _, _, x := o.find(b.Step); x != nil {
+			x.undoBegan = true // also if it failed before its first attempt
+		}
 	}
 	return ""
 }
@@ -164,34 +183,59 @@ func (o *FanOuts) step(id string) *scheduler.Step {
 }
 
 func (o *FanOuts) starts(b *events.StepStarted) string {
-	n, index, x := o.find(b.Step)
 	if _, _, item := events.SplitItem(b.Step); !item {
 		if def := o.step(b.Step); def != nil && def.For != nil {
 			return "a step with a for has an attempt"
 		}
 		return ""
 	}
-	switch {
+	x, why := o.opened(b.Step)
+	if why == "" && b.Child != nil && !b.Child.Detach {
+		x.kids = append(x.kids, b.Child.Task)
+	}
+	return why
+}
+
+// opened returns an item that goes on or begins, nil if the path is not that of an item, and why it may not.
+func (o *FanOuts) opened(path string) (x *fanItem, why string) {
+	if _, _, item := events.SplitItem(path); !item {
+		return nil, ""
+	}
+	n, _, x := o.find(path)
+	if why := o.mayBegin(path); why != "" {
+		return x, why
+	}
+	if x == nil {
+		x = &fanItem{}
+		n.items = append(n.items, x)
+	}
+	return x, ""
+}
+
+// mayBegin says why the item may not start, begin or fail before its start, or "".
+func (o *FanOuts) mayBegin(path string) string {
+	switch n, index, x := o.find(path); {
 	case n == nil || n.over:
 		return "an item starts whose fan-out is not under way"
 	case o.undoing:
 		return "an item starts in a task that is undone"
 	case x != nil && !x.open(n.def):
 		return "an item that is over starts"
-	case x == nil && (index != len(n.items) || index >= n.count):
+	case x != nil:
+	case index != len(n.items) || index >= n.count:
 		return fmt.Sprintf("items begin out of order: item %d of %d after %d", index, n.count, len(n.items))
-	case x == nil && n.some(func(x *fanItem) bool { return x.failed }) > 0:
+	case n.some(func(x *fanItem) bool { return x.failed }) > 0:
 		return "an item begins after a failure beyond what is tolerated"
-	case x == nil && n.some(func(x *fanItem) bool { return x.open(n.def) }) >= n.def.For.Parallel:
+	case n.some(func(x *fanItem) bool { return x.open(n.def) }) >= n.def.For.Parallel:
 		return "more items are open than parallel allows"
-	case x == nil:
-		x = &fanItem{}
-		n.items = append(n.items, x)
-	}
-	if b.Child != nil && !b.Child.Detach {
-		x.kids = append(x.kids, b.Child.Task)
 	}
 	return ""
+}
+
+// tolerates says whether one more failure of an item is tolerated.
+func (o *FanOuts) tolerates(path string) bool {
+	n, _, _ := o.find(path)
+	return n != nil && !o.undoing && n.tolerated() < n.tolerate
 }
 
 func (o *FanOuts) completes(b *events.StepCompleted) string {
@@ -216,6 +260,12 @@ func (o *FanOuts) completes(b *events.StepCompleted) string {
 // fails takes the end of an attempt, or of a step that did not start, that was not a success.
 func (o *FanOuts) fails(path string, v events.Verdict, attempt, touched bool) string {
 	n, _, x := o.find(path)
+	if n != nil && x == nil && !attempt {
+		var why string
+		if x, why = o.opened(path); why != "" {
+			return why
+		}
+	}
 	if x != nil {
 		x.touched = x.touched || touched
 		if k := len(x.kids); attempt && !touched && k > 0 {
@@ -330,7 +380,7 @@ func (n *fanOut) counted() events.FanOut {
 			c.Undone++
 		case x.completed > 0 && !x.undoBegan:
 			c.Completed++
-		case x.skipped:
+		case x.skipped && !x.undoBegan:
 			c.Skipped++
 		}
 	}

@@ -10,7 +10,7 @@ func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
 		return "a parked task is parked"
 	case b.Step != "" && s == nil:
 		return "a task is parked for a step that it does not have"
-	case b.Step != "" && g.undoing != s.undoFailed && !(g.undoing && s.child.lost):
+	case b.Step != "" && g.undoes(s) != s.undoFailed && !(g.undoing && s.child.lost):
 		return "a task is parked for a step that needs no operator"
 	}
 	g.parked, g.parkDue, g.parkedAt = true, false, f.Time
@@ -32,7 +32,7 @@ func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
 	for _, id := range b.Steps {
 		switch s := g.steps[id]; {
 		case s == nil:
-		case g.undoing:
+		case g.undoes(s):
 			s.undoTries, s.undoFailed, s.back.notBefore, s.back.startBy = 0, false, 0, 0
 		default:
 			s.tries, s.coolDowns, s.notBefore, s.startBy, s.queued, s.failed = 0, 0, 0, 0, false, false

@@ -16,7 +16,7 @@ func (p *partition) planned(f *events.Fact) {
 		path, before = b.Step, b.ReadyAt
 	case *events.CompensationStarted:
 		path, op, before = b.Step, events.Undo, b.ReadyAt
-	case *events.TaskProcessed, *events.TaskUndone, *events.WaitStarted:
+	case *events.TaskProcessed, *events.TaskUndone, *events.WaitStarted, *events.FanOutStarted:
 	case *events.StepSkipped:
 		if b.Why == events.SkipOperator {
 			return

@@ -19,7 +19,7 @@ func (a *Answers) Next(f *events.Fact) string {
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		*a = Answers{to: b.ReplyTo}
-	case *events.StepStarted, *events.WaitStarted:
+	case *events.StepStarted, *events.WaitStarted, *events.FanOutStarted:
 		if a.begun {
 			return ""
 		}

@@ -32,12 +32,12 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 		return fmt.Sprintf("the steps of a rerun from %q are wrong: %q", b.From, b.Steps)
 	}
 	a.seeRerun(g)
-	for _, id := range b.Steps {
+	for _, id := range g.again(b) {
 		s := g.steps[id]
 		if s.def.Pivot && s.touched {
 			return "the pivot is done once more"
 		}
-		s.failed, s.wait = s.failed || s.wait != nil, nil
+		s.failed, s.wait, s.fans = s.failed || s.wait != nil || s.fans, nil, false
 		s.undoTries, s.undoFailed, s.back.notBefore, s.back.startBy = 0, false, 0, 0
 		s.lastUndo.corrects(f.Time) // if it ended at a wrong time
 	}
@@ -56,8 +56,11 @@ func (g *saga) redone(from string) (list []string) {
 	for grows := true; grows; {
 		grows = false
 		for id, s := range g.steps {
+			if s.item {
+				continue
+			}
 			needs := slices.ContainsFunc(s.def.Needs, func(need string) bool { return again[need] })
-			if !again[id] && (from == "" || id == from || needs || !s.over() || s.undone || s.undo > s.earlierUndos || s.undoFailed || s.back.askedAt != 0) {
+			if !again[id] && (from == "" || id == from || needs || !s.over() || s.undone || s.undoBegan() || g.halfUndone(id)) {
 				again[id], grows = true, true
 			}
 		}
@@ -78,7 +81,7 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 	if b.RemindAfter != g.def.RemindAfter {
 		return "a run begins with another soft limit than its workflow says"
 	}
-	for _, id := range g.rerun.Steps {
+	for _, id := range g.again(g.rerun) {
 		s := g.steps[id]
 		switch {
 		case s.running || s.undoRuns || s.def.Undo != nil && s.touched && !s.undone:
@@ -86,7 +89,7 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 		case s.def.Undo != nil && !s.undoneByHand:
 			mustBeUndone(a.p, f.Task, s)
 		}
-		*s = sagaStep{def: s.def, known: true, run: b.Run, attempt: s.attempt, earlier: s.attempt, undo: s.undo, earlierUndos: s.undo, left: s.left, lastUndo: s.lastUndo}
+		*s = sagaStep{def: s.def, item: s.item, known: s.known, run: b.Run, attempt: s.attempt, earlier: s.attempt, undo: s.undo, earlierUndos: s.undo, left: s.left, lastUndo: s.lastUndo}
 		if s.lastUndo.quiet > f.Time {
 			a.w.saw(sawUndoInDoubt)
 		}
@@ -121,6 +124,8 @@ func (g *saga) meets(body events.Body) {
 		id = b.Step
 	case *events.WaitStarted:
 		id = b.Step
+	case *events.FanOutStarted:
+		id = b.Step
 	case *events.StepSkipped:
 		id = b.Step
 	}
@@ -154,7 +159,7 @@ func (c *clients) again() {
 			continue
 		}
 		if d := definitionOf(t.Definition); d != nil && w.rng.IntN(2) == 0 {
-			q.From = d.Steps[w.rng.IntN(len(d.Steps))].ID
+			q.From = stepIn(w, d)
 		}
 		if w.rng.IntN(3) == 0 {
 			q.Input = []byte(fmt.Sprintf(`{"extra":%t,"n":%d}`, w.rng.IntN(2) == 0, w.rng.IntN(9)))

@@ -48,7 +48,9 @@ type saga struct {
 	// deadline counts on from haltedAt when the task is neither parked nor paused any more. expired says that it has passed.
 	deadline events.Instant
 	expired  bool
-	steps    map[string]*sagaStep
+	// steps are those of its workflow, and the items of those that have any, by their paths.
+	steps map[string]*sagaStep
+	fans  FanOuts
 	// kept are the signals that no step has taken.
 	kept      []events.SignalReceived
 	completed []string // in order
@@ -70,6 +72,8 @@ type sagas struct {
 type sagaStep struct {
 	def   *scheduler.Step
 	agent string
+	// item says that it is an item of a fan-out, and fans that it is a fan-out whose items are not over.
+	item, fans bool
 	// known says that it has left not_started. run is its run; earlier and earlierUndos count the attempts before that.
 	known                      bool
 	run, earlier, earlierUndos int
@@ -112,6 +116,7 @@ func newSaga(f *events.Fact, b *events.Submitted) *saga {
 	g := &saga{run: 1, def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, early: early{f.Time, b.NotBefore, b.Delay, f.Epoch}, steps: map[string]*sagaStep{}, requests: map[string]bool{}, permit: newSagaPermit(f, b)}
 	g.within = max(0, b.Deadline.Sub(max(f.Time, b.NotBefore)))
 	g.soft.begin(b.RemindAfter, max(f.Time, b.NotBefore))
+	g.fans.Tells(f)
 	if b.Parent != nil {
 		g.depth = b.Parent.Depth
 	}
@@ -162,7 +167,7 @@ func (a *sagas) judge(f *events.Fact) {
 	case g.ended && !afterEnd(body):
 		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
-		if why := cmp.Or(g.takesPermit(f, body), a.tells(g, f, body)); why != "" {
+		if why := cmp.Or(g.takesPermit(f, body), a.tells(g, f, body), a.counts(g, f)); why != "" {
 			a.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
 		}
 		g.toldAt = f.Time
@@ -184,8 +189,12 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return a.progresses(g, f, b)
 	case *events.WaitStarted:
 		return a.waits(g, f, b)
+	case *events.FanOutStarted:
+		return a.fansOut(g, f, b)
 	case *events.StepCompleted:
-		if b.Attempt == 0 {
+		if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && s.fans {
+			return a.fanEnds(g, f, s, b)
+		} else if b.Attempt == 0 {
 			return a.wakes(g, f, b)
 		}
 		return a.completes(g, f, b)
@@ -357,7 +366,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	switch {
 	case g.paused:
 		return "a step is skipped in a paused task"
-	case s == nil || s.running || s.done || s.continued || s.attempted() || s.wait != nil:
+	case s == nil || s.running || s.done || s.continued || s.attempted() || s.wait != nil || s.fans || s.item:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
@@ -380,11 +389,11 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	switch {
 	case own == nil || own.def.Undo == nil:
 		return "the step has no undo"
-	case !g.undoing || g.parked || g.paused || own.undoFailed:
+	case !g.undoes(own) || g.parked || g.paused || own.undoFailed:
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
 		return "an undo that is not needed starts"
-	case g.rerun != nil && !slices.Contains(g.rerun.Steps, b.Step):
+	case g.rerun != nil && !slices.Contains(g.again(g.rerun), b.Step):
 		return "a step is undone that is not to run once more"
 	case b.Attempt != own.undo+1 || events.RunOf(b.Run) != own.run:
 		return "INV7: an attempt is numbered wrong"
@@ -399,19 +408,8 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	if f.Time < g.quiet {
 		return "an undo starts while an attempt of the task may still act"
 	}
-	turn := slices.Index(g.completed, b.Step)
-	if own.undo > own.earlierUndos || own.back.askedAt != 0 { // it has begun, maybe for an earlier rerun that kept other steps
-		turn = -1
-	}
-	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
-		s := g.steps[id]
-		switch {
-		case s.running || s.undoRuns:
-			return "an undo starts while another attempt of the task runs"
-		case s == own || s.def.Undo == nil || !s.touched || s.undone || g.rerun != nil && !slices.Contains(g.rerun.Steps, id):
-		case turn >= 0 && (!s.done || slices.Index(g.completed, id) > turn):
-			return "an undo starts before its turn"
-		}
+	if why := g.turn(own, b.Step); why != "" {
+		return why
 	}
 	if own.back.startBy != 0 && f.Time >= own.back.startBy {
 		return "an undo starts although its time is over"
@@ -422,4 +420,27 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy, own.undoEpoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	own.undoTries++
 	return a.takesPlace(b.Agent, b.Input)
+}
+
+// turn says why a step cannot be undone now because of the others, or "".
+func (g *saga) turn(own *sagaStep, path string) string {
+	if !g.undoing {
+		return "" // an item whose failure is tolerated is undone beside whatever goes on
+	}
+	turn := slices.Index(g.completed, path)
+	if own.undo > own.earlierUndos || own.back.askedAt != 0 { // it has begun, maybe for an earlier rerun that kept other steps
+		turn = -1
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
+		s := g.steps[id]
+		switch {
+		case s.running || s.undoRuns && !s.beside(own):
+			return "an undo starts while another attempt of the task runs"
+		case s == own || s.def.Undo == nil || !s.touched || s.undone || g.rerun != nil && !slices.Contains(g.again(g.rerun), id):
+		case s.beside(own) && s.undoBegan():
+		case turn >= 0 && (!s.done || slices.Index(g.completed, id) > turn):
+			return "an undo starts before its turn"
+		}
+	}
+	return ""
 }

@@ -22,8 +22,12 @@ func (a *sagas) agrees(t *events.Task) {
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
 		g.deadline != t.Deadline || g.expired != t.DeadlinePassed || g.run != t.Run || (g.rerun != nil) != (t.Rerun != nil) || g.early.until != t.NotBefore || g.soft.at != t.SoftAt || !g.permit.agrees(t) || !g.limits.agrees(t) {
 		plain := *g
+		plain.fans = FanOuts{}
 		plain.def, plain.steps, plain.kept, plain.permit, plain.rerun, plain.limits.open = nil, nil, nil, nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
+	}
+	if why := g.fans.Agrees(t); why != "" {
+		a.w.fail("INV2: %s", why)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
 		s := g.steps[id]
@@ -37,7 +41,7 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || s.run != events.RunOf(x.Run) || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || s.left != x.Left || s.lastUndo.quiet != x.UndoQuietAt || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || s.run != events.RunOf(x.Run) || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.fans != x.Fans() || s.soft.at != x.SoftAt || s.undone != undone || s.undoRuns != runs || s.left != x.Left || s.lastUndo.quiet != x.UndoQuietAt || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
 			plain.def, plain.wait = nil, nil

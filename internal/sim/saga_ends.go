@@ -18,7 +18,7 @@ func (g *saga) turns(why string) string {
 	}
 	g.undoing, g.parked, g.parkDue, g.early.until = true, false, false, 0
 	for _, s := range g.steps {
-		s.failed, s.wait = s.failed || s.wait != nil, nil
+		s.failed, s.wait, s.fans = s.failed || s.wait != nil || s.fans, nil, false
 	}
 	if !g.paused {
 		g.haltedAt = 0
@@ -61,7 +61,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 		return "a task that is undone or parked ends processed"
 	}
 	for _, s := range g.steps {
-		if !s.over() {
+		if !s.item && !s.over() {
 			return "a task ends processed before all its steps"
 		}
 	}

@@ -100,13 +100,13 @@ func (g *saga) runsIn(at attemptOf) bool {
 // mayTake says whether an attempt of the operation may be the next to start.
 func (g *saga) mayTake(at attemptOf) bool {
 	s := g.steps[at.path]
-	if g.parked || g.paused || g.parkDue || g.early.until != 0 || g.undoing != (at.op == events.Undo) || g.runsIn(at) {
+	if g.parked || g.paused || g.parkDue || g.early.until != 0 || g.undoes(s) != (at.op == events.Undo) || g.runsIn(at) {
 		return false
 	}
 	if at.op == events.Undo {
 		return s.touched && !s.undone && !s.undoFailed && !s.running
 	}
-	return !s.over() && !s.failed && g.permit.has()
+	return !s.over() && !s.failed && g.permit.has() && g.mayBegin(at.path, s)
 }
 
 // takesPermit notes what a fact about an attempt does to its permit, or says that it starts without one.

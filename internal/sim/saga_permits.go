@@ -106,7 +106,7 @@ func (p *sagaPermit) link() events.Link {
 // fresh says whether no step has begun.
 func (g *saga) fresh() bool {
 	for _, s := range g.steps {
-		if s.attempt > 0 || s.wait != nil || s.over() || s.queued || s.failed || s.undone {
+		if s.attempt > 0 || s.wait != nil || s.fans || s.over() || s.queued || s.failed || s.undone {
 			return false
 		}
 	}

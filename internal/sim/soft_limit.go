@@ -37,7 +37,7 @@ func (a *sagas) passesSoft(g *saga, f *events.Fact, b *events.SoftLimitPassed) s
 	x := &g.soft
 	if b.Step != "" {
 		s := g.steps[b.Step]
-		if s == nil || s.over() || s.failed || !s.running && s.wait == nil && s.attempt == 0 {
+		if s == nil || s.over() || s.failed || !s.running && s.wait == nil && !s.fans && s.attempt == 0 {
 			return "the soft limit of a step passes that neither runs nor waits"
 		}
 		x = &s.soft

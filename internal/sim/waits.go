@@ -24,12 +24,29 @@ type sagaWait struct {
 // waits begins a wait.
 func (a *sagas) waits(g *saga, f *events.Fact, b *events.WaitStarted) string {
 	s := g.steps[b.Step]
-	switch {
-	case s == nil:
+	if s == nil {
 		return "INV6: the workflow has no such step"
+	}
+	if why := a.mayWait(g, f, s); why != "" {
+		return why
+	}
+	if b.Within != s.within(g) || !slices.Equal(b.Signals, signalsOf(s.def)) || b.Within > 0 && b.Until != f.Time.Add(b.Within.Std()) {
+		return "a step waits for another time than its workflow says"
+	}
+	if why := s.beginsSoft(f, b.RemindAfter); why != "" {
+		return why
+	}
+	s.failed, s.output = false, nil
+	s.wait = &sagaWait{f.Time, b.Until, b.Within, f.Epoch, b.Signals}
+	return ""
+}
+
+// mayWait says why a step may not begin to wait, or begin its items, for which it waits.
+func (a *sagas) mayWait(g *saga, f *events.Fact, s *sagaStep) string {
+	switch {
 	case g.undoing || g.parked || g.parkDue || g.paused || g.early.until != 0:
 		return "a step begins to wait in a task that is undone, is parked or paused, must be parked, or waits for its time"
-	case s.running || s.over() || s.attempted() || s.wait != nil:
+	case s.running || s.over() || s.attempted() || s.wait != nil || s.fans:
 		return "INV7: a step that waits, runs or has ended begins to wait"
 	case !g.permit.has():
 		return "a step begins to wait without the permit that its task needs"
@@ -41,14 +58,6 @@ func (a *sagas) waits(g *saga, f *events.Fact, b *events.WaitStarted) string {
 			return "INV6: a step begins to wait before what it needs has completed"
 		}
 	}
-	if b.Within != s.within(g) || !slices.Equal(b.Signals, signalsOf(s.def)) || b.Within > 0 && b.Until != f.Time.Add(b.Within.Std()) {
-		return "a step waits for another time than its workflow says"
-	}
-	if why := s.beginsSoft(f, b.RemindAfter); why != "" {
-		return why
-	}
-	s.failed, s.output = false, nil
-	s.wait = &sagaWait{f.Time, b.Until, b.Within, f.Epoch, b.Signals}
 	return ""
 }
 

@@ -91,13 +91,41 @@ defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}
 steps:
   a: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   b: {agent: beta}
+`, `
+workflow: many
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  s:
+    for: {each: "${ input.extra == true ? [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14] : [1, {'x': 2}, 3] }", as: x, parallel: 3, tolerate: 2, collect: failures}
+    needs: [a]
+    agent: gamma
+    with: {x: "${ input.extra == true ? x : x + 1 }", at: "${ index }"}
+    fail_if: "${ output.v == 2 }"
+    remind_after: 1s
+    undo: {with: {x: "${ x }"}, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}
+  p: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  z: {needs: [s], agent: beta, operation: hold, with: {failed: "${ steps.s.output }", n: "${ steps.s.counts?.completed }"}, undo: {retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
+  end: {needs: [z, p], agent: gamma}
+output: "${ steps.s.counts }"
+`, `
+workflow: gated
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
+steps:
+  s:
+    for: {each: "${ input.n == 3 ? 'three' : [1, 2, 3, 4] }", parallel: 2, collect: outputs}
+    agent: alpha
+    limit: gate
+    with: "${ item }"
+    undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}
+  z: {needs: [s], agent: alpha, with: "${ steps.s.output }"}
 `}
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
-var applications = append(familiesOf(sources), 0, 1, 2, 5, 6, 7, 8, 3, 4, 0)
+var applications = append(familiesOf(sources), 0, 1, 2, 5, 6, 7, 8, 9, 10, 3, 4, 0)
 
-var appliedAtStart = len(familySources) + 7
+var appliedAtStart = len(familySources) + 9
 
 // familiesOf returns the indexes of the workflows of families, which follow on the others.
 func familiesOf(others []string) (list []int) {
