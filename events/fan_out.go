@@ -131,6 +131,23 @@ func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
 	return nil
 }
 
+// NextItem returns the item that begins next, if an earlier run had it; nil for a new one, and if none is left.
+func NextItem(t *Task, fan *Step) *Step {
+	if !fan.Fans() || fan.Fan.Begun == fan.Fan.Count {
+		return nil
+	}
+	return t.Step(ItemPath(fan.Path, fan.Fan.Begun))
+}
+
+// itemQuiet returns the instant before which the next item must not begin, since a request to undo it in an earlier run may still land: zero if
+// it has come. now is that of the task's latest fact.
+func itemQuiet(t *Task, fan *Step, now Instant) Instant {
+	if next := NextItem(t, fan); next != nil && next.UndoQuietAt > now && t.State == TaskStateProcessing && t.Paused == nil {
+		return next.UndoQuietAt
+	}
+	return 0
+}
+
 // beginItem counts an item that leaves not_started.
 func beginItem(t *Task, path string, why Name) error {
 	step, index, item := SplitItem(path)

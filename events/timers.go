@@ -48,6 +48,9 @@ func (t *Task) Timers() []Timer {
 		if at := max(s.asking(Do), s.asking(Undo)); at != 0 {
 			list = append(list, s.askTimer(at))
 		}
+		if quiet := itemQuiet(t, s, t.UpdatedAt); quiet != 0 {
+			list = append(list, Timer{Due: quiet, Kind: TimerQuiet})
+		}
 		if s.Waits() {
 			if m, ok := s.timer(t); ok {
 				list = append(list, m)

@@ -109,6 +109,9 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 			if w, ok := x.again(now); ok && !yield(w) {
 				return
 			}
+			if until := itemQuiet(t, x, now); until != 0 && !yield(WaitReason{Step: x.Path, Kind: WaitingQuiet, Until: until}) {
+				return
+			}
 			if itemWaits(t, x, now) && !yield(WaitReason{Step: x.Path, Kind: WaitingQuiet, Until: t.QuietAt}) {
 				return
 			}

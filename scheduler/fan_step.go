@@ -256,7 +256,11 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 	}
 	if at.Fan.Begun < at.Fan.Count && open < c.step.For.Parallel { // and once it has begun the next, so that they begin in their order
 		open++
-		w.startItem(c, events.ItemPath(c.step.ID, at.Fan.Begun), env, 0)
+		notBefore := events.Instant(0)
+		if next := events.NextItem(w.task, at); next != nil {
+			notBefore = next.NotBefore()
+		}
+		w.startItem(c, events.ItemPath(c.step.ID, at.Fan.Begun), env, notBefore)
 	}
 	return open > 0, ""
 }

@@ -207,6 +207,33 @@ func TestAFanOutThatIsHalfUndoneIsRerun(t *testing.T) {
 	sameEverywhere(t, b, a)
 }
 
+// An item of a rerun does not begin before no request to undo it can land any more.
+func TestAnItemWaitsForItsUndoInDoubt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(fanOut, "undo: {with", "undo: {retry: {attempts: 5, backoff: 100ms}, with", 1))
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x"]}`)
+	a.run()
+	b.done("t1", "send[0]", 1)
+	a.run()
+	b.done("t1", "report", 1)
+	a.run()
+	require.Empty(t, b.rerun(a, "send"))
+	latest(a)
+	a.pass(5100 * time.Millisecond) // the undo is in doubt
+	a.pass(200 * time.Millisecond)
+	undo := b.task("t1").Step("send[0]").Undo.Attempt
+	b.undone("t1", "send[0]", undo)
+	a.run()
+	require.True(t, b.task("t1").Step("send").Fans())
+	require.NotZero(t, b.task("t1").Step("send[0]").UndoQuietAt)
+	latest(a)
+	require.Equal(t, events.StepStateNotStarted, b.task("t1").Step("send[0]").State)
+	a.pass(10 * time.Second)
+	require.Equal(t, []string{"t1.send[0] do#2"}, latest(a))
+	sameEverywhere(t, b, a)
+}
+
 // What the items give together is bounded where an expression reads it: the step behind them fails, and says what to do.
 func TestTheOutputsOfAFanOutAreBounded(t *testing.T) {
 	t.Parallel()
