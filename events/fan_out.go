@@ -75,6 +75,14 @@ func SplitItem(path string) (step string, index int, ok bool) {
 // Fans says whether the step is a fan-out whose items are not over.
 func (s *Step) Fans() bool { return s.State == StepStateWaiting && s.Fan != nil }
 
+// NextItem returns the item that begins next, if an earlier run of the fan-out had it; else nil.
+func (s *Step) NextItem(t *Task) *Step {
+	if !s.Fans() || s.Fan.Begun == s.Fan.Count {
+		return nil
+	}
+	return t.Step(ItemPath(s.Path, s.Fan.Begun))
+}
+
 // Open is how many items have begun and are not over.
 func (f *FanOut) Open() int { return f.Begun - f.Completed - f.Failed - f.Skipped - f.Undone }
 

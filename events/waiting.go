@@ -109,6 +109,9 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 			if w, ok := x.again(now); ok && !yield(w) {
 				return
 			}
+			if next := x.NextItem(t); next != nil && next.NotBefore() > now && !yield(WaitReason{Step: next.Path, Kind: WaitingQuiet, Until: next.UndoQuietAt}) {
+				return
+			}
 			if itemWaits(t, x, now) && !yield(WaitReason{Step: x.Path, Kind: WaitingQuiet, Until: t.QuietAt}) {
 				return
 			}
