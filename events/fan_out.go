@@ -75,6 +75,14 @@ func SplitItem(path string) (step string, index int, ok bool) {
 // Fans says whether the step is a fan-out whose items are not over.
 func (s *Step) Fans() bool { return s.State == StepStateWaiting && s.Fan != nil }
 
+// NextItem returns the item that begins next, if an earlier run of the fan-out had it; else nil.
+func (s *Step) NextItem(t *Task) *Step {
+	if !s.Fans() || s.Fan.Begun == s.Fan.Count {
+		return nil
+	}
+	return t.Step(ItemPath(s.Path, s.Fan.Begun))
+}
+
 // Open is how many items have begun and are not over.
 func (f *FanOut) Open() int { return f.Begun - f.Completed - f.Failed - f.Skipped - f.Undone }
 
@@ -129,23 +137,6 @@ func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
 	s.beginSoft(b.RemindAfter, f.Time)
 	t.State = TaskStateProcessing
 	return nil
-}
-
-// NextItem returns the item that begins next, if an earlier run had it; nil for a new one, and if none is left.
-func NextItem(t *Task, fan *Step) *Step {
-	if !fan.Fans() || fan.Fan.Begun == fan.Fan.Count {
-		return nil
-	}
-	return t.Step(ItemPath(fan.Path, fan.Fan.Begun))
-}
-
-// itemQuiet returns the instant before which the next item must not begin, since a request to undo it in an earlier run may still land: zero if
-// it has come. now is that of the task's latest fact.
-func itemQuiet(t *Task, fan *Step, now Instant) Instant {
-	if next := NextItem(t, fan); next != nil && next.UndoQuietAt > now && t.State == TaskStateProcessing && t.Paused == nil {
-		return next.UndoQuietAt
-	}
-	return 0
 }
 
 // beginItem counts an item that leaves not_started.

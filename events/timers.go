@@ -48,14 +48,14 @@ func (t *Task) Timers() []Timer {
 		if at := max(s.asking(Do), s.asking(Undo)); at != 0 {
 			list = append(list, s.askTimer(at))
 		}
-		if quiet := itemQuiet(t, s, t.UpdatedAt); quiet != 0 {
-			list = append(list, Timer{Due: quiet, Kind: TimerQuiet})
-		}
+		forward := t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending)
 		if s.Waits() {
 			if m, ok := s.timer(t); ok {
 				list = append(list, m)
 			}
-		} else if s.State == StepStateWaiting && s.Fan == nil && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
+		} else if next := s.NextItem(t); next != nil && forward {
+			list = next.timers(list, Timer{next.nextAt(t.UpdatedAt), TimerRetry, next.Path, Do, next.Attempt + 1})
+		} else if s.State == StepStateWaiting && s.Fan == nil && forward {
 			list = s.timers(list, Timer{s.nextAt(t.UpdatedAt), TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {

@@ -109,7 +109,7 @@ func WaitingFor(t *Task, now Instant) iter.Seq[WaitReason] {
 			if w, ok := x.again(now); ok && !yield(w) {
 				return
 			}
-			if until := itemQuiet(t, x, now); until != 0 && !yield(WaitReason{Step: x.Path, Kind: WaitingQuiet, Until: until}) {
+			if next := x.NextItem(t); next != nil && next.NotBefore() > now && !yield(WaitReason{Step: next.Path, Kind: WaitingQuiet, Until: next.UndoQuietAt}) {
 				return
 			}
 			if itemWaits(t, x, now) && !yield(WaitReason{Step: x.Path, Kind: WaitingQuiet, Until: t.QuietAt}) {

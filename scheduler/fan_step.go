@@ -256,11 +256,7 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 	}
 	if at.Fan.Begun < at.Fan.Count && open < c.step.For.Parallel { // and once it has begun the next, so that they begin in their order
 		open++
-		notBefore := events.Instant(0)
-		if next := events.NextItem(w.task, at); next != nil {
-			notBefore = next.NotBefore()
-		}
-		w.startItem(c, events.ItemPath(c.step.ID, at.Fan.Begun), env, notBefore)
+		w.startItem(c, events.ItemPath(c.step.ID, at.Fan.Begun), env, nextItemAt(w.task, at))
 	}
 	return open > 0, ""
 }
@@ -285,6 +281,14 @@ func offersItem(t *events.Task, step string, index int, at *events.Step, paralle
 		return at.State == events.StepStateWaiting
 	}
 	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel
+}
+
+// nextItemAt returns when the next item of a fan-out may begin: of a rerun, not before the last request to undo it can take effect.
+func nextItemAt(t *events.Task, fan *events.Step) events.Instant {
+	if next := fan.NextItem(t); next != nil {
+		return next.NotBefore()
+	}
+	return 0
 }
 
 func (w *planner) startItem(c *compiledStep, path string, env *Env, notBefore events.Instant) {

@@ -176,10 +176,8 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 		return 0, false, nil
 	case item && !offersItem(t, step, index, at, c.step.For.Parallel):
 		return 0, false, nil
-	case item && at != nil && at.State == events.StepStateNotStarted:
-		return at.NotBefore(), true, nil
-	case item && at == nil:
-		return 0, true, nil
+	case item && (at == nil || at.State == events.StepStateNotStarted):
+		return nextItemAt(t, t.Step(step)), true, nil
 	case at == nil:
 		return 0, needsOver(c, t), nil
 	case at.State == events.StepStateWaiting && !at.Attempted():

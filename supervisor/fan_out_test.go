@@ -269,3 +269,28 @@ func TestATaskThatBeginsWithItemsIsAnswered(t *testing.T) {
 	a.run()
 	require.Equal(t, []string{"t1 received", "t1 processing"}, a.replies("shop.replies"))
 }
+
+// An item of a rerun begins only when no request to undo it in the run before can take effect any more.
+func TestAnItemWaitsForItsUndoInTheRunBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x"]}`)
+	a.run()
+	b.done("t1", "send[0]", 1)
+	a.run()
+	b.done("t1", "report", 1)
+	a.run()
+	require.Empty(t, b.rerun(a, ""))
+	latest(a)
+	quiet := b.task("t1").Step("send[0]").Undo.CompleteBy.Add(events.DefaultSettings().Grace.Std())
+	b.report(events.Report{Task: "t1", Run: 1, Step: "send[0]", Operation: events.Undo, Attempt: 1, Result: events.ResultCompleted, Effect: events.EffectInDoubt})
+	a.run()
+	require.Equal(t, 1, count[*events.RunBegun](b))
+	require.Equal(t, quiet, b.task("t1").Step("send[0]").UndoQuietAt)
+	a.pass(quiet.Sub(b.now) - time.Millisecond)
+	require.Empty(t, latest(a))
+	a.pass(time.Millisecond)
+	require.Equal(t, []string{"t1.send[0] do#2"}, latest(a))
+	sameEverywhere(t, b, a)
+}

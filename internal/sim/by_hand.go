@@ -249,7 +249,7 @@ func (p *partition) stops(a *supervisor.Send) {
 // seeByHand counts what operators decide about steps. t is the task before the fact.
 func (w *World) seeByHand(f *events.Fact, t *events.Task) {
 	seeWoken(w, f, t)
-	w.seeFanOut(f, t)
+	seeFanOut(w, f, t)
 	switch b := f.Body.(type) {
 	case *events.StepSkipped:
 		switch s := t.Step(b.Step); {

@@ -280,8 +280,8 @@ func (a *sagas) undoJudged(g *saga, f *events.Fact, x failure) string {
 	s.back.notBefore, s.back.askedAt = x.verdict.At, f.Time
 	s.undoTries -= a.takenBack(x.verdict)
 	s.undoFailed = x.verdict.Action != events.ActionRetry
-	if g.parkDue = s.undoFailed && !g.parked; g.parkDue {
-		g.parkStep = x.step
+	if s.undoFailed && !g.parked { // an undo of another item may have failed before
+		g.parkDue, g.parkStep = true, x.step
 	}
 	if x.verdict.Action == events.ActionRetry && x.verdict.At < x.earliest {
 		return "an undo is scheduled earlier than its agent asked for"

@@ -32,7 +32,7 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 		return fmt.Sprintf("the steps of a rerun from %q are wrong: %q", b.From, b.Steps)
 	}
 	a.seeRerun(g)
-	for _, id := range g.again(b) {
+	for _, id := range redoneBy(g, b) {
 		s := g.steps[id]
 		if s.def.Pivot && s.touched {
 			return "the pivot is done once more"
@@ -60,7 +60,7 @@ func (g *saga) redone(from string) (list []string) {
 				continue
 			}
 			needs := slices.ContainsFunc(s.def.Needs, func(need string) bool { return again[need] })
-			if !again[id] && (from == "" || id == from || needs || !s.over() || s.undone || s.undoBegan() || g.halfUndone(id)) {
+			if !again[id] && (from == "" || id == from || needs || !s.over() || s.undone || s.undoBegan() || halfUndone(g, id)) {
 				again[id], grows = true, true
 			}
 		}
@@ -81,7 +81,7 @@ func (a *sagas) runBegins(g *saga, f *events.Fact, b *events.RunBegun) string {
 	if b.RemindAfter != g.def.RemindAfter {
 		return "a run begins with another soft limit than its workflow says"
 	}
-	for _, id := range g.again(g.rerun) {
+	for _, id := range redoneBy(g, g.rerun) {
 		s := g.steps[id]
 		switch {
 		case s.running || s.undoRuns || s.def.Undo != nil && s.touched && !s.undone:

@@ -192,9 +192,7 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.FanOutStarted:
 		return a.fansOut(g, f, b)
 	case *events.StepCompleted:
-		if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && s.fans {
-			return a.fanEnds(g, f, s, b)
-		} else if b.Attempt == 0 {
+		if b.Attempt == 0 {
 			return a.wakes(g, f, b)
 		}
 		return a.completes(g, f, b)
@@ -393,7 +391,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
 		return "an undo that is not needed starts"
-	case g.rerun != nil && !slices.Contains(g.again(g.rerun), b.Step):
+	case g.rerun != nil && !slices.Contains(redoneBy(g, g.rerun), b.Step):
 		return "a step is undone that is not to run once more"
 	case b.Attempt != own.undo+1 || events.RunOf(b.Run) != own.run:
 		return "INV7: an attempt is numbered wrong"
@@ -436,7 +434,7 @@ func (g *saga) turn(own *sagaStep, path string) string {
 		switch {
 		case s.running || s.undoRuns && !s.beside(own):
 			return "an undo starts while another attempt of the task runs"
-		case s == own || s.def.Undo == nil || !s.touched || s.undone || g.rerun != nil && !slices.Contains(g.again(g.rerun), id):
+		case s == own || s.def.Undo == nil || !s.touched || s.undone || g.rerun != nil && !slices.Contains(redoneBy(g, g.rerun), id):
 		case s.beside(own) && s.undoBegan():
 		case turn >= 0 && (!s.done || slices.Index(g.completed, id) > turn):
 			return "an undo starts before its turn"

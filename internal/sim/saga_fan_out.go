@@ -17,7 +17,7 @@ func (a *sagas) fansOut(g *saga, f *events.Fact, b *events.FanOutStarted) string
 	if why := a.mayWait(g, f, s); why != "" {
 		return why
 	}
-	if count, tolerate := g.itemsOf(s); b.Count != count || b.Tolerate != tolerate || b.Collect != s.def.For.Collect || (b.Condition != nil) != (s.def.If != "") {
+	if count, tolerate := itemsOf(g, s); b.Count != count || b.Tolerate != tolerate || b.Collect != s.def.For.Collect || (b.Condition != nil) != (s.def.If != "") {
 		return "a step fans out in another way than its workflow says"
 	}
 	if why := s.beginsSoft(f, b.RemindAfter); why != "" {
@@ -38,7 +38,7 @@ func (a *sagas) fansOut(g *saga, f *events.Fact, b *events.FanOutStarted) string
 }
 
 // itemsOf says how many items a step has by the input of its task, and how many of them may fail.
-func (g *saga) itemsOf(s *sagaStep) (count, tolerate int) {
+func itemsOf(g *saga, s *sagaStep) (count, tolerate int) {
 	var in struct {
 		N     any  `json:"n"`
 		Extra bool `json:"extra"`
@@ -46,7 +46,7 @@ func (g *saga) itemsOf(s *sagaStep) (count, tolerate int) {
 	_ = json.Unmarshal(g.input, &in) // it was accepted
 	switch {
 	case g.def.Workflow == "gated" && in.N == 3.0:
-		return -1, 0 // its list is none
+		return -1, 0 // it has no list
 	case g.def.Workflow == "gated":
 		return 4, 0
 	case in.Extra:
@@ -91,7 +91,7 @@ func (s *sagaStep) undoBegan() bool {
 }
 
 // mayBegin says whether the step is no item, or one that may begin or go on.
-func (g *saga) mayBegin(path string, s *sagaStep) bool {
+func mayBegin(g *saga, path string, s *sagaStep) bool {
 	if s.item {
 		return g.fans.mayBegin(path) == ""
 	}
@@ -99,7 +99,7 @@ func (g *saga) mayBegin(path string, s *sagaStep) bool {
 }
 
 // halfUndone says whether an item of the step is undone, or its undo has begun, although the task has gone on with it.
-func (g *saga) halfUndone(step string) bool {
+func halfUndone(g *saga, step string) bool {
 	for path, s := range g.steps {
 		if of, _, _ := events.SplitItem(path); s.item && of == step && !s.tolerated() && (s.undone || s.undoBegan()) {
 			return true
@@ -108,8 +108,8 @@ func (g *saga) halfUndone(step string) bool {
 	return false
 }
 
-// again returns the paths of the steps that a rerun concerns, and those of their items.
-func (g *saga) again(b *events.TaskRerun) (paths []string) {
+// redoneBy returns the paths of the steps that a rerun concerns, and those of their items.
+func redoneBy(g *saga, b *events.TaskRerun) (paths []string) {
 	paths = append(paths, b.Steps...)
 	rerun := events.Rerun{Steps: b.Steps}
 	for path, s := range g.steps {
@@ -121,7 +121,7 @@ func (g *saga) again(b *events.TaskRerun) (paths []string) {
 }
 
 // seeFanOut counts what happens to the items of fan-outs. t is the task before the fact.
-func (w *World) seeFanOut(f *events.Fact, t *events.Task) {
+func seeFanOut(w *World, f *events.Fact, t *events.Task) {
 	if len(t.Steps) >= 2*headSteps {
 		w.saw(sawManySteps)
 	}

@@ -106,7 +106,7 @@ func (g *saga) mayTake(at attemptOf) bool {
 	if at.op == events.Undo {
 		return s.touched && !s.undone && !s.undoFailed && !s.running
 	}
-	return !s.over() && !s.failed && g.permit.has() && g.mayBegin(at.path, s)
+	return !s.over() && !s.failed && g.permit.has() && mayBegin(g, at.path, s)
 }
 
 // takesPermit notes what a fact about an attempt does to its permit, or says that it starts without one.

@@ -296,7 +296,7 @@ var named = [situations]struct {
 	sawChildReturned:      {name: "a child is released whose parent is forgotten", rare: true},
 	sawFanOut:             {name: "a step fans out"},
 	sawFanOutAgain:        {name: "a step fans out in a rerun", rare: true},
-	sawManySteps:          {name: "a task has so many steps that they are found by an index"},
+	sawManySteps:          {name: "an index finds the steps of a task"},
 	sawItemTolerated:      {name: "the failure of an item is tolerated"},
 	sawItemBeyond:         {name: "an item fails beyond what is tolerated", rare: true},
 	sawItemBroken:         {name: "an item fails before it starts"},

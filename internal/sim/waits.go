@@ -188,6 +188,8 @@ func sleepOf(d *scheduler.Step) events.Duration {
 func (a *sagas) wakes(g *saga, f *events.Fact, b *events.StepCompleted) string {
 	s := g.steps[b.Step]
 	switch {
+	case s != nil && s.fans:
+		return a.fanEnds(g, f, s, b)
 	case s == nil || s.wait == nil:
 		return "INV7: a step without an attempt completes, and does not wait"
 	case b.Signal != "":
