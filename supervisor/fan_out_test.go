@@ -171,6 +171,7 @@ func TestAFanOutIsRerun(t *testing.T) {
 	a.run()
 	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 	latest(a)
+	require.Equal(t, `"send[0]" is an item, and items do not run again alone: rerun the task from step "send"`, b.rerun(a, "send[0]"))
 	require.Empty(t, b.rerun(a, "send"))
 	require.Equal(t, []string{"t1.send[0] undo#1"}, latest(a))
 	b.undone("t1", "send[0]", 1)

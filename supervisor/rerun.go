@@ -43,6 +43,9 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string, _ error)
 	if err := i.planner.prepare(t); err != nil {
 		return err.Error(), nil
 	}
+	if step, _, item := events.SplitItem(b.From); item {
+		return fmt.Sprintf("%q is an item, and items do not run again alone: rerun the task from step %q", b.From, step), nil
+	}
 	if b.From != "" && !i.sched.Defined(t, b.From).Known {
 		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.From), nil
 	}
