@@ -84,10 +84,16 @@ steps:
   p: {child: {workflow: kid}, undo: {}}
   q: {child: {workflow: none}, retry: {then: park}, undo: {}}
   r: {child: {workflow: dag}, with: {n: "no number"}, retry: {then: park}}
+`, `
+workflow: kin-of-each
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  p: {for: {each: [1, 2, 3, 4], parallel: 2, tolerate: 1}, child: {workflow: kid}, with: {n: "${ item }"}, undo: {}}
+  q: {needs: [p], agent: alpha, with: "${ steps.p.counts }"}
 `}
 
 // parents are the workflows whose steps are done by other tasks, the deepest one several times.
-var parents = []string{"kin", "kin-of-kin", "kin-of-kin", "kin-of-many", "kin-of-many", "kin-of-firm", "kin-of-taken", "kin-of-none"}
+var parents = []string{"kin", "kin-of-kin", "kin-of-kin", "kin-of-many", "kin-of-many", "kin-of-firm", "kin-of-taken", "kin-of-none", "kin-of-each", "kin-of-each"}
 
 // families are tasks that start tasks: what clients and operators do with them. They draw from a separate stream.
 type families struct {

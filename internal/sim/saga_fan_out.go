@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/sagalog/sagalog/events"
@@ -17,7 +18,7 @@ func (a *sagas) fansOut(g *saga, f *events.Fact, b *events.FanOutStarted) string
 	if why := a.mayWait(g, f, s); why != "" {
 		return why
 	}
-	if count, tolerate := itemsOf(g, s); b.Count != count || b.Tolerate != tolerate || b.Collect != s.def.For.Collect || (b.Condition != nil) != (s.def.If != "") {
+	if count, tolerate := itemsOf(g, s); b.Count != count || b.Tolerate != tolerate || b.Collect != cmp.Or(s.def.For.Collect, events.CollectOutputs) || (b.Condition != nil) != (s.def.If != "") {
 		return "a step fans out in another way than its workflow says"
 	}
 	if why := s.beginsSoft(f, b.RemindAfter); why != "" {
@@ -47,6 +48,8 @@ func itemsOf(g *saga, s *sagaStep) (count, tolerate int) {
 	switch {
 	case g.def.Workflow == "gated" && in.N == 3.0:
 		return -1, 0 // it has no list
+	case g.def.Workflow == "kin-of-each":
+		return 4, 1
 	case g.def.Workflow == "gated":
 		return 4, 0
 	case in.Extra:
@@ -68,6 +71,11 @@ func (a *sagas) fanEnds(g *saga, f *events.Fact, s *sagaStep, b *events.StepComp
 		}
 	}
 	return ""
+}
+
+func isItem(path string) bool {
+	_, _, item := events.SplitItem(path)
+	return item
 }
 
 // tolerated says whether the step is an item without which its task goes on.

@@ -103,7 +103,7 @@ steps:
     with: {x: "${ input.extra == true ? x : x + 1 }", at: "${ index }"}
     fail_if: "${ output.v == 2 }"
     remind_after: 1s
-    undo: {with: {x: "${ x }"}, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}
+    undo: {with: {x: "${ x }"}, retry: {attempts: 2, backoff: 200ms}}
   p: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   z: {needs: [s], agent: beta, operation: hold, with: {failed: "${ steps.s.output }", n: "${ steps.s.counts?.completed }"}, undo: {retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
   end: {needs: [z, p], agent: gamma}
