@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -11,6 +12,8 @@ import (
 // clients submit, cancel and retry.
 type clients struct {
 	w *World
+	// dice say which tasks have steps with items, in a separate stream.
+	dice *rand.Rand
 	// bodies holds the submission of each task ID, so that a repeat has the same content.
 	bodies   []map[string]any
 	requests int
@@ -20,8 +23,8 @@ type clients struct {
 	deaths map[string]int
 }
 
-func newClients(w *World) *clients {
-	c := &clients{w: w, toxic: map[string]toxin{}, deaths: map[string]int{}}
+func newClients(w *World, seed uint64) *clients {
+	c := &clients{w: w, dice: rand.New(rand.NewPCG(seed, 0xfa200575)), toxic: map[string]toxin{}, deaths: map[string]int{}}
 	for i := range w.opt.Tasks {
 		id := fmt.Sprintf("t%d", i)
 		body := c.body(id, i)
@@ -37,7 +40,10 @@ func newClients(w *World) *clients {
 func (c *clients) body(id string, n int) map[string]any {
 	w := c.w
 	input := map[string]any{"n": n, "extra": w.rng.IntN(2) == 0}
-	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm", "ask", "lone", "few", "many", "gated"}[w.rng.IntN(10)], "input": input}
+	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm", "ask", "lone", "few"}[w.rng.IntN(8)], "input": input}
+	if c.dice.Float64() < w.faults.FanOuts {
+		body["workflow"] = []string{"many", "gated"}[c.dice.IntN(2)]
+	}
 	if input["extra"] == true {
 		input["key"] = "k"
 	}

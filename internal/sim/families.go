@@ -93,7 +93,7 @@ steps:
 `}
 
 // parents are the workflows whose steps are done by other tasks, the deepest one several times.
-var parents = []string{"kin", "kin-of-kin", "kin-of-kin", "kin-of-many", "kin-of-many", "kin-of-firm", "kin-of-taken", "kin-of-none", "kin-of-each", "kin-of-each"}
+var parents = []string{"kin", "kin-of-kin", "kin-of-kin", "kin-of-many", "kin-of-many", "kin-of-firm", "kin-of-taken", "kin-of-none"}
 
 // families are tasks that start tasks: what clients and operators do with them. They draw from a separate stream.
 type families struct {
@@ -121,6 +121,9 @@ func (c *families) plan() {
 			input["id"] = fmt.Sprintf("t%d", c.dice.IntN(w.opt.Tasks)) // it may be taken
 		}
 		body := map[string]any{"id": id, "workflow": parents[c.dice.IntN(len(parents))], "input": input}
+		if w.faults.FanOuts > 0 && c.dice.IntN(4) == 0 {
+			body["workflow"] = "kin-of-each"
+		}
 		if c.dice.IntN(8) == 0 {
 			body["deadline"] = fmt.Sprintf("%dms", 500+c.dice.IntN(6000))
 		}

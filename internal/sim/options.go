@@ -107,6 +107,8 @@ type Faults struct {
 	LateStarts float64 `json:",omitzero"`
 	// The average number of tasks that start other tasks.
 	Families float64 `json:",omitzero"`
+	// The probability that a task has a step with items.
+	FanOuts float64 `json:",omitzero"`
 	// The average number of copies of the namespace into one with another number of partitions.
 	Copy float64 `json:",omitzero"`
 	// How many hours some agents stay away after the other faults have ended.

@@ -123,7 +123,7 @@ steps:
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
-var applications = append(familiesOf(sources), 0, 1, 2, 5, 6, 7, 8, 9, 10, 3, 4, 0)
+var applications = append(append(familiesOf(sources), 9, 10), 0, 1, 2, 5, 6, 7, 8, 3, 4, 0)
 
 var appliedAtStart = len(familySources) + 9
 

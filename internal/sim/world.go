@@ -154,7 +154,7 @@ func newWorld(seed uint64, opt Options) *World {
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
-	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w)
+	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w, seed)
 	w.schedules = newWorldSchedules(w)
 	w.families = newFamilies(w, seed)
 	for i := range w.opt.Nodes {
