@@ -232,6 +232,8 @@ func foldItem(s *State, t *Task, f *Fact) error {
 	if fan, item = itemOf(t, f.Body); fan == nil {
 		if !onlyLinks(f.Body) {
 			t.index = nil
+		} else if step, _, item := SplitItem(linkOf(f.Body).Path); item && t.Step(step) != nil && t.Step(step).Fan != nil {
+			t.Facts = counted - 1
 		}
 		return nil
 	}

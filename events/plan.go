@@ -143,4 +143,6 @@ type StepTraits struct {
 	Pivot bool
 	// Calls says that the step calls an agent. One that waits or sleeps calls nobody, and has no input.
 	Calls bool
+	// Items says that the step has a for.
+	Items bool
 }

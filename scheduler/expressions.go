@@ -23,9 +23,10 @@ var (
 	outputVars = doVars
 	acceptVars = []string{"task", "input"}
 
-	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
-	stepMembers    = []string{"state", "input", "output", "error"}
-	ownStepMembers = []string{"input", "output", "error", "progress"}
+	taskMembers     = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
+	changingMembers = []string{"run", "deadline", "reason"}
+	stepMembers     = []string{"state", "input", "output", "error"}
+	ownStepMembers  = []string{"input", "output", "error", "progress"}
 	// What is known of a task when it is accepted. Its priority may depend on its labels.
 	labelMembers    = []string{"id", "workflow", "version"}
 	priorityMembers = []string{"id", "workflow", "version", "labels"}
@@ -46,6 +47,8 @@ type setting struct {
 	check bool
 	// taskMembers are the members of task that the expressions see.
 	taskMembers []string
+	// listing says that the expression gives the entries of a fan-out, which must be the same at any time.
+	listing bool
 	// items are the names that the expressions of an item have besides the others.
 	items []string
 	// fans are the steps that have items.
@@ -71,7 +74,9 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 			at.condition(*s.condition, "the step can never run")
 		}
 		if s.each != nil {
-			at.template(s.each.value, s.each.path)
+			list := at
+			list.listing = true
+			list.template(s.each.value, s.each.path)
 			at.list(*s.each)
 		}
 		at.items = s.items
@@ -244,6 +249,9 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 func (a setting) reference(p []string) string {
 	switch p[0] {
 	case "task":
+		if a.listing && len(p) > 1 && slices.Contains(changingMembers, p[1]) {
+			return "task." + p[1] + " may change while the items are done, and their list must not: use the input, or outputs of steps"
+		}
 		if len(p) > 1 && slices.Contains(taskMembers, p[1]) && !slices.Contains(a.taskMembers, p[1]) {
 			return "task." + p[1] + " is not known yet when the task is accepted: use input, or task." + strings.Join(a.taskMembers, ", task.")
 		}

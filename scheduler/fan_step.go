@@ -163,7 +163,7 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("for.each: %w", err)
 	}
-	env.lists.add(key, list)
+	env.lists.add(key, list, len(env.task.Input))
 	return list, nil
 }
 
@@ -177,8 +177,13 @@ type entry struct {
 // lists are the lists that were evaluated last. A list of one run of a step is always the same, and each item would evaluate it otherwise.
 type lists struct {
 	keys   []listKey
-	values map[listKey][]json.RawMessage
+	values map[listKey]knownList
 	// bytes is about how much memory they take.
+	bytes int
+}
+
+type knownList struct {
+	list  []json.RawMessage
 	bytes int
 }
 
@@ -199,32 +204,30 @@ func (l *lists) find(key listKey) ([]json.RawMessage, bool) {
 	if l == nil {
 		return nil, false
 	}
-	list, ok := l.values[key]
-	return list, ok
+	x, ok := l.values[key]
+	return x.list, ok
 }
 
-func (l *lists) add(key listKey, list []json.RawMessage) {
+// add keeps a list; input is the size of the task's input, which its key keeps in memory.
+func (l *lists) add(key listKey, list []json.RawMessage, input int) {
 	if l == nil {
 		return
 	}
-	l.bytes += listBytes(list)
+	x := knownList{list, input}
+	for _, e := range list {
+		x.bytes += cap(e) + 24
+	}
+	l.bytes += x.bytes
 	for len(l.keys) > 0 && (len(l.keys) == keptLists || l.bytes > keptListBytes) {
-		l.bytes -= listBytes(l.values[l.keys[0]])
+		l.bytes -= l.values[l.keys[0]].bytes
 		delete(l.values, l.keys[0])
 		l.keys = append(l.keys[:0], l.keys[1:]...)
 	}
 	if l.values == nil {
-		l.values = map[listKey][]json.RawMessage{}
+		l.values = map[listKey]knownList{}
 	}
 	l.keys = append(l.keys, key)
-	l.values[key] = list
-}
-
-func listBytes(list []json.RawMessage) (n int) {
-	for _, e := range list {
-		n += cap(e) + 24
-	}
-	return n
+	l.values[key] = x
 }
 
 // items adds what the items of a fan-out need next, and says whether one of them makes the task go on. failed is an item that an operator must look
@@ -280,7 +283,10 @@ func offersItem(t *events.Task, step string, index int, at *events.Step, paralle
 	if at != nil && at.State != events.StepStateNotStarted {
 		return at.State == events.StepStateWaiting
 	}
-	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel
+	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel && !slices.ContainsFunc(t.Live(), func(s *events.Step) bool {
+		other, _, item := events.SplitItem(s.Path)
+		return item && other == step && (s.Failed() || s.State == events.StepStateUndoFailed)
+	})
 }
 
 // nextItemAt returns when the next item of a fan-out may begin: of a rerun, not before the last request to undo it can take effect.
@@ -310,7 +316,7 @@ type fanMember struct {
 func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	switch name {
 	case "output":
-		if !m.step.Over() {
+		if m.step.State != events.StepStateCompleted { // when its items are undone, their outputs stay
 			return s.Raw(nil)
 		}
 		all, err := Collected(m.task, m.step)

@@ -316,7 +316,7 @@ func (s *Scheduler) Limit(t *events.Task, path string) string {
 func (s *Scheduler) Defined(t *events.Task, path string) events.StepTraits {
 	if p := s.Program(t.Definition); p != nil {
 		if c := p.compiled(path); c != nil {
-			return events.StepTraits{Known: true, Pivot: c.step.Pivot, Calls: c.step.attempts()}
+			return events.StepTraits{Known: true, Pivot: c.step.Pivot, Calls: c.step.attempts(), Items: c.step.For != nil}
 		}
 	}
 	return events.StepTraits{}

@@ -253,6 +253,58 @@ func TestTheOutputsOfAFanOutAreBounded(t *testing.T) {
 	sameEverywhere(t, b, a)
 }
 
+// What a step put out stays what it was when its items are undone, for the undos that come later.
+func TestTheOutputOfAFanOutOutlastsItsItems(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(fanOut, `report: {needs: [send], agent: beta,`, `report: {needs: [send], agent: beta, undo: {with: {was: "${ steps.send.output }"}},`, 1))
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x","y"]}`)
+	a.run()
+	b.failed("t1", "send[0]", 1, events.ClassPermanent, events.EffectDoneUnknown)
+	b.done("t1", "send[1]", 1)
+	a.run()
+	b.undone("t1", "send[0]", 1)
+	a.run()
+	b.done("t1", "report", 1)
+	a.run()
+	require.Empty(t, b.rerun(a, ""))
+	undo := last[*events.CompensationStarted](b)
+	require.Equal(t, "report", undo.Step)
+	require.Contains(t, string(undo.Input), `"index":0`)
+	b.undone("t1", "report", 1)
+	a.run()
+	b.undone("t1", "send[1]", 1)
+	a.run()
+	require.Equal(t, 2, b.task("t1").Run)
+	sameEverywhere(t, b, a)
+}
+
+// A rerun may give another input to a task whose items are all done once more, but not to one whose items are kept.
+func TestAFanOutIsRerunWithAnotherInput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fanOut)
+	a := b.candidate("A").own()
+	b.submit("t1", "invoices", `,"input":{"ids":["x"]}`)
+	a.run()
+	b.done("t1", "send[0]", 1)
+	a.run()
+	b.done("t1", "report", 1)
+	a.run()
+	ask := func(id, from string) string {
+		b.decide(a, events.Request{ID: id, Kind: events.RequestRerun, From: from, Input: json.RawMessage(`{"ids":["y"]}`)})
+		if answer, known := b.task("t1").Request(id); known {
+			return answer.Refused
+		}
+		return last[*events.InputRejected](b).Detail
+	}
+	require.Contains(t, ask("q1", "report"), `rerun the task from step "send"`)
+	require.Empty(t, ask("q2", "send"))
+	b.undone("t1", "send[0]", 1)
+	a.run()
+	require.JSONEq(t, `{"id":"y","place":0}`, string(b.task("t1").Step("send[0]").Input))
+	sameEverywhere(t, b, a)
+}
+
 // undoFails reports the failure of an attempt of an undo.
 func (b *bench) undoFails(task, step string, attempt int) {
 	b.report(events.Report{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -29,6 +28,8 @@ func rerun(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("the task has not begun, and may not before %s: retry it", t.NotBefore)
 	case t.State.Ended() && t.Parent.Kept():
 		return refused("the task is a child of task %q, which may know its end already: rerun step %q of that task", t.Parent.Link.Task, t.Parent.Link.Path)
+	case t.ParkedFrom == events.TaskStateUndoing && t.Rerun == nil && t.Parent.Kept():
+		return refused("the task is a child of task %q, and is being undone: retry the undo that failed, or skip it", t.Parent.Link.Task)
 	case t.ChildrenReleased:
 		return refused("the task is to be forgotten, and has released its children: submit it again with another ID")
 	case t.ParkDue != "":
@@ -88,10 +89,10 @@ func insteadOf(pivot *events.Step) string {
 // undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, empty if no step is: its do had the old
 // one, and what an undo reads from the new one need not be what was done. The error is an *events.NoKeyError.
 func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (string, error) {
-	next := *t
+	next, again := *t, events.Rerun{Steps: b.Steps}
 	next.Input = b.Input
 	for _, s := range t.Steps {
-		if !s.ToUndo() || slices.Contains(b.Steps, s.Path) {
+		if !s.ToUndo() || again.Redone(s.Path) {
 			continue
 		}
 		was, err := i.sched.Start(t, s.Path, events.Undo)
@@ -101,7 +102,8 @@ func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (string, err
 			return "", why
 		}
 		if err == nil && (errNext != nil || !bytes.Equal(was.Input, is.Input)) {
-			return s.Path, nil
+			step, _, _ := events.SplitItem(s.Path)
+			return step, nil
 		}
 	}
 	return "", nil

@@ -253,7 +253,11 @@ func withoutInput(i *inbox, t *events.Task, path string) string {
 	if err := i.planner.prepare(t); err != nil {
 		return err.Error()
 	}
-	if i.sched.Defined(t, path).Calls {
+	traits := i.sched.Defined(t, path)
+	if _, _, item := events.SplitItem(path); traits.Items && !item {
+		return fmt.Sprintf("step %q has items, and each has its input: retry it without another input, or give one to an item", path)
+	}
+	if traits.Calls {
 		return ""
 	}
 	return fmt.Sprintf("step %q waits or sleeps, so it has no input: retry it without another input, or skip it with the output that later steps need", path)

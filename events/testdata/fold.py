@@ -953,7 +953,7 @@ class State:
         self.use_permit(kind, t, body)
         facts = int(t["facts"]) - 1
         getattr(self, kind)(t, body, time)
-        path = members(body["link"])["path"] if kind == "ChildAsked" else body.get("step", '""')
+        path = members(body["link"]).get("path", '""') if kind in ("ChildAsked", "PermitAsked", "PermitGranted", "PermitReleased") else body.get("step", '""')
         if kind != "TaskParked" and any("fan_out" in s and path.startswith(s["path"][:-1] + "[") for s in t["steps"]):
             t["facts"] = str(facts)
         t.count_items()

@@ -113,7 +113,7 @@ func itemPage(t *events.Task, in *ItemsQuery, states []string) ItemList {
 	var items []item
 	for _, s := range t.Steps {
 		step, index, is := events.SplitItem(s.Path)
-		if is && step == in.Step && index > in.After && (len(states) == 0 || slices.Contains(states, string(s.State))) {
+		if is && s.State != events.StepStateNotStarted && step == in.Step && index > in.After && (len(states) == 0 || slices.Contains(states, string(s.State))) {
 			items = append(items, item{index, s})
 		}
 	}

@@ -110,7 +110,8 @@ func (c *counts) keys(t *events.Task, match events.TaskMatch, by api.GroupBy) []
 	var keys []string
 	for s, e := range match.Failures(t) {
 		if by.Kind == "step" {
-			keys = append(keys, s.Path)
+			step, _, _ := events.SplitItem(s.Path)
+			keys = append(keys, step)
 		} else {
 			keys = append(keys, e.Name())
 		}
