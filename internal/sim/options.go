@@ -36,6 +36,8 @@ type Options struct {
 	EachDay func(Day) `json:"-"`
 	// Twin folds the whole log again at the end of every run; otherwise this happens in one run out of sixteen.
 	Twin bool `json:",omitzero"`
+	// NoItems says that no task has a step with items.
+	NoItems bool `json:",omitzero"`
 	// uncopied says that the namespace is not copied, so that its topics are all that it ever had.
 	uncopied bool
 }

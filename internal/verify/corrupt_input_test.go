@@ -460,9 +460,16 @@ func (h *harmed) ended(f found) bool {
 func TestALedgerThatEndsBeforeTheLog(t *testing.T) {
 	base := recording(t)
 	h := harm(t, base, 1)
-	h.calls = h.calls[:len(h.calls)/2]
+	known, end := map[string]bool{}, len(h.calls)/2
+	for i, c := range h.calls {
+		if step, _, _ := events.SplitItem(c.Step); !known[step] { // without a call, nothing says that the ledgers hold calls of the step
+			known[step], end = true, max(end, i+1)
+		}
+	}
+	require.Less(t, end, len(h.calls))
+	h.calls = h.calls[:end]
 	r := h.verify(t)
-	require.Equal(t, verify.Proved, r.Verdict, "%v", r.Findings)
+	require.Equal(t, verify.Proved, r.Verdict, "%v %+v", r.Findings, r.Checks)
 	require.Positive(t, r.Counts.Ledgers.NotYet)
 	r = h.verify(t, func(c *verify.Config) { c.AtRest = true })
 	require.Contains(t, r.Totals, verify.Count{Check: verify.CheckLedgers, Kind: "not_called", Total: h.verify(t).Counts.Ledgers.NotYet})

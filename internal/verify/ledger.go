@@ -189,6 +189,7 @@ func (l *Ledgers) add(c Call, line int, answered bool) {
 
 // covered notes that the ledger being read holds calls of a step, or of an agent.
 func (l *Ledgers) covered(name string) {
+	name, _, _ = events.SplitItem(name)
 	if l.covers[name] == nil {
 		l.covers[name] = map[int]bool{}
 	}
@@ -197,7 +198,8 @@ func (l *Ledgers) covered(name string) {
 
 // tells says whether every ledger of a step is complete up to a time.
 func (l *Ledgers) tells(st *step, at events.Instant) bool {
-	for _, name := range []string{st.id, st.do.agent, st.undo.agent} {
+	id, _, _ := events.SplitItem(st.id)
+	for _, name := range []string{id, st.do.agent, st.undo.agent} {
 		for i := range l.covers[name] {
 			if l.ends[i] != 0 && l.ends[i] <= at { // the order within one millisecond is unknown
 				return false
@@ -263,9 +265,9 @@ func (p *partition) ledgerStep(x ledgerStep) {
 			return
 		}
 	}
-	if l.covers[st.id] == nil && l.covers[agent] == nil {
+	if step, _, _ := events.SplitItem(st.id); l.covers[step] == nil && l.covers[agent] == nil {
 		if st.done && st.do.made() > 0 {
-			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", st.id, agent)
+			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", step, agent)
 		}
 		return
 	}
