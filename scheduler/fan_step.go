@@ -240,7 +240,6 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 		case !item || step != c.step.ID || s.State == events.StepStateNotStarted || s.Tolerated() && !s.ToUndo() || !s.Tolerated() && s.Over():
 			continue
 		case s.Failed(), s.State == events.StepStateUndoFailed:
-			failed = s.Path
 			continue
 		case s.Tolerated():
 			w.undoTolerated(c, s)
@@ -249,8 +248,7 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 		}
 		open++
 	}
-	//mutant:no-item-begins-after-a-failure
-	if failed != "" {
+	if failed := firstFailed(w.task, c.step.ID); failed != "" {
 		return open > 0, failed
 	}
 	if at.Fan.Over() {
@@ -283,10 +281,19 @@ func offersItem(t *events.Task, step string, index int, at *events.Step, paralle
 	if at != nil && at.State != events.StepStateNotStarted {
 		return at.State == events.StepStateWaiting
 	}
-	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel && !slices.ContainsFunc(t.Live(), func(s *events.Step) bool {
-		other, _, item := events.SplitItem(s.Path)
-		return item && other == step && (s.Failed() || s.State == events.StepStateUndoFailed)
-	})
+	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel && firstFailed(t, step) == ""
+}
+
+// firstFailed returns an item of a fan-out that an operator must look at, or an empty text if each is well.
+func firstFailed(t *events.Task, fan string) string {
+	for _, s := range t.Live() {
+		step, _, item := events.SplitItem(s.Path)
+		//mutant:no-item-begins-after-a-failure
+		if item && step == fan && (s.Failed() || s.State == events.StepStateUndoFailed) {
+			return s.Path
+		}
+	}
+	return ""
 }
 
 // nextItemAt returns when the next item of a fan-out may begin: of a rerun, not before the last request to undo it can take effect.
