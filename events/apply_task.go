@@ -333,7 +333,7 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 		}
 	case ActionContinue:
 		s.Continued = true
-		if _, _, item := SplitItem(s.Path); !item || e.Class == ClassTimeout {
+		if !IsItem(s.Path) || e.Class == ClassTimeout {
 			s.State = StepStateTimedOut
 		}
 	}

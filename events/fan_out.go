@@ -72,6 +72,18 @@ func SplitItem(path string) (step string, index int, ok bool) {
 	return step, index, true
 }
 
+// IsItem says whether a path is that of an item.
+func IsItem(path string) bool {
+	_, _, item := SplitItem(path)
+	return item
+}
+
+// DefinedStep returns the step of the definition to which a path belongs: send for the item send[17], and for any other step itself.
+func DefinedStep(path string) string {
+	step, _, _ := SplitItem(path)
+	return step
+}
+
 // Fans says whether the step is a fan-out whose items are not over.
 func (s *Step) Fans() bool { return s.State == StepStateWaiting && s.Fan != nil }
 
@@ -96,7 +108,7 @@ func Tolerates(t *Task, fan *Step) bool {
 	failed := fan.Fan.Failed
 	for _, s := range t.Live() {
 		//mutant:items-being-undone-have-failed
-		if step, _, _ := SplitItem(s.Path); step == fan.Path && s.Tolerated() && s.ToUndo() {
+		if DefinedStep(s.Path) == fan.Path && s.Tolerated() && s.ToUndo() {
 			failed++
 		}
 	}
@@ -105,11 +117,7 @@ func Tolerates(t *Task, fan *Step) bool {
 
 // Tolerated says whether the step is an item whose failure is tolerated. If it may have had an effect, it is undone while the task goes on.
 func (s *Step) Tolerated() bool {
-	if !s.Continued {
-		return false
-	}
-	_, _, item := SplitItem(s.Path)
-	return item
+	return s.Continued && IsItem(s.Path)
 }
 
 // Undoes says whether the undo of the step may begin in the state of the task.
@@ -129,7 +137,7 @@ func fanOutStarted(t *Task, f *Fact, b *FanOutStarted) error {
 	if err != nil {
 		return err
 	}
-	if _, _, item := SplitItem(b.Step); item || s.Waits() || s.Fans() || s.Attempted() || b.Count < 0 || b.Count > MaxItems || b.Tolerate < 0 {
+	if IsItem(b.Step) || s.Waits() || s.Fans() || s.Attempted() || b.Count < 0 || b.Count > MaxItems || b.Tolerate < 0 {
 		return fmt.Errorf("%w: step %q begins with %d items, after attempt %d", ErrImpossible, b.Step, b.Count, s.Attempt)
 	}
 	s.State, s.Output, s.Fan = StepStateWaiting, nil, &FanOut{Count: b.Count, Tolerate: b.Tolerate, Collect: b.Collect}

@@ -37,8 +37,7 @@ type Rerun struct {
 
 // Redone says whether the step is to run once more. The items of a step do as it does.
 func (r *Rerun) Redone(path string) bool {
-	step, _, _ := SplitItem(path)
-	return slices.Contains(r.Steps, step)
+	return slices.Contains(r.Steps, DefinedStep(path))
 }
 
 // RunOf returns the run that a fact or a step names, which leave out the first.
@@ -127,7 +126,7 @@ func beginRun(t *Task, f *Fact, b *RunBegun) error {
 		//mutant:undo-in-doubt-outlasts-its-run
 		//mutant:left-outlasts-its-run
 		*s = Step{Path: s.Path, State: StepStateWaiting, Run: b.Run, Attempt: s.Attempt, EarlierAttempts: s.Attempt, EarlierUndos: undos, Left: s.Left, ByChild: s.ByChild, undoQuiet: s.undoQuiet, row: s.row, place: s.place}
-		if _, _, item := SplitItem(s.Path); item { // it begins when its step says that it has items
+		if IsItem(s.Path) { // it begins when its step says that it has items
 			s.State = StepStateNotStarted
 		}
 		s.change()

@@ -33,7 +33,7 @@ func (m TaskMatch) Fits(t *Task) bool {
 func (m TaskMatch) Failures(t *Task) iter.Seq2[*Step, *Error] {
 	return func(yield func(*Step, *Error) bool) {
 		for _, s := range t.Steps {
-			if step, _, _ := SplitItem(s.Path); m.FailedStep != "" && s.Path != m.FailedStep && step != m.FailedStep {
+			if m.FailedStep != "" && s.Path != m.FailedStep && DefinedStep(s.Path) != m.FailedStep {
 				continue
 			}
 			if m.names(s.Error) && !yield(s, s.Error) {

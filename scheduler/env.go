@@ -206,7 +206,7 @@ func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 func (t *stepsVariable) Names() []string {
 	names := make([]string, 0, len(t.Steps))
 	for _, s := range (*events.Task)(t).Live() {
-		if _, _, item := events.SplitItem(s.Path); !item {
+		if !events.IsItem(s.Path) {
 			names = append(names, s.Path)
 		}
 	}

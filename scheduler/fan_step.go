@@ -93,7 +93,7 @@ func compileFanStep(s *Step, item stepKind) (*fanStep, error) {
 
 // begin begins the items, or one of them.
 func (f *fanStep) begin(env *Env, path string) (opening, error) {
-	if _, _, item := events.SplitItem(path); item {
+	if events.IsItem(path) {
 		return f.stepKind.begin(env, path)
 	}
 	list, err := f.list(env, path)

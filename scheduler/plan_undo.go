@@ -93,7 +93,7 @@ func (u *undoing) begins(step *events.Step) bool {
 		return true
 	}
 	fan, _, item := events.SplitItem(step.Path)
-	other, _, _ := events.SplitItem(u.under[0].Path)
+	other := events.DefinedStep(u.under[0].Path)
 	if !item || other != fan || u.program == nil {
 		return false
 	}

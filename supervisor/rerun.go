@@ -102,8 +102,7 @@ func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (string, err
 			return "", why
 		}
 		if err == nil && (errNext != nil || !bytes.Equal(was.Input, is.Input)) {
-			step, _, _ := events.SplitItem(s.Path)
-			return step, nil
+			return events.DefinedStep(s.Path), nil
 		}
 	}
 	return "", nil

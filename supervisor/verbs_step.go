@@ -254,7 +254,7 @@ func withoutInput(i *inbox, t *events.Task, path string) string {
 		return err.Error()
 	}
 	traits := i.sched.Defined(t, path)
-	if _, _, item := events.SplitItem(path); traits.Items && !item {
+	if traits.Items && !events.IsItem(path) {
 		return fmt.Sprintf("step %q has items, and each has its input: retry it without another input, or give one to an item", path)
 	}
 	if traits.Calls {

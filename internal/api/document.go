@@ -207,7 +207,7 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 		list = append(list, doc)
 	}
 	for _, s := range t.Steps {
-		if _, _, item := events.SplitItem(s.Path); !item && !listed[s.Path] {
+		if !events.IsItem(s.Path) && !listed[s.Path] {
 			list = append(list, stepDocument(s))
 		}
 	}

@@ -137,7 +137,7 @@ func stepBytes(s *events.Step) int { return 256 + len(s.Input) + len(s.Output) }
 // bytesOfItems is about how many bytes the items of a task take, which its document does not have.
 func bytesOfItems(t *events.Task) (n int) {
 	for _, s := range t.Steps {
-		if _, _, item := events.SplitItem(s.Path); item {
+		if events.IsItem(s.Path) {
 			n += stepBytes(s)
 		}
 	}

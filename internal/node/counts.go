@@ -110,8 +110,7 @@ func (c *counts) keys(t *events.Task, match events.TaskMatch, by api.GroupBy) []
 	var keys []string
 	for s, e := range match.Failures(t) {
 		if by.Kind == "step" {
-			step, _, _ := events.SplitItem(s.Path)
-			keys = append(keys, step)
+			keys = append(keys, events.DefinedStep(s.Path))
 		} else {
 			keys = append(keys, e.Name())
 		}

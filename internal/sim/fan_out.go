@@ -183,7 +183,7 @@ func (o *FanOuts) step(id string) *scheduler.Step {
 }
 
 func (o *FanOuts) starts(b *events.StepStarted) string {
-	if _, _, item := events.SplitItem(b.Step); !item {
+	if !events.IsItem(b.Step) {
 		if def := o.step(b.Step); def != nil && def.For != nil {
 			return "a step with a for has an attempt"
 		}
@@ -198,7 +198,7 @@ func (o *FanOuts) starts(b *events.StepStarted) string {
 
 // opened returns an item that goes on or begins, nil if the path is not that of an item, and why it may not.
 func (o *FanOuts) opened(path string) (x *fanItem, why string) {
-	if _, _, item := events.SplitItem(path); !item {
+	if !events.IsItem(path) {
 		return nil, ""
 	}
 	n, _, x := o.find(path)

@@ -28,7 +28,7 @@ func (a *sagas) reruns(g *saga, f *events.Fact, b *events.TaskRerun) string {
 		return "a request is judged twice"
 	case !g.ended && !g.parked || g.paused || g.parkDue || g.runs() || g.early.until != 0:
 		return "a task is rerun that goes on, is paused, has a running attempt, or waits for its time"
-	case isItem(b.From):
+	case events.IsItem(b.From):
 		return "a task is rerun from an item"
 	case !slices.Equal(slices.Sorted(slices.Values(b.Steps)), g.redone(b.From)):
 		return fmt.Sprintf("the steps of a rerun from %q are wrong: %q", b.From, b.Steps)

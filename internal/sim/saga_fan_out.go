@@ -66,16 +66,11 @@ func (a *sagas) fanEnds(g *saga, f *events.Fact, s *sagaStep, b *events.StepComp
 	s.fans, s.done = false, true
 	g.completed = append(g.completed, b.Step)
 	for path, x := range g.steps {
-		if of, _, _ := events.SplitItem(path); x.item && of == s.def.ID && x.tolerated() && x.def.Undo != nil && !x.undoneByHand && !a.w.unpromised[lifeOf(a.p, f.Task)] {
+		if x.item && events.DefinedStep(path) == s.def.ID && x.tolerated() && x.def.Undo != nil && !x.undoneByHand && !a.w.unpromised[lifeOf(a.p, f.Task)] {
 			mustBeUndone(a.p, f.Task, x)
 		}
 	}
 	return ""
-}
-
-func isItem(path string) bool {
-	_, _, item := events.SplitItem(path)
-	return item
 }
 
 // tolerated says whether the step is an item without which its task goes on.
@@ -88,9 +83,7 @@ func (g *saga) undoes(s *sagaStep) bool {
 
 // beside says whether both steps are items of one fan-out, so that they may be undone at the same time.
 func (s *sagaStep) beside(other *sagaStep) bool {
-	of, _, _ := events.SplitItem(s.def.ID)
-	same, _, _ := events.SplitItem(other.def.ID)
-	return s.item && other.item && of == same
+	return s.item && other.item && s.def.ID == other.def.ID
 }
 
 // undoBegan says whether the step is being undone, or waits for its next attempt.
@@ -109,7 +102,7 @@ func mayBegin(g *saga, path string, s *sagaStep) bool {
 // halfUndone says whether an item of the step is undone, or its undo has begun, although the task has gone on with it.
 func halfUndone(g *saga, step string) bool {
 	for path, s := range g.steps {
-		if of, _, _ := events.SplitItem(path); s.item && of == step && !s.tolerated() && (s.undone || s.undoBegan()) {
+		if s.item && events.DefinedStep(path) == step && !s.tolerated() && (s.undone || s.undoBegan()) {
 			return true
 		}
 	}

@@ -29,7 +29,7 @@ func stepLimit(t *events.Task, path string) string {
 	if p == nil {
 		return ""
 	}
-	path, _, _ = events.SplitItem(path)
+	path = events.DefinedStep(path)
 	for i := range p.Definition().Steps {
 		if s := &p.Definition().Steps[i]; s.ID == path && s.Limit != "" {
 			return "limit/" + s.Limit

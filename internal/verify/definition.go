@@ -93,7 +93,7 @@ func (r *stepRule) call(op events.Operation) events.Call {
 
 // step returns the rule of a step, or of that of which it is an item.
 func (d *definition) step(id string) *stepRule {
-	id, _, _ = events.SplitItem(id)
+	id = events.DefinedStep(id)
 	for i := range d.Steps {
 		if d.Steps[i].ID == id {
 			return &d.Steps[i]

@@ -214,6 +214,5 @@ func aboutItem(body events.Body) bool {
 	case *events.EffectFailed:
 		return false
 	}
-	_, _, item := events.SplitItem(path)
-	return item
+	return events.IsItem(path)
 }

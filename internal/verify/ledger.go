@@ -189,7 +189,7 @@ func (l *Ledgers) add(c Call, line int, answered bool) {
 
 // covered notes that the ledger being read holds calls of a step, or of an agent.
 func (l *Ledgers) covered(name string) {
-	name, _, _ = events.SplitItem(name)
+	name = events.DefinedStep(name)
 	if l.covers[name] == nil {
 		l.covers[name] = map[int]bool{}
 	}
@@ -198,7 +198,7 @@ func (l *Ledgers) covered(name string) {
 
 // tells says whether every ledger of a step is complete up to a time.
 func (l *Ledgers) tells(st *step, at events.Instant) bool {
-	id, _, _ := events.SplitItem(st.id)
+	id := events.DefinedStep(st.id)
 	for _, name := range []string{id, st.do.agent, st.undo.agent} {
 		for i := range l.covers[name] {
 			if l.ends[i] != 0 && l.ends[i] <= at { // the order within one millisecond is unknown
@@ -265,7 +265,7 @@ func (p *partition) ledgerStep(x ledgerStep) {
 			return
 		}
 	}
-	if step, _, _ := events.SplitItem(st.id); l.covers[step] == nil && l.covers[agent] == nil {
+	if step := events.DefinedStep(st.id); l.covers[step] == nil && l.covers[agent] == nil {
 		if st.done && st.do.made() > 0 {
 			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", step, agent)
 		}

@@ -81,7 +81,7 @@ func (p *partition) ledgerOrder(steps []ledgerStep) {
 	})
 	latest := map[string]*undoneLast{} // of each step, with its items
 	for _, x := range undone {
-		own, _, _ := events.SplitItem(x.st.id)
+		own := events.DefinedStep(x.st.id)
 		first := x.undo.effects()[0]
 		for _, step := range slices.Sorted(maps.Keys(latest)) {
 			if later := latest[step].behind(first); step != own && x.st.completion > 0 && later != nil {

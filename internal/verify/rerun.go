@@ -16,7 +16,7 @@ type again struct {
 
 // has says whether the step is to run once more. Its items are if it is.
 func (a *again) has(step string) bool {
-	step, _, _ = events.SplitItem(step)
+	step = events.DefinedStep(step)
 	return a == nil || slices.Contains(a.steps, step)
 }
 

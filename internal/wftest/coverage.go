@@ -49,7 +49,7 @@ func (f *File) Coverage(results []*Result) (c Coverage) {
 	called, skipped := map[string]bool{}, map[string]bool{}
 	for _, r := range results {
 		for _, x := range r.Calls {
-			step, _, _ := events.SplitItem(x.Step)
+			step := events.DefinedStep(x.Step)
 			called[string(x.Operation)+step] = true
 		}
 		for _, step := range r.waited {

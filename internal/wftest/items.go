@@ -24,7 +24,7 @@ func (p *parser) step(n node, path string) bool {
 
 // stepOf returns the step of a path.
 func (p *parser) stepOf(path string) *scheduler.Step {
-	name, _, _ := events.SplitItem(path)
+	name := events.DefinedStep(path)
 	return p.steps[name]
 }
 

@@ -140,7 +140,7 @@ func (p *playing) call(w call) {
 	of := w.Step
 	m, ok := mocks[of]
 	if !ok { // the mock of the step stands for its items that have none
-		of, _, _ = events.SplitItem(w.Step)
+		of = events.DefinedStep(w.Step)
 		m = mocks[of]
 	}
 	made := Call{At: events.Duration(p.now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}

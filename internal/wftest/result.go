@@ -156,7 +156,7 @@ func (p *playing) compare(r *Result, t *events.Task) {
 	for _, s := range x.neverCalled {
 		n := 0
 		for _, c := range p.calls {
-			if step, _, _ := events.SplitItem(c.Step); c.Step == s || step == s {
+			if c.Step == s || events.DefinedStep(c.Step) == s {
 				n++
 			}
 		}
