@@ -47,7 +47,7 @@ type ItemDocument struct {
 type ItemsQuery struct {
 	TaskPath
 	Step  string    `path:"step" doc:"The ID of the step with the for, percent-encoded"`
-	State []string  `query:"state,explode" doc:"Only items in this state; several, repeated or with commas between them, mean any of these" example:"failed"`
+	State []string  `query:"state,explode" doc:"Only items in this state; several, repeated or with commas between them, mean any of these. failed includes items that were undone after a failure that is tolerated" example:"failed"`
 	After int       `query:"after" default:"-1" minimum:"-1" maximum:"9999" doc:"next of the page before: only items with a higher index"`
 	Limit pageLimit `query:"limit" default:"100" doc:"Items a page"`
 	At    string    `query:"at" doc:"Read the items as they were then: an instant, or partition@offset of a fact" example:"3@1200"`
@@ -105,6 +105,11 @@ func (s *tasks) taskAt(ctx context.Context, id, at string) (*events.Task, *AtDoc
 	return s.documents.opened(t), nil, nil
 }
 
+// inState says whether an item is in one of the states. One whose failure is tolerated has failed, even if it was undone since.
+func inState(s *events.Step, states []string) bool {
+	return slices.Contains(states, string(s.State)) || s.Tolerated() && slices.Contains(states, string(events.StepStateFailed))
+}
+
 func itemPage(t *events.Task, in *ItemsQuery, states []string) ItemList {
 	type item struct {
 		index int
@@ -113,7 +118,7 @@ func itemPage(t *events.Task, in *ItemsQuery, states []string) ItemList {
 	var items []item
 	for _, s := range t.Steps {
 		step, index, is := events.SplitItem(s.Path)
-		if is && s.State != events.StepStateNotStarted && step == in.Step && index > in.After && (len(states) == 0 || slices.Contains(states, string(s.State))) {
+		if is && s.State != events.StepStateNotStarted && step == in.Step && index > in.After && (len(states) == 0 || inState(s, states)) {
 			items = append(items, item{index, s})
 		}
 	}

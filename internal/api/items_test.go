@@ -65,7 +65,10 @@ func TestTheItemsOfAFanOutArePagesBesideItsTask(t *testing.T) {
 	require.Equal(t, "247", failed.Next)
 	require.Equal(t, "0", w.items("?limit=1").Next)
 	require.Equal(t, "running", w.items("?state=running").Items[0].State)
-	require.Empty(t, w.items("?state=undone").Items)
+	undone, first := w.items("?state=undone"), w.items("?state=failed&limit=1")
+	require.Len(t, undone.Items, 1)
+	require.Equal(t, undone.Items, first.Items, "what was undone after a failure that is tolerated has failed")
+	require.Empty(t, w.items("?state=skipped").Items)
 }
 
 func TestStepsWithoutItemsHaveNone(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// BeginItems makes a task of the workflow order whose step charge has items, of which the odd ones have failed and the last one runs.
+// BeginItems makes a task of the workflow order whose step charge has items, of which the odd ones have failed and the last one runs. The first of those that
+// failed is undone.
 func (e *Engine) BeginItems(id string, count int) {
 	e.Submit(id)
 	e.mu.Lock()
@@ -23,7 +24,9 @@ func (e *Engine) BeginItems(id string, count int) {
 		case i%2 == 1:
 			s.State, s.Continued, s.FailureCount = events.StepStateFailed, true, 1
 			s.Error = &events.Error{Class: events.ClassPermanent, Message: "no account"}
-			fan.Failed++
+			if fan.Failed++; i == 1 {
+				s.State, s.Undo = events.StepStateUndone, &events.UndoState{State: events.StepStateUndone, Attempt: 1}
+			}
 		default:
 			s.State = events.StepStateCompleted
 			fan.Completed++

@@ -5778,7 +5778,7 @@ export interface operations {
     "list-items": {
         parameters: {
             query?: {
-                /** @description Only items in this state; several, repeated or with commas between them, mean any of these */
+                /** @description Only items in this state; several, repeated or with commas between them, mean any of these. failed includes items that were undone after a failure that is tolerated */
                 state?: string[] | null;
                 /** @description next of the page before: only items with a higher index */
                 after?: number;
