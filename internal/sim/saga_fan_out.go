@@ -83,7 +83,7 @@ func (g *saga) undoes(s *sagaStep) bool {
 
 // beside says whether both steps are items of one fan-out, so that they may be undone at the same time.
 func (s *sagaStep) beside(other *sagaStep) bool {
-	return s.item && other.item && s.def.ID == other.def.ID
+	return s.item && other.item && events.DefinedStep(s.def.ID) == events.DefinedStep(other.def.ID) // the definition of an item has its path
 }
 
 // undoBegan says whether the step is being undone, or waits for its next attempt.

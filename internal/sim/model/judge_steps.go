@@ -109,8 +109,7 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 
 // redoes says whether a rerun of the steps does the step once more. The items of a step do as it does.
 func redoes(redone []string, path string) bool {
-	step := events.DefinedStep(path)
-	return slices.Contains(redone, step)
+	return slices.Contains(redone, events.DefinedStep(path))
 }
 
 // over says whether a verdict makes no other attempt.
