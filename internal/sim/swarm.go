@@ -161,7 +161,7 @@ func (o *Options) drawLate(f *Faults, late *rand.Rand) {
 			f.LateStarts = 0.3
 		}
 	}
-	if late.IntN(3) == 0 && !o.NoItems {
+	if late.IntN(3) == 2 && !o.NoItems {
 		f.FanOuts = 0.4
 	}
 }
