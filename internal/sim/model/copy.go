@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -21,6 +22,17 @@ var shared = map[reflect.Type]bool{
 	reflect.TypeFor[events.Record]():       true,
 	reflect.TypeFor[supervisor.Config]():   true,
 	reflect.TypeFor[[]byte]():              true,
+	// The compiled definitions, which all schedulers share, and find by their hashes.
+	fieldType[scheduler.Scheduler]("programs"): true,
+}
+
+// fieldType returns the type of a field, which may be unexported.
+func fieldType[T any](name string) reflect.Type {
+	f, is := reflect.TypeFor[T]().FieldByName(name)
+	if !is {
+		panic("model: " + reflect.TypeFor[T]().String() + " has no field " + name)
+	}
+	return f.Type
 }
 
 // copies holds how values of each type are copied.
