@@ -305,7 +305,7 @@ func (c *candidate) own() *candidate {
 
 // drain takes all actions, and carries out commits immediately.
 func (c *candidate) drain() {
-	for {
+	for range 10_000 {
 		c.o.Decide()
 		actions := c.o.TakeActions()
 		if len(actions) == 0 {
@@ -327,6 +327,7 @@ func (c *candidate) drain() {
 			}
 		}
 	}
+	require.Fail(c.b.t, "the owner decides without end")
 }
 
 func nameOf(a supervisor.Action) string {

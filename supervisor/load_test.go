@@ -435,3 +435,35 @@ func TestUrgentTasksOvertakeAHundredThousand(t *testing.T) {
 	}
 	require.Equal(t, urgent, a.work()[4:14], "right after the four that were already running")
 }
+
+// TestAReadyRetryIsNotWrittenAgainAndAgain: a step waits in the queue for its next attempt, and another one for a signal that did not come in
+// time, which can be said only when the submissions before that are judged.
+func TestAReadyRetryIsNotWrittenAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: two
+defaults: {complete_within: 1h, retry: {attempts: 5, backoff: 1s, factor: 1, then: park}}
+steps:
+  x: {agent: alpha}
+  y: {wait: {signal: approval}, complete_within: 3s}
+`)
+	a := b.candidate("A").own()
+	b.submit("t1", "two", "")
+	a.run()
+	b.failed("t1", "x", 1, events.ClassRetryable, events.EffectNone)
+	a.run()
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{})
+	for range 20 {
+		a.pass(100 * time.Millisecond)
+	}
+	a.hold[string(events.Submissions)] = true
+	b.submit("t2", "two", "")
+	for range 30 {
+		a.pass(100 * time.Millisecond)
+	}
+	require.Equal(t, 0, count[*events.Timeout](b), "a signal may be among what is not read yet")
+	delete(a.hold, string(events.Submissions))
+	a.pass(time.Second)
+	a.pass(time.Second)
+	require.Equal(t, 1, count[*events.Timeout](b))
+}

@@ -329,7 +329,7 @@ func (p *planner) tryStart(r events.Ready) error {
 	if errors.Is(err, events.ErrTooLarge) {
 		return p.recordAndPlan(p.notStarted(t, r.Path, r.Operation, events.Error{Class: events.ClassLimit, Message: err.Error()}))
 	}
-	if err == nil && events.IsItem(r.Path) { // the next events.IsItem(r.Path) may begin
+	if err == nil && events.IsItem(r.Path) { // the next item may begin
 		return p.plan(t.ID)
 	}
 	return err

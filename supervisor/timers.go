@@ -200,7 +200,7 @@ func (t *timers) fire() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.fireTasks(ids, t.unopened.woke); err != nil {
+	if err := t.fireTasks(ids, true); err != nil {
 		return err
 	}
 	at := t.reached(outcomeInputs)
@@ -210,8 +210,7 @@ func (t *timers) fire() (err error) {
 	if ids, err = t.store.Due(at, dueBatch); err != nil {
 		return err
 	}
-	never := func(*events.Task) bool { return false }
-	if err := t.fireTasks(ids, never); err != nil || t.full() {
+	if err := t.fireTasks(ids, false); err != nil || t.full() {
 		return err
 	}
 	for i := range partitionTimers {
@@ -223,20 +222,20 @@ func (t *timers) fire() (err error) {
 	return nil
 }
 
-// fireTasks decides the timers of tasks. woke says whether a task is planned of which none is due.
-func (t *timers) fireTasks(ids []string, woke func(*events.Task) bool) error {
+// fireTasks decides the timers of tasks. waking says that the store found the tasks by timers that wait for no input.
+func (t *timers) fireTasks(ids []string, waking bool) error {
 	for _, id := range ids {
 		if t.full() {
 			return nil
 		}
-		if err := t.fireTask(id, woke); err != nil {
+		if err := t.fireTask(id, waking); err != nil {
 			return blame(id, err)
 		}
 	}
 	return nil
 }
 
-func (t *timers) fireTask(id string, woke func(*events.Task) bool) error {
+func (t *timers) fireTask(id string, waking bool) error {
 	t.judging = judging{task: id}
 	task, err := t.state.Task(id)
 	if err != nil || task == nil {
@@ -250,20 +249,24 @@ func (t *timers) fireTask(id string, woke func(*events.Task) bool) error {
 		if m.Due > t.reached(row.reads) {
 			continue
 		}
-		if row.decide != nil {
-			body := row.decide(t, task, m)
-			if body == nil {
-				undecided = true
-				continue
-			}
-			cause := events.CauseTimer(task.ID, task.Run, m.Path, m.Attempt, m.Kind)
-			if err := t.record(&events.Fact{Task: task.ID, Body: body, Cause: cause}, nil); err != nil {
-				return err
-			}
+		if row.decide == nil {
+			// If another timer has brought the task here, its row says already that the step is in the queue. Writing it again would
+			// change nothing, again and again, while that timer waits for an input.
+			moved = moved || waking
+			continue
+		}
+		body := row.decide(t, task, m)
+		if body == nil {
+			undecided = true
+			continue
+		}
+		cause := events.CauseTimer(task.ID, task.Run, m.Path, m.Attempt, m.Kind)
+		if err := t.record(&events.Fact{Task: task.ID, Body: body, Cause: cause}, nil); err != nil {
+			return err
 		}
 		moved = true
 	}
-	if !moved && (undecided || !woke(task)) {
+	if !moved && (undecided || !waking || !t.unopened.woke(task)) {
 		return nil
 	}
 	t.moved = true

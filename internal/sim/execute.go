@@ -9,11 +9,18 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
+// maxRounds is far above how often an owner decides before it waits for something: more is a livelock.
+const maxRounds = 10_000
+
 // execute executes the owner's actions, in order, until there are none, as the shell does.
 func (s *slot) execute() {
 	w := s.node.w
 	s.noteTime()
-	for w.violation == "" {
+	for rounds := 0; w.violation == ""; rounds++ {
+		if rounds > maxRounds {
+			w.fail("%s/%d decides without end", s.node.name, s.part.id)
+			return
+		}
 		s.owner.Decide()
 		if s.node.sched.ended { // the process ended while it decided: nothing of that is left
 			s.node.end()
