@@ -306,6 +306,7 @@ func (s *State) fold(f *Fact) error {
 	case *RequestHeld:
 		s.hold(f, b)
 	case *InputRejected:
+		s.Partition.ScheduledForgottenBefore = max(s.Partition.ScheduledForgottenBefore, b.ScheduledForgottenBefore)
 		if b.Held != "" {
 			s.dropHeld(f.Task, b.Held)
 		}

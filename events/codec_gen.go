@@ -1822,6 +1822,10 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.Submission != "" {
 		w.Text(`,"submission":`, v.Submission)
 	}
+	if v.ScheduledForgottenBefore != 0 {
+		w.Literal(`,"scheduled_forgotten_before":`)
+		v.ScheduledForgottenBefore.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1856,6 +1860,9 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "submission":
 			r.Once(&seen, 1<<8)
 			r.Text(&v.Submission)
+		case "scheduled_forgotten_before":
+			r.Once(&seen, 1<<9)
+			v.ScheduledForgottenBefore.read(r)
 		default:
 			r.Doubt()
 		}
@@ -1890,6 +1897,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.Submission != "" {
 		n += 14 + 2 + len(v.Submission)
+	}
+	if v.ScheduledForgottenBefore != 0 {
+		n += 30 + 26
 	}
 	return n
 }

@@ -113,7 +113,7 @@ func (d *driver) moves() []move {
 		{body: &events.EffectsCaughtUp{Destination: "alerts"}},
 		{body: &events.SettingsAdopted{Settings: events.DefaultSettings()}},
 		{body: &events.DefinitionAdopted{Workflow: "w", Hash: "d1", Version: 1, Body: raw(`{ "a": 1.0 }`)}},
-		{task: "a", body: &events.InputRejected{Reason: events.RejectConflict}},
+		{task: "a", body: &events.InputRejected{Reason: events.RejectTooOld, ScheduledForgottenBefore: rapid.SampledFrom([]events.Instant{0, d.now}).Draw(d.t, "refused before")}},
 	}
 	if d.state.Partition.Carry != nil {
 		list = slices.DeleteFunc(list, func(m move) bool { return m.body != nil && m.body.Name() == events.NameCarryBegun })

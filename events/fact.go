@@ -424,6 +424,8 @@ type InputRejected struct {
 	Schedule      string `json:"schedule,omitempty"`
 	ScheduleBegan int64  `json:"schedule_began,omitzero"`
 	Submission    string `json:"submission,omitempty"`
+	// ScheduledForgottenBefore is later than the time of that submission, if it is refused as too old: no copy of it is accepted later.
+	ScheduledForgottenBefore Instant `json:"scheduled_forgotten_before,omitzero"`
 }
 
 // The reasons of a rejection.

@@ -38,7 +38,8 @@ type PartitionState struct {
 	// ForgottenBefore is later than the end of each task that was forgotten while it was remembered for a shorter time than
 	// now. Zero means that no task was.
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
-	// ScheduledForgottenBefore is later than the end of each task of a schedule that was forgotten.
+	// ScheduledForgottenBefore is later than the end of each task of a schedule that was forgotten, and than each submission of a schedule that
+	// was refused as too old.
 	ScheduledForgottenBefore Instant `json:"scheduled_forgotten_before,omitzero"`
 	// Reader is the barrier: the lowest format version that may continue reading and may claim.
 	Reader int `json:"reader,omitzero"`

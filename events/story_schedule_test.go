@@ -41,6 +41,9 @@ func (w *scribe) schedules() {
 	w.write(events.ScheduleTask(name, first), &events.Submitted{
 		Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "77aa", Schedule: name, ScheduleBegan: 11,
 	}, fromInput(events.Submissions, 60))
+	w.write(events.ScheduleTask(name, second), &events.InputRejected{
+		Reason: events.RejectTooOld, Schedule: name, ScheduleBegan: 11, Submission: events.ScheduleTask(name, second), ScheduledForgottenBefore: second + 1,
+	}, fromInput(events.Submissions, 61))
 	fifth, sixth := due(7), due(8)
 	w.write("", fire(fifth, sixth), timer)
 	w.write("", &events.SchedulePassed{Schedule: name, Due: sixth, Count: 1, Why: events.PassedQueued, Next: due(9), Cancels: true}, timer)

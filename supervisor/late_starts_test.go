@@ -75,6 +75,24 @@ func TestALateStartIsRefusedThoughItsWorkflowRemembersLongerNow(t *testing.T) {
 	sameEverywhere(t, b.bench, a)
 }
 
+// A submission was refused as too old, and its schedule has read that. By settings that came later, another copy is young enough.
+func TestALateStartThatWasRefusedStaysRefused(t *testing.T) {
+	t.Parallel()
+	b := newTimetable(t, "")
+	a := b.tell(b.candidate("A", knows(3, time.Minute)).own())
+	a.pass(b.until())
+	start := a.sentTo("submissions")[0]
+	a.pass(2 * time.Minute)
+	b.deliver(a)
+	b.deliver(a)
+	require.Equal(t, events.EndRejected, b.hourly().Fires[0].State)
+	c := b.tell(b.candidate("B", knows(4, 24*time.Hour)).own())
+	b.put(events.Submissions, start)
+	c.run()
+	require.Equal(t, []string{"s/0/0 " + events.RejectTooOld, "s/0/1 " + events.RejectTooOld}, b.rejected())
+	sameEverywhere(t, b.bench, c)
+}
+
 // The reports of a schedule's home take nothing for a while, so the log does not wait for them. The task is remembered until they have its end: a new
 // owner of the schedule would send its submission again.
 func TestATaskIsRememberedUntilItsScheduleHasItsEnd(t *testing.T) {

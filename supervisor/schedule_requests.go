@@ -145,5 +145,8 @@ func scheduleOf(item *input, b *events.InputRejected) {
 	}
 	if json.Unmarshal(item.data, &sub) == nil && events.CheckTaskID(sub.Schedule) == nil && events.CheckTaskID(sub.ID) == nil {
 		b.Schedule, b.ScheduleBegan, b.Submission = sub.Schedule, sub.Began, sub.ID
+		if at, err := events.ParseInstant(item.env.Time); err == nil && b.Reason == events.RejectTooOld {
+			b.ScheduledForgottenBefore = at + 1
+		}
 	}
 }

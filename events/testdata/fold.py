@@ -683,6 +683,8 @@ class State:
             self.held[subject, json.loads(r["id"])] = held
         elif kind == "InputRejected":
             self.held.pop((subject, json.loads(body.get("held", '""'))), None)
+            if "scheduled_forgotten_before" in body:
+                p["scheduled_forgotten_before"] = max(p.get("scheduled_forgotten_before", ""), body["scheduled_forgotten_before"])
         elif kind == "InputsPassed":
             for topic, passed in members(body.get("inputs", "{}")).items():
                 passed = members(passed)
