@@ -56,7 +56,7 @@
 //	moved       timers    owning: rows of tasks must be written before the store is asked for timers again
 //	careful     alone     the process before this one ended while it owned the partition: inputs are judged one at a time
 //	asked       question  timers: the ends of the inputs; inbox: the definitions; one question at a time
-//	held        waking    resuming, owning: the process slept, and effects wait for the end of the log
+//	held        waking    claiming, resuming, owning: the process slept, and effects wait for the end of the log
 //	failed      outbox    owning: an effect was refused for good, and no fact says so yet
 //
 // # What it keeps

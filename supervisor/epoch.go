@@ -260,7 +260,7 @@ func (e *epoch) own() error {
 	e.planner.unplanned = true
 	e.inbox.takeOver()
 	e.outbox.takeOver()
-	return nil
+	return e.waking.learn()
 }
 
 // raise records the namespace's level as the barrier of the partition, before the first fact that needs it. A build below the

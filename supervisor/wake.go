@@ -1,6 +1,10 @@
 package supervisor
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // waking holds back the effects of an owner whose process did not run for a while. Another owner may have taken over the
 // partition, finished the very attempts that this owner is about to send, and undone them. So nothing leaves until the owner
@@ -23,11 +27,11 @@ func (w *waking) begin() {
 	w.say(AskEnd{w.gen, w.question.number})
 }
 
-// learn compares the end with this owner's own writes. Contiguous acknowledgements up to the end prove that nobody else has
+// learn compares the end with this owner's own writes, once its epoch has begun. Contiguous acknowledgements up to the end prove that nobody else has
 // written below it.
 func (w *waking) learn() error {
 	switch {
-	case !w.held || w.end < 0:
+	case !w.held || w.end < 0 || w.epoch.phase == phaseClaiming:
 	//mutant:own-up-to-the-end
 	case w.epoch.confirmed >= w.end:
 		w.held = false
@@ -40,8 +44,8 @@ func (w *waking) learn() error {
 // Woke says that the process did not run for a while, or that nobody knows whether it did. unsent are the effects that the
 // caller has taken and not sent: the owner takes them back, in order.
 func (o *Owner) Woke(now events.Instant, gen uint64, unsent []uint64) {
-	if !o.epoch.accepts(now, gen) || o.epoch.phase != phaseResuming && o.epoch.phase != phaseOwning {
-		return
+	if !o.epoch.accepts(now, gen) || !slices.Contains([]phase{phaseClaiming, phaseResuming, phaseOwning}, o.epoch.phase) {
+		return // before it claims, an owner has no effects, and it reads its claim back
 	}
 	o.outbox.takeBack(unsent)
 	o.waking.begin()

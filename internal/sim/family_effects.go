@@ -70,7 +70,7 @@ func (e *effects) says(f *events.Fact, a *supervisor.Send) {
 	switch r := &x.Relative; {
 	case err != nil:
 		why = err.Error()
-	case a.Topic != topic || a.Record.Partition != events.Home(home, e.w.opt.Partitions):
+	case a.Topic != topic || a.Record.Partition != events.Home(home, int32(len(peers(e.p)))):
 		why = "it goes elsewhere"
 	case r.Type == events.TypeChildAnswer:
 		why = saysEnd(f, r)

@@ -75,7 +75,7 @@ func (e *effects) speaks(f *events.Fact, a *supervisor.Send) {
 	var m events.PermitMessage
 	why := "it cannot be read"
 	if err := json.Unmarshal(a.Record.Value, &m); err == nil {
-		why = SaysPermit(f, &a.Record, m, e.w.opt.Partitions)
+		why = SaysPermit(f, &a.Record, m, int32(len(peers(e.p))))
 	}
 	if why != "" || a.Topic != string(events.Reports) {
 		e.w.fail("INV8: the record about a permit of %s: %s (to %s)", events.FactID(f, e.p.id), why, a.Topic)
