@@ -118,3 +118,38 @@ func TestAnOwnerThatSleptWaitsForItsAppends(t *testing.T) {
 	a.run()
 	require.Equal(t, []string{"t1.only do#1"}, a.work())
 }
+
+// An owner falls asleep after its claim has landed, and reads it back when it wakes up. Another one has taken the partition over in the meantime.
+func TestAnOwnerThatSleptWhileItClaimedSendsNothing(t *testing.T) {
+	t.Parallel()
+	for name, taken := range map[string]bool{"another one has taken over": true, "nobody has": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep)
+			first := b.candidate("first").own()
+			first.hold["Send"] = true
+			b.submit("t1", "one", "")
+			first.run()
+			a := b.candidate("A")
+			a.hold["Claim"] = true
+			a.o.Assign(b.now)
+			for range 20 {
+				if a.pass(time.Second); len(held[supervisor.Claim](a)) > 0 {
+					break
+				}
+			}
+			a.hold["Claim"], a.hold["LogRecords"] = false, true
+			a.run()
+			claimed := int64(len(b.log))
+			if taken {
+				b.candidate("C").own()
+			}
+			a.wake()
+			a.o.LogRecords(b.now, a.gen, b.log[a.tail:claimed], claimed)
+			a.tail = claimed
+			a.run()
+			require.Equal(t, !taken, len(a.sent) > 0)
+			require.Equal(t, !taken, a.o.Status().Owning)
+		})
+	}
+}
