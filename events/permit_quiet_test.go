@@ -13,10 +13,11 @@ func TestAQuietTimeLastsAsLongWhateverTheClock(t *testing.T) {
 	t.Parallel()
 	const now, day = events.Instant(1_000_000), events.Instant(86_400_000)
 	for name, c := range map[string]struct{ quiet, sent, want events.Instant }{
-		"at once":                   {now + 5_000, now, now + 5_000},
-		"late":                      {now + 5_000, now - 3_000, now + 5_000},
-		"over":                      {now - 1_000, now - 3_000, now - 1_000},
-		"the clock was a day ahead": {now + day + 5_000, now + day, now + 5_000},
+		"at once":                     {now + 5_000, now, now + 5_000},
+		"late":                        {now + 5_000, now - 3_000, now + 5_000},
+		"over":                        {now - 1_000, now - 3_000, now - 1_000},
+		"the limit's clock is behind": {now + 5_000, now + 3_000, now + 5_000},
+		"the clock was a day ahead":   {now + day + 5_000, now + day, now + 5_000},
 	} {
 		m := &events.PermitMessage{QuietAt: c.quiet}
 		require.Equal(t, c.want, m.QuietFrom(c.sent, now), name)

@@ -76,7 +76,11 @@ func PermitMessageOf(f *Fact) (kind string, m PermitMessage, ok bool) {
 }
 
 // QuietFrom returns until when a limit keeps the permit of a release that it judges at now and that was sent at the given time, by the clock of
-// the task's owner. If that clock was ahead, so is QuietAt; what was left of the quiet time then counts from now on.
+// the task's owner. If that clock was far ahead, so is QuietAt; what was left of the quiet time then counts from now on. Otherwise it may be the clock of
+// the limit's owner that is behind, and the next owner's may not be.
 func (m *PermitMessage) QuietFrom(sent, now Instant) Instant {
+	if sent.Sub(now) <= TimeCorrectable {
+		return m.QuietAt
+	}
 	return min(m.QuietAt, now.Add(m.QuietAt.Sub(sent)))
 }
