@@ -23,9 +23,10 @@ func OfPermit(r *events.Record, m events.PermitMessage) Input {
 	return Input{Kind: InputPermit, Task: m.To(kind), Permit: Permit{kind, sent, m}}
 }
 
-// quiet is until when the permit of a release is kept that is judged at now: as long as it was when the release was sent, and no longer than it says.
+// quiet is until when the permit of a release is kept that is judged at now: until the time that it says, or, if the release was sent by a clock that was
+// far ahead, for as long as it was then.
 func (x *Permit) quiet(now events.Instant) events.Instant {
-	if left := now.Add(x.QuietAt.Sub(x.Sent)); left < x.QuietAt {
+	if left := now.Add(x.QuietAt.Sub(x.Sent)); x.Sent.Sub(now) > time.Minute && left < x.QuietAt {
 		return left
 	}
 	return x.QuietAt
