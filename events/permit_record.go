@@ -79,8 +79,8 @@ func PermitMessageOf(f *Fact) (kind string, m PermitMessage, ok bool) {
 // the task's owner. If that clock was far ahead, so is QuietAt; what was left of the quiet time then counts from now on. Otherwise it may be the clock of
 // the limit's owner that is behind, and the next owner's may not be.
 func (m *PermitMessage) QuietFrom(sent, now Instant) Instant {
-	if sent.Sub(now) <= TimeCorrectable {
-		return m.QuietAt
+	if sent.Sub(now) > TimeCorrectable {
+		return now.Add(m.QuietAt.Sub(sent))
 	}
-	return min(m.QuietAt, now.Add(m.QuietAt.Sub(sent)))
+	return m.QuietAt
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,9 +81,9 @@ func answered(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	began := time.Now()
 	func() {
-		defer func() { // an answer that has begun is cut off when the time of the request is over
-			if v := recover(); v != nil && (v != http.ErrAbortHandler || ctx.Err() == nil) {
-				panic(v)
+		defer func() {
+			if v := recover(); v != nil {
+				t.Fatalf("%s %s: the answer, which began with %d, is cut off: %v; its time is over: %v; the latest error in the log: %s", r.Method, r.URL, w.Code, v, ctx.Err(), fuzzedLog.text.Load())
 			}
 		}()
 		handler.ServeHTTP(w, r.WithContext(ctx))
@@ -116,13 +117,24 @@ var fuzzed = sync.OnceValues(func() (*renewed, http.Handler) {
 	cfg := e.Config()
 	cfg.Tasks, cfg.History, cfg.Rejections, cfg.Definitions, cfg.Appender, cfg.Cluster, cfg.DeadLetters, cfg.Demo = e, e, e, e, e, e, e, e
 	cfg.Ready, cfg.Now = func() error { return e.Ready() }, func() time.Time { return e.Now() }
-	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.Logger = slog.New(slog.NewTextHandler(&fuzzedLog, &slog.HandlerOptions{Level: slog.LevelError}))
 	s, err := api.New(cfg)
 	if err != nil {
 		panic(err)
 	}
 	return e, s.Handler()
 })
+
+// fuzzedLog keeps the latest error that the engine logged: the answer of a handler that panicked does not say why.
+var fuzzedLog latestLine
+
+type latestLine struct{ text atomic.Value }
+
+// Write implements io.Writer.
+func (l *latestLine) Write(line []byte) (int, error) {
+	l.text.Store(string(line))
+	return len(line), nil
+}
 
 func fuzzedHandler(t *testing.T) http.Handler {
 	t.Helper()

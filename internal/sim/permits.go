@@ -26,8 +26,8 @@ func OfPermit(r *events.Record, m events.PermitMessage) Input {
 // quiet is until when the permit of a release is kept that is judged at now: until the time that it says, or, if the release was sent by a clock that was
 // far ahead, for as long as it was then.
 func (x *Permit) quiet(now events.Instant) events.Instant {
-	if left := now.Add(x.QuietAt.Sub(x.Sent)); x.Sent.Sub(now) > time.Minute && left < x.QuietAt {
-		return left
+	if x.Sent.Sub(now) > time.Minute {
+		return now.Add(x.QuietAt.Sub(x.Sent))
 	}
 	return x.QuietAt
 }
