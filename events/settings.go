@@ -60,6 +60,13 @@ func DefaultSettings() Settings {
 	}
 }
 
+// PayloadsOfTask is how many of the largest payloads a task may hold when another of its steps starts.
+const PayloadsOfTask = 256
+
+// TaskBytes returns how many bytes a task may have in the store when another of its steps starts: beyond that it is parked. An owner holds whole
+// tasks in memory, and thousands of items with large outputs would fill it.
+func (s *Settings) TaskBytes() int { return PayloadsOfTask * s.PayloadBytes }
+
 // MaxReminders bounds how often the alert about a task is repeated while it stays parked: a task that nobody will ever look at must not
 // raise alerts until the end of time.
 const MaxReminders = 10

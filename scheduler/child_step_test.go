@@ -27,7 +27,15 @@ steps:
 // traveling returns a task of the workflow trip.
 func traveling(t *testing.T, steps ...*events.Step) (*scheduler.Scheduler, *events.Task) {
 	t.Helper()
-	src, faults := scheduler.Parse("f", []byte(trip), nil)
+	s, task := prepared(t, trip, steps...)
+	task.Input = json.RawMessage(`{"flight":{"to":"NRT"},"hotel":{"nights":2},"car":{"size":"small"}}`)
+	return s, task
+}
+
+// prepared returns a task of a workflow under way.
+func prepared(t *testing.T, text string, steps ...*events.Step) (*scheduler.Scheduler, *events.Task) {
+	t.Helper()
+	src, faults := scheduler.Parse("f", []byte(text), nil)
 	require.NotNil(t, src, faults)
 	require.Empty(t, faults)
 	d, err := scheduler.Complete(src.Body)
@@ -36,10 +44,7 @@ func traveling(t *testing.T, steps ...*events.Step) (*scheduler.Scheduler, *even
 	require.NoError(t, err)
 	s := scheduler.New()
 	require.NoError(t, s.Prepare("h", body))
-	return s, &events.Task{
-		ID: "t-1", Workflow: "trip", Definition: "h", State: events.TaskStateProcessing, Steps: steps,
-		Input: json.RawMessage(`{"flight":{"to":"NRT"},"hotel":{"nights":2},"car":{"size":"small"}}`),
-	}
+	return s, &events.Task{ID: "t-1", Workflow: d.Workflow, Definition: "h", State: events.TaskStateProcessing, Steps: steps}
 }
 
 func TestAChildStepStartsATask(t *testing.T) {

@@ -20,7 +20,9 @@ type Env struct {
 	// sealed is why a value could not be opened; nil if each could.
 	sealed error
 	// item is what the expressions of an item have besides the others; nil for those of other steps.
-	item *entry
+	item *itemVariables
+	// spent is what the list of entries cost, in units of the budget of expressions.
+	spent int
 	// lists are known lists of entries; nil if none is.
 	lists *lists
 }
@@ -87,6 +89,7 @@ func (e *Env) Close() (cost int) {
 		e.scope.Return()
 		e.scope = nil
 	}
+	cost, e.spent = cost+e.spent, 0
 	return cost
 }
 
@@ -101,8 +104,7 @@ func (e *Env) open() *exprlang.Scope {
 		s.Set("input", s.Raw(e.task.Input))
 		s.Set("steps", s.Object((*stepsVariable)(e.task)))
 		if e.item != nil {
-			s.Set(e.item.as, s.Raw(e.item.value))
-			s.Set("index", s.Int(e.item.index))
+			e.item.set(e, s)
 		}
 		e.scope = s
 	}

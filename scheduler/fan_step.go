@@ -115,29 +115,16 @@ func (f *fanStep) begin(env *Env, path string) (opening, error) {
 }
 
 func (f *fanStep) start(env *Env, path string, op events.Operation) (events.Start, error) {
-	cost, err := f.enter(env, path)
-	if err != nil {
-		return events.Start{Cost: cost}, err
-	}
+	f.enter(env, path)
 	start, err := f.stepKind.start(env, path, op)
-	start.Cost += cost
 	start.Condition, start.RemindAfter = nil, 0 // FanOutStarted has them
 	return start, err
 }
 
-// enter gives the expressions that follow the variables of an item. It returns what finding its entry cost.
-func (f *fanStep) enter(env *Env, path string) (cost int, err error) {
+// enter gives the expressions that follow the variables of an item.
+func (f *fanStep) enter(env *Env, path string) {
 	step, index, _ := events.SplitItem(path)
-	list, err := f.list(env, step)
-	cost = env.Close() // the list itself has no entry
-	switch {
-	case err != nil:
-		return cost, err
-	case index >= len(list):
-		return cost, fmt.Errorf("for.each gives %d entries, and none for index %d", len(list), index)
-	}
-	env.item = &entry{f.step.For.As, list[index], index}
-	return cost, nil
+	env.item = &itemVariables{f, step, index}
 }
 
 // list returns the entries.
@@ -167,11 +154,32 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// entry is one of the list and its place.
-type entry struct {
-	as    string
-	value json.RawMessage
+// itemVariables is what the expressions of an item have besides the others.
+type itemVariables struct {
+	fan   *fanStep
+	step  string
 	index int
+}
+
+// set sets the variables. The entry is looked up when an expression uses it first: most undos need none, and a list that cannot be evaluated any more,
+// since its key was erased, must not keep them from being done.
+func (v *itemVariables) set(env *Env, s *exprlang.Scope) {
+	s.Set("index", s.Int(v.index))
+	s.SetLater(v.fan.step.For.As, func() *exprlang.Node {
+		of := Env{task: env.task, keys: env.keys, lists: env.lists} // the list itself has no entry
+		list, err := v.fan.list(&of, v.step)
+		env.spent += of.Close()
+		if of.sealed != nil && env.unopened() == nil {
+			env.sealed = of.sealed
+		}
+		switch {
+		case err != nil:
+			return s.Missing(err)
+		case v.index >= len(list):
+			return s.Missing(fmt.Errorf("for.each gives %d entries, and none for index %d", len(list), v.index))
+		}
+		return s.Raw(list[v.index])
+	})
 }
 
 // lists are the lists that were evaluated last. A list of one run of a step is always the same, and each item would evaluate it otherwise.

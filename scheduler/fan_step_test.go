@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,6 +35,53 @@ func TestAFanOutCollectsWhatItsForSays(t *testing.T) {
 	got, err := scheduler.Collected(task, fan)
 	require.NoError(t, err)
 	require.Nil(t, got)
+}
+
+// Most undos use no entry. A list that cannot be evaluated any more must not keep them from being done.
+func TestAnItemThatDoesNotUseItsEntryNeedsNoList(t *testing.T) {
+	t.Parallel()
+	const text = "workflow: w\nsteps:\n  send: {agent: m, for: {each: \"${ input.ids }\", as: id}, with: {id: \"${ id }\", at: \"${ index }\"}, fail_if: \"%s\", undo: {with: {was: \"${ step.output }\", at: \"${ index }\"}}}"
+	item := &events.Step{Path: "send[1]", State: events.StepStateCompleted, Output: json.RawMessage(`7`), Undoable: true, Touched: true, Completion: 1}
+	for _, c := range []struct{ input, do, fails string }{
+		{`{"ids":["a","b"]}`, "", ""},
+		{`{"ids":["a"]}`, "for.each gives 1 entries, and none for index 1", "for.each gives 1 entries, and none for index 1"},
+		{`{"ids":7}`, "for.each gives no list", "for.each gives no list"},
+	} {
+		s, task := prepared(t, fmt.Sprintf(text, "output == id"), &events.Step{Path: "send", State: events.StepStateRunning, Fan: &events.FanOut{Count: 2, Begun: 2}}, item)
+		task.Input = json.RawMessage(c.input)
+		do, err := s.Start(task, "send[1]", events.Do)
+		if c.do != "" {
+			require.ErrorContains(t, err, c.do)
+		} else {
+			require.NoError(t, err)
+			require.JSONEq(t, `{"id":"b","at":1}`, string(do.Input))
+		}
+		undo, err := s.Start(task, "send[1]", events.Undo)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"was":7,"at":1}`, string(undo.Input))
+		fault, _, err := s.Check(task, "send[1]", item.Output)
+		require.NoError(t, err)
+		if c.fails != "" {
+			require.Contains(t, fault.Message, "fail_if: ")
+			require.Contains(t, fault.Message, c.fails)
+		} else {
+			require.Nil(t, fault)
+		}
+
+		s, task = prepared(t, fmt.Sprintf(text, "output == 8"), task.Steps...)
+		task.Input = json.RawMessage(c.input)
+		fault, _, err = s.Check(task, "send[1]", item.Output)
+		require.NoError(t, err)
+		require.Nil(t, fault, "it does not ask for the entry")
+	}
+
+	s, task := prepared(t, strings.Replace(fmt.Sprintf(text, "output == 8"), "input.ids", "filter(input.ids, # != 'x')", 1), &events.Step{Path: "send", State: events.StepStateRunning, Fan: &events.FanOut{Count: 1, Begun: 1}})
+	task.Input = json.RawMessage(`{"ids":["a"]}`)
+	first, err := s.Start(task, "send[0]", events.Do)
+	require.NoError(t, err)
+	again, err := s.Start(task, "send[0]", events.Do)
+	require.NoError(t, err)
+	require.Greater(t, first.Cost, again.Cost, "the list is made once")
 }
 
 // A list that cannot be used stops the step before its first item.

@@ -82,9 +82,23 @@ func TestTheIndexOfTheCacheIsBounded(t *testing.T) {
 func TestTheBytesOfTheTasksInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	o := &core{cfg: Config{Tasks: 100, TaskBytes: 50}, state: events.NewState(0, nil), cache: &cache{}}
-	written(o.cache, 1, 20, "a", "b", "c", "d")
+	written(o.cache, 1, 8, "a", "b", "c", "d", "e", "f", "g", "h")
 	o.evict()
-	require.Equal(t, 40, o.cache.bytes)
-	require.Contains(t, o.cache.known, "d")
+	require.Equal(t, 48, o.cache.bytes)
+	require.Contains(t, o.cache.known, "h")
 	require.NotContains(t, o.cache.known, "a")
+	require.NotContains(t, o.cache.known, "b")
+}
+
+// A task that is larger than all may be together would be read again for each of its facts.
+func TestFewTasksStayInMemoryHoweverLargeTheyAre(t *testing.T) {
+	t.Parallel()
+	o := &core{cfg: Config{Tasks: 100, TaskBytes: 50}, state: events.NewState(0, nil), cache: &cache{}}
+	written(o.cache, 1, 1000, "a", "b", "c", "d", "e", "f")
+	o.evict()
+	require.Len(t, o.cache.known, fewTasks)
+	require.Contains(t, o.cache.known, "f")
+	o.cfg.Tasks = 0 // their number is bounded all the same
+	o.evict()
+	require.Len(t, o.cache.known, fewTasks, "none of them is in the state")
 }

@@ -216,6 +216,10 @@ func (c *core) lastCause() events.Cause {
 	return events.CauseFact(events.Position{Epoch: p.Epoch, Sequence: p.NextSequence - 1})
 }
 
+// fewTasks stay in memory however large they are: a task that is larger than all may be together would be read whole again for each of its facts.
+// Settings.TaskBytes bounds each.
+const fewTasks = 4
+
 // evict keeps the tasks in memory within their bounds.
 func (c *core) evict() {
 	if c.state == nil {
@@ -230,7 +234,7 @@ func (c *core) evict() {
 	c.cache.adopted = c.cache.adopted[:0]
 	clear(c.cache.ended)
 	c.cache.ended = c.cache.ended[:0]
-	for c.state.InMemory() > c.cfg.Tasks || c.cache.bytes > c.cfg.TaskBytes {
+	for c.state.InMemory() > c.cfg.Tasks || c.cache.bytes > c.cfg.TaskBytes && len(c.cache.known) > fewTasks {
 		id, ok := c.cache.pop()
 		if !ok {
 			break

@@ -31,7 +31,8 @@ func namespaceCommand(d Deps) *cobra.Command {
 		Long: "Change settings of the namespace for all nodes, without a restart; " + "`sagalog namespace show`" + ` lists them. Each partition adopts the
 change by a fact in its log and decides by it from then on. Earlier decisions stand.
 
-  submission_bytes, payload_bytes   larger submissions, inputs and outputs are refused
+  submission_bytes, payload_bytes   larger submissions, inputs and outputs are refused. No step of a task starts once the
+                                    task takes 256 times payload_bytes in the store: it is parked then
   task_facts, held_requests         bounds on what a task, or a partition, may pile up
   held_for                          how long a cancel or retry waits for a task that does not exist yet
   grace                             how long after its complete-by time a request may still land; undos wait for it

@@ -33,6 +33,8 @@ type Scope struct {
 type variable struct {
 	name string
 	node *Node
+	// later makes the node when it is used first, nil if there is one.
+	later func() *Node
 }
 
 // The memory that a scope keeps: enough for a mapping of dozens of paths, and little compared to a task.
@@ -47,7 +49,7 @@ const (
 func NewScope(vars map[string]json.RawMessage) *Scope {
 	s := &Scope{vars: make([]variable, 0, len(vars)), left: evaluationBudget}
 	for name, raw := range vars {
-		s.vars = append(s.vars, variable{name, Raw(raw)})
+		s.vars = append(s.vars, variable{name, Raw(raw), nil})
 	}
 	return s
 }
@@ -56,7 +58,7 @@ func NewScope(vars map[string]json.RawMessage) *Scope {
 func NewNodeScope(vars map[string]*Node) *Scope {
 	s := &Scope{vars: make([]variable, 0, len(vars)), left: evaluationBudget}
 	for name, n := range vars {
-		s.vars = append(s.vars, variable{name, n})
+		s.vars = append(s.vars, variable{name, n, nil})
 	}
 	return s
 }
@@ -93,11 +95,16 @@ func (s *Scope) Spent() int { return evaluationBudget - s.left }
 func (s *Scope) Set(name string, n *Node) {
 	for i := range s.vars {
 		if s.vars[i].name == name {
-			s.vars[i].node = n
+			s.vars[i].node, s.vars[i].later = n, nil
 			return
 		}
 	}
-	s.vars = append(s.vars, variable{name, n})
+	s.vars = append(s.vars, variable{name, n, nil})
+}
+
+// SetLater gives a variable a value that is made when an expression uses it first. The variable must not have one yet.
+func (s *Scope) SetLater(name string, value func() *Node) {
+	s.vars = append(s.vars, variable{name, nil, value})
 }
 
 // Raw is the function Raw, with a node of the scope.
@@ -145,8 +152,11 @@ func (s *Scope) Int(i int) *Node {
 
 func (s *Scope) variable(name string) *Node {
 	for i := range s.vars {
-		if s.vars[i].name == name {
-			return s.vars[i].node
+		if v := &s.vars[i]; v.name == name {
+			if v.later != nil {
+				v.node, v.later = v.later(), nil
+			}
+			return v.node
 		}
 	}
 	return nil
