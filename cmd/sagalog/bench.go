@@ -148,7 +148,7 @@ func (c *benchConfig) checkShared(f *pflag.FlagSet) (err error) {
 	if c.Namespace != "" && !namespaceName.MatchString(c.Namespace) {
 		return usage("--namespace %q cannot begin the names of topics: use up to 100 letters, digits, dots, dashes and underscores", c.Namespace)
 	}
-	if err := refuseZeros(f, "rate", "outstanding", "tasks", "connections", "burst", "partitions", "concurrency", "duration", "drain"); err != nil {
+	if err := refuseZeros(f, "rate", "outstanding", "tasks", "items", "connections", "burst", "partitions", "concurrency", "duration", "drain"); err != nil {
 		return err
 	}
 	c.Latency.TailShare, c.Latency.Tail, err = parseTail(c.tail)

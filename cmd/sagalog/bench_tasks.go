@@ -29,6 +29,7 @@ and after, and whether anything timed out.`,
   sagalog bench tasks --fsync -o json
   sagalog bench tasks --rate 200 --permits                  # what does a permit cost? compare with a run without --permits
   sagalog bench tasks --tasks 20000 --bytes                 # how many bytes does a task take, and where?
+  sagalog bench tasks --items 1000                          # what does an item of a step with a for cost?
   sagalog bench tasks --rate 500 --tail 1%:2s               # do slow calls hold up the others?
   sagalog bench tasks --slow-after 10s --slow-factor 10
   sagalog bench tasks --tasks 1000000 --duration 1h         # memory over a million finished tasks
@@ -45,6 +46,7 @@ and after, and whether anything timed out.`,
 	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, counted from the start of the measured time, within --duration")
 	f.BoolVar(&t.Permits, "permits", false, "give each task a concurrency key that no other task has, to measure what a permit costs beside a run without")
 	f.BoolVar(&t.Limit, "limit", false, "make one step of each task need a permit of the same named limit, which delays no task, to measure what that costs")
+	f.IntVar(&t.Items, "items", 0, "give each task one step with this many items, 1 to 10000, instead of five steps, 100 of a task at once; the default load is then fewer tasks, with 1,000 items under way")
 	f.BoolVar(&t.Bytes, "bytes", false, "at the end, read all topics, rather than a sample of each, and show the bytes of a task by topic in full: keys, values, headers and their names")
 	c.windowFlags(f, 3*time.Second, 20*time.Second)
 	c.agentFlags(f)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
 )
 
 // The calls of a task are counted in one word, bitsOfStep bits for each step, so that a call costs one atomic addition.
@@ -35,6 +36,14 @@ func (c *calls) add(task, step int) {
 
 func callsOf(word uint32, step int) int { return int(word>>(bitsOfStep*step)) & manyCalls }
 
+// place is the number under which the calls of a step are counted: that of the task, or that of the item, counted through all tasks.
+func place(task int, path string, items int) int {
+	if _, index, ok := events.SplitItem(path); ok && index < items {
+		return task*items + index
+	}
+	return task
+}
+
 // mock holds the agents of all steps and their mock backends.
 type mock struct {
 	names    names
@@ -42,6 +51,8 @@ type mock struct {
 	calls    calls
 	// anyTask serves tasks of any run, and counts no calls.
 	anyTask bool
+	// items is how many items each task has, zero for tasks of five steps.
+	items int
 	// answered counts the calls for tasks of any run.
 	answered atomic.Int64
 }
@@ -73,7 +84,7 @@ func (m *mock) call(ctx context.Context, step int) (made, error) {
 		return made{}, agent.Permanent(fmt.Errorf("task %q is not of this run", a.Task))
 	}
 	if ok {
-		m.calls.add(task, step)
+		m.calls.add(place(task, a.Step, m.items), step)
 	}
 	m.backends.work(task, step)
 	if m.anyTask {

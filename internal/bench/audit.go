@@ -25,8 +25,10 @@ type audit struct {
 	names names
 	// before holds the ends of the log before the run. Records before them are judged but not counted.
 	before map[int32]int64
+	// items is how many items each task has, zero for tasks of five steps.
+	items int
 
-	// Each task is in one partition, and each partition is read by one goroutine.
+	// Starts and completions are counted by task, or by item. Each task is in one partition, and each partition is read by one goroutine.
 	outcomes          table[outcome]
 	starts, completed table[uint32]
 
@@ -117,8 +119,12 @@ func (a *audit) step(t *table[uint32], task int, r *events.Record) error {
 	if err := json.Unmarshal(r.Value, &f); err != nil {
 		return fmt.Errorf("decode the step of the fact at offset %d: %w", r.Offset, err)
 	}
-	step := stepOf(f.Step)
-	if p := t.at(task); step >= 0 && callsOf(*p, step) < manyCalls {
+	name, _, item := events.SplitItem(f.Step)
+	if a.items > 0 && !item { // the step with the items calls nobody
+		return nil
+	}
+	step := stepOf(name)
+	if p := t.at(place(task, f.Step, a.items)); step >= 0 && callsOf(*p, step) < manyCalls {
 		*p += 1 << (bitsOfStep * step)
 	}
 	return nil
@@ -213,7 +219,9 @@ func (a *audit) judge(e evidence) Verdict {
 			v.add(&v.Doubled, "task %s has %d ends", id(), f.ended)
 		}
 		if e.calls != nil {
-			a.judgeCalls(task, e, &v)
+			for item := range max(a.items, 1) {
+				a.judgeCalls(task, item, e, &v)
+			}
 		}
 	}
 	for i := range a.outcomes.blocks {
@@ -224,9 +232,14 @@ func (a *audit) judge(e evidence) Verdict {
 	return v
 }
 
-func (a *audit) judgeCalls(task int, e evidence, v *Verdict) {
-	called, started, completed := e.calls.get(task), a.starts.get(task), a.completed.get(task)
+// judgeCalls compares the calls of a task, or those of one of its items.
+func (a *audit) judgeCalls(task, item int, e evidence, v *Verdict) {
+	at := task*max(a.items, 1) + item
+	called, started, completed := e.calls.get(at), a.starts.get(at), a.completed.get(at)
 	for step, name := range steps {
+		if a.items > 0 {
+			name = events.ItemPath(name, item)
+		}
 		n := callsOf(called, step)
 		v.Calls += int64(n)
 		switch most := callsOf(started, step); {

@@ -25,6 +25,32 @@ type played struct {
 
 const playedTasks = 40
 
+// judged is the judgement about two tasks of three items each, of which only the second item of the second task began.
+func judged(started, completed, called int) Verdict {
+	a, e := audit{names: newNames("x"), items: 3}, evidence{sent: 2, acked: new(table[uint8]), calls: new(calls)}
+	for task := range 2 {
+		*a.outcomes.at(task) = outcome{1, 1}
+		*e.acked.at(task) = 1
+	}
+	item := events.ItemPath(steps[0], 1)
+	at := place(1, item, 3)
+	*a.starts.at(at), *a.completed.at(at) = uint32(started), uint32(completed)
+	for range called {
+		e.calls.add(at, stepOf(steps[0]))
+	}
+	return a.judge(e)
+}
+
+func TestCallsOfItemsAreComparedWithTheirAttempts(t *testing.T) {
+	t.Parallel()
+	good := judged(1, 1, 1)
+	require.NoError(t, good.Err())
+	require.EqualValues(t, 1, good.Calls)
+	twice, none := judged(1, 1, 2), judged(1, 1, 0)
+	require.ErrorContains(t, twice.Err(), "step reserve[1] of task order-x-1 was called 2 times for 1 attempts")
+	require.ErrorContains(t, none.Err(), "step reserve[1] of task order-x-1 completed 1 times but was called 0 times")
+}
+
 // play runs tasks and opens their log.
 func play(t *testing.T) *played {
 	dir := t.TempDir()

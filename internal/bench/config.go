@@ -70,6 +70,8 @@ type Config struct {
 	permits bool
 	// limited makes one step of each task need a permit of a named limit.
 	limited bool
+	// items is how many items each task has instead of five steps, if it is not zero.
+	items int
 	// untimed stores no due times, for runs with very many tasks whose latencies do not matter.
 	untimed bool
 	// copied says that data and namespace are a disposable copy.

@@ -18,6 +18,12 @@ func (b *bench) fill(from, to reading) {
 	r.FactsPerSecond = round(float64(to.seen.facts-from.seen.facts)/seconds, 1)
 	cpu := to.cpu - from.cpu
 	r.CPUPerTask = round(per(float64(cpu.Nanoseconds())/1e3, tasks), 1)
+	done := to.seen.completed - from.seen.completed
+	if b.cfg.items > 0 {
+		done -= tasks // the step with the items is no item
+	}
+	r.StepsPerSecond = round(float64(done)/seconds, 1)
+	r.CPUPerStep = round(per(float64(cpu.Nanoseconds())/1e3, done), 1)
 	r.CoresUsed = round(cpu.Seconds()/seconds, 3)
 	r.AllocsTask = round(per(float64(to.mallocs-from.mallocs), tasks), 1)
 	r.AllocBytes = round(per(float64(to.allocated-from.allocated), tasks), 0)
@@ -127,6 +133,7 @@ func (b *bench) fillBytes(e evidence) {
 	r, sent := &b.result, int64(b.load.sent())
 	if e.ends {
 		r.LogBytes = round(per(float64(b.watch.counts().bytes), sent), 0)
+		r.ItemBytes = round(per(r.LogBytes, int64(b.cfg.items)), 1)
 	}
 	r.BrokerBytes = round(per(float64(max(0, sizeOf(b.brokerDir())-b.before.broker)), sent), 0)
 	if r.RecordsBefore = b.before.records; r.RecordsBefore > 0 {

@@ -16,6 +16,7 @@ type load struct {
 	names      names
 	producer   *kafka.Producer
 	topic      string
+	value      []byte
 	partitions int32
 	base       time.Time
 	// due is nil if no latency is measured.
@@ -23,6 +24,8 @@ type load struct {
 	acks *acks
 	// limit ends the load after this many tasks; 0 means no limit.
 	limit int
+	// most is how many tasks the tables have room for.
+	most int
 	// untilAck counts a task as under way until its submission is answered, not until it ends.
 	untilAck bool
 	// from and to bound the window of the submissions that count.
@@ -66,7 +69,7 @@ func (a *acks) count(x answer, counted bool) {
 }
 
 func newLoad(n names, base time.Time) *load {
-	l := &load{names: n, base: base, acks: new(acks), wake: make(chan struct{}, 1)}
+	l := &load{names: n, base: base, value: submission, most: maxTasks, acks: new(acks), wake: make(chan struct{}, 1)}
 	l.from.Store(never)
 	l.to.Store(never)
 	return l
@@ -87,7 +90,7 @@ func (l *load) sent() int { return int(l.next.Load()) }
 func (l *load) now() int64 { return int64(time.Since(l.base)) }
 
 // full says that no more tasks will be submitted.
-func (l *load) full() bool { return l.sent() >= maxTasks || l.limit > 0 && l.sent() >= l.limit }
+func (l *load) full() bool { return l.sent() >= l.most || l.limit > 0 && l.sent() >= l.limit }
 
 // submit sends the next task, which fell due at the time `due`.
 func (l *load) submit(ctx context.Context, due int64) {
@@ -95,7 +98,7 @@ func (l *load) submit(ctx context.Context, due int64) {
 	id := l.names.append(make([]byte, 0, len(l.names.prefix)+9), task)
 	sent := l.now()
 	l.producer.Produce(ctx, events.Record{
-		Topic: l.topic, Partition: events.Home(string(id), l.partitions), Key: id, Value: submission,
+		Topic: l.topic, Partition: events.Home(string(id), l.partitions), Key: id, Value: l.value,
 	}, func(_ int32, _ int64, err error) {
 		l.answered(answer{task: task, due: due, sent: sent, err: err})
 	})

@@ -39,6 +39,8 @@ type Result struct {
 	TasksPerSecond float64 `json:"tasks_per_second,omitzero" unit:"/s" label:"tasks"`
 	FactsPerSecond float64 `json:"facts_per_second,omitzero" unit:"/s" label:"facts"`
 	CPUPerTask     float64 `json:"cpu_us_per_task,omitzero" unit:"us/task" label:"CPU per task, all included"`
+	StepsPerSecond float64 `json:"steps_per_second,omitzero" unit:"/s" label:"steps done"`
+	CPUPerStep     float64 `json:"cpu_us_per_step,omitzero" unit:"us/step" label:"CPU per step done, all included"`
 	CoresUsed      float64 `json:"cores_used,omitzero" unit:"cores" label:"CPU used"`
 
 	// E2ESamples is the number of tasks whose latencies were measured, or nil if none were. A small number gives no
@@ -72,6 +74,7 @@ type Result struct {
 	TenMillion   float64 `json:"rss_mib_at_10_million,omitzero" unit:"MiB" label:"RSS with 10 million tasks, by that rise"`
 	Backlog      int64   `json:"backlog_tasks,omitzero" label:"tasks that had not ended at the end"`
 	LogBytes     float64 `json:"log_bytes_per_task,omitzero" unit:"B/task" label:"facts in the log per task"`
+	ItemBytes    float64 `json:"log_bytes_per_item,omitzero" unit:"B/item" label:"facts in the log per item, those of its task included"`
 	BrokerBytes  float64 `json:"broker_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the broker per submitted task"`
 	StateBytes   float64 `json:"state_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the state per submitted task"`
 	AllocsTask   float64 `json:"allocations_per_task,omitzero" unit:"/task" label:"allocations per task (this process)"`

@@ -66,6 +66,9 @@ func attachBench(ctx context.Context, s *system, http string) (_ *bench, err err
 	if cfg.limited {
 		workflow = limited(workflow)
 	}
+	if cfg.items > 0 {
+		workflow = itemized
+	}
 	b := &bench{system: s, names: newNames(uuid.NewString()[:8]), base: time.Now()}
 	if !cfg.untimed {
 		b.due = new(table[int64])
@@ -99,8 +102,14 @@ func (b *bench) attach() error {
 	b.watch.hit, b.watch.before = b.cfg.Latency.hit, b.before.ends
 	b.load = newLoad(b.names, b.base)
 	b.load.due, b.load.topic, b.load.partitions = b.due, b.topics.Submissions(), b.partitions
+	if items := b.cfg.items; items > 0 {
+		b.load.value, b.load.most = itemsSubmission(items), maxTasks/items
+	}
 	b.watch.ended = b.load.ended
 	b.first, b.start = func() bool { return b.watch.counts().ended > 0 }, func() {}
+	if b.cfg.items > 0 { // a task may take longer than anybody waits for the first
+		b.first = func() bool { return b.watch.counts().completed > 0 }
+	}
 	b.meters.watch = b.watch
 	producer, err := kafka.NewProducer(b.cluster)
 	if err != nil {
@@ -303,7 +312,7 @@ func (b *bench) finish(ctx context.Context, e evidence) (*Result, error) {
 func (b *bench) check(ctx context.Context, e evidence) error {
 	fmt.Fprintf(b.cfg.Progress, "reading the log: was anything lost or doubled among %d tasks?\n", e.sent)
 	began := time.Now()
-	a := &audit{names: b.names, before: b.before.ends}
+	a := &audit{names: b.names, before: b.before.ends, items: b.cfg.items}
 	if err := a.read(ctx, b.cluster, b.topics.Events(), b.load.partitions); err != nil {
 		return fmt.Errorf("read the log for the check: %w", err)
 	}

@@ -111,6 +111,18 @@ func TestTasksWithPermitsAskForOneEach(t *testing.T) {
 	require.GreaterOrEqual(t, r.Facts, int64(tasks*(factsOfTask+2)), "each asks for a permit, and the limit decides")
 }
 
+// The check of a run of tasks with items counts calls, attempts and completions by item.
+func TestTheItemsOfTasksAreAllAccountedFor(t *testing.T) {
+	t.Parallel()
+	const tasks, items = 6, 30
+	r, err := Tasks(t.Context(), &TasksConfig{Config: counted(t), Tasks: tasks, Items: items})
+	require.NoError(t, err)
+	require.EqualValues(t, tasks, r.Checked)
+	require.EqualValues(t, tasks*items, r.Calls)
+	require.Contains(t, r.Load, "33 tasks outstanding, each task with 30 items")
+	requireMembers(t, r, "steps_per_second", "cpu_us_per_step", "log_bytes_per_item")
+}
+
 func TestARunEndsAfterTheAskedTasks(t *testing.T) {
 	t.Parallel()
 	c := counted(t)

@@ -224,7 +224,7 @@ func (s *system) await(ctx context.Context, d time.Duration, missing string, con
 
 // openAgents starts the agents in the place that the run asks for.
 func (s *system) openAgents(ctx context.Context, n names) (err error) {
-	s.mock = &mock{names: n, backends: backends{latency: s.cfg.Latency}}
+	s.mock = &mock{names: n, items: s.cfg.items, backends: backends{latency: s.cfg.Latency}}
 	switch s.cfg.Agents {
 	case AgentsInside:
 		s.attached, err = agent.Attach(ctx, work.Over(s.cluster), s.mock.registry(s.cfg.Concurrency),

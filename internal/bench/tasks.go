@@ -7,6 +7,8 @@ import (
 	"math"
 	"runtime"
 	"strings"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // TasksConfig is a run of `sagalog bench tasks`.
@@ -24,9 +26,14 @@ type TasksConfig struct {
 	// Limit makes one step of each task need a permit of the same named limit, which has more of them than attempts run. What such a run costs
 	// beyond a run without it is the cost of that permit.
 	Limit bool
+	// Items, if it is not zero, gives each task one step with this many items instead of five steps.
+	Items int
 	// Bytes makes the run end by reading all topics, to say where the bytes of a task are.
 	Bytes bool
 }
+
+// itemsAtOnce is how many items of a task run at once: see items.yaml.
+const itemsAtOnce = 100
 
 // maxOutstanding bounds the tasks of a closed loop. It is more than any engine keeps under way.
 const maxOutstanding = 1_000_000
@@ -39,6 +46,9 @@ func (c *TasksConfig) Validate() error {
 	all.add(!(c.Rate >= 0) || math.IsInf(c.Rate, 0), "--rate %g is not a number of tasks a second", c.Rate)
 	all.add(c.Latency.SlowFactor > 0 && c.Duration > 0 && c.Latency.SlowAfter >= c.Duration, "--slow-after %s is not within --duration %s", c.Latency.SlowAfter, c.Duration)
 	all.add(c.Outstanding > 0 && c.Rate > 0, "--outstanding (closed loop) and --rate (open loop) exclude each other: give one of them")
+	all.add(c.Items < 0 || c.Items > events.MaxItems, "--items %d is not from 1 to %d", c.Items, events.MaxItems)
+	all.add(c.Items > 0 && (c.Permits || c.Limit), "--items excludes --permits and --limit")
+	all.add(c.Items > 0 && c.Agents != AgentsInside, "--items needs agents in this process: those elsewhere do not count calls by item")
 	all.add(c.Tasks > maxTasks || c.Rate*(c.Warmup+c.Duration).Seconds() > maxTasks, "a run holds %d tasks at most: --tasks, or --rate times --warmup and --duration, is more", maxTasks)
 	return errors.Join(all...)
 }
@@ -47,9 +57,9 @@ func (c *TasksConfig) Validate() error {
 func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	c.setDefaults()
 	if c.Outstanding == 0 && c.Rate == 0 {
-		c.Outstanding = 1000
+		c.Outstanding = 1000 / min(max(c.Items, 1), itemsAtOnce)
 	}
-	c.permits, c.limited = c.Permits, c.Limit
+	c.permits, c.limited, c.items = c.Permits, c.Limit, c.Items
 	b, err := openBench(ctx, &c.Config, "")
 	if err != nil {
 		return nil, err
@@ -61,6 +71,9 @@ func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	if c.Rate > 0 {
 		b.rate = c.Rate
 		b.result.Load = fmt.Sprintf("open loop, %g tasks/s", c.Rate)
+	}
+	if c.Items > 0 {
+		b.result.Load += fmt.Sprintf(", each task with %d items", c.Items)
 	}
 	if c.Permits {
 		b.result.Load += ", each task with a permit"

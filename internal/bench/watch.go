@@ -15,6 +15,8 @@ type counts struct {
 	facts, bytes                         int64
 	submitted, ended, badly              int64
 	started, outcomes, timeouts, failure int64
+	// completed counts what was done, items included.
+	completed int64
 }
 
 // watcher reads events once, while they are written. From their headers alone it finds when tasks end, and counts the kinds of facts. It
@@ -88,6 +90,7 @@ func (c *counts) add(d *counts) {
 	c.badly += d.badly
 	c.started += d.started
 	c.outcomes += d.outcomes
+	c.completed += d.completed
 	c.timeouts += d.timeouts
 	c.failure += d.failure
 }
@@ -108,7 +111,10 @@ func (w *watcher) see(r *events.Record, now int64, sum *counts) {
 		}
 	case "sagalog.StepStarted", "sagalog.CompensationStarted":
 		sum.started++
-	case "sagalog.StepCompleted", "sagalog.Compensated":
+	case "sagalog.StepCompleted":
+		sum.outcomes++
+		sum.completed++
+	case "sagalog.Compensated":
 		sum.outcomes++
 	case "sagalog.StepFailed", "sagalog.CompensationFailed":
 		sum.outcomes++

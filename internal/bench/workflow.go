@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	_ "embed"
+	"fmt"
 	"slices"
 )
 
@@ -36,5 +37,16 @@ func limited(workflow []byte) []byte {
 	return bytes.Replace(workflow, []byte("    agent: pay\n"), []byte("    agent: pay\n    limit: bench\n"), 1)
 }
 
-// submission is the value of every submission. It is built once, since the load is part of the measured CPU.
+// itemized is the workflow of tasks with one step that has items.
+//
+//go:embed items.yaml
+var itemized []byte
+
+// itemsSubmission is the value of every submission of tasks that have this many items.
+func itemsSubmission(items int) []byte {
+	customers := bytes.Repeat([]byte(`"c-17",`), items)
+	return fmt.Appendf(nil, `{"workflow":"bench","input":{"customers":[%s]}}`, customers[:len(customers)-1])
+}
+
+// submission is the value of every submission of tasks with five steps. It is built once, since the load is part of the measured CPU.
 var submission = []byte(`{"workflow":"bench","input":{"customer":"c-17","amount":12.5}}`)
