@@ -27,6 +27,9 @@ func (b *bench) fill(from, to reading) {
 	r.CoresUsed = round(cpu.Seconds()/seconds, 3)
 	r.AllocsTask = round(per(float64(to.mallocs-from.mallocs), tasks), 1)
 	r.AllocBytes = round(per(float64(to.allocated-from.allocated), tasks), 0)
+	if b.cfg.items > 0 { // few tasks end in the window, and most of their items were done before it
+		r.CPUPerTask, r.AllocsTask, r.AllocBytes = 0, 0, 0
+	}
 	r.Failures, r.Timeouts, r.Badly = to.seen.failure-from.seen.failure, to.seen.timeouts-from.seen.timeouts, to.seen.badly-from.seen.badly
 	r.PeakRSS, r.RSS, r.Heap = mib(b.meters.peakBytes()), mib(b.meters.resident()), mib(heapBytes())
 	r.setDisturbance(from, to)

@@ -148,8 +148,9 @@ func groupRemovesMember(t *testing.T, w world) {
 // noticing.
 func groupConfirms(t *testing.T, w world) {
 	topic := w.Create(t)
-	// The member must not notice before the other has joined, which takes seconds on a busy machine.
-	one := kafka.GroupConfig{InstanceID: "one", Session: 40 * time.Second, Heartbeat: 35 * time.Second}
+	// The member must not notice before the other has joined: it would take the name back, and the other would never get a partition. On a busy
+	// machine that takes most of a minute.
+	one := kafka.GroupConfig{InstanceID: "one", Session: 5 * time.Minute, Heartbeat: 4 * time.Minute}
 	a, chA := w.member(t, one)
 	awaitAll(t, chA, a, 2)
 	first, err := a.Confirm(kafkatest.Within(t))
