@@ -277,8 +277,10 @@ func (w *world) apply(p *process, source string) {
 }
 
 // submission is a plain submission to the workflow order.
-func submission(id string, input any) events.Record {
-	b, _ := json.Marshal(map[string]any{"id": id, "workflow": "order", "input": input})
+func submission(id string, input any) events.Record { return submissionOf("order", id, input) }
+
+func submissionOf(workflow, id string, input any) events.Record {
+	b, _ := json.Marshal(map[string]any{"id": id, "workflow": workflow, "input": input})
 	return events.Record{Key: []byte(id), Value: b}
 }
 

@@ -4,6 +4,9 @@ import { accessible, type Engine, expect, testWith } from "./engine";
 
 const test = testWith("--demo", "none", "--partitions", "2");
 
+/** See pictures.spec.ts. */
+const pictures = process.env["PAGE_PICTURES"] ?? "";
+
 const files: Record<string, string> = {
   "invoices.yaml": `workflow: invoices
 steps:
@@ -43,6 +46,7 @@ test("a fan-out is one node with a bar, and its items are listed and retried", a
     await node.click();
     const items = page.getByRole("region", { name: "items of send" });
     await expect(items.getByRole("row")).toHaveCount(51); // with the heading
+    if (pictures !== "") await page.screenshot({ path: join(pictures, "items.png") });
     await expect(items.getByRole("button", { name: "Previous" })).toBeDisabled();
     await items.getByRole("button", { name: "Next" }).click();
     await expect(items.getByRole("button", { name: "send[61]", exact: true })).toBeVisible();
