@@ -118,8 +118,11 @@ func (t *timers) sweepable(by events.Instant) (swept *sweep, more bool, err erro
 	if err != nil || len(ids) == 0 {
 		return swept, false, err
 	}
-	busy, inFlight := t.outbox.busy(), false
+	busy, inFlight, before := t.outbox.busy(), false, t.cache.bytes
 	for _, id := range ids {
+		if t.cache.bytes-before > sweepBytes && len(swept.Tasks)+len(swept.first) > 0 {
+			return swept, true, nil
+		}
 		task, err := t.state.Task(id)
 		if err != nil {
 			return nil, false, err

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -117,4 +118,37 @@ func TestACopyOfAForgottenTaskIsRefusedWhateverTheSettingsSay(t *testing.T) {
 	a.run()
 	require.Equal(t, 1, count[*events.Submitted](b))
 	require.Equal(t, []string{"s/0/1 " + events.RejectMisplaced}, b.rejected())
+}
+
+// What is forgotten is read for that. Of large tasks only some are read at once.
+func TestLargeTasksAreForgottenAFewAtATime(t *testing.T) {
+	t.Parallel()
+	const many, size = 60, 400 << 10
+	b := newBench(t, "workflow: one\nsteps: {only: {agent: alpha, with: 1}}\n")
+	a := b.candidate("A", func(c *candidate) { c.cfg.Settings.RememberFor = events.Duration(time.Minute) }).own()
+	for i := range many {
+		b.submit(fmt.Sprint("t", i), "one", fmt.Sprintf(`,"input":{"text":%s}`, pad(size)))
+	}
+	a.run()
+	for i := range many {
+		b.done(fmt.Sprint("t", i), "only", 1)
+	}
+	a.run()
+	a.restart()
+	a.own()
+	most := 0
+	for range 30 {
+		a.pass(10 * time.Second)
+		most = max(most, a.o.Status().InMemory)
+	}
+	require.Less(t, most, many)
+	require.Greater(t, count[*events.TasksSwept](b), 1)
+	swept := 0
+	_, accepted, _ := b.read()
+	for _, f := range accepted {
+		if s, ok := f.Body.(*events.TasksSwept); ok {
+			swept += len(s.Tasks)
+		}
+	}
+	require.Equal(t, many, swept)
 }
