@@ -46,6 +46,8 @@ test("a fan-out is one node with a bar, and its items are listed and retried", a
     await node.click();
     const items = page.getByRole("region", { name: "items of send" });
     await expect(items.getByRole("row")).toHaveCount(51); // with the heading
+    await expect(page.getByRole("list", { name: "timeline of attempts" }).getByRole("listitem")).toHaveCount(1);
+    await expect(page.getByRole("img", { name: /^\d+ attempts at items: completed, .*: [23] failed$/ })).toBeVisible();
     if (pictures !== "") await page.screenshot({ path: join(pictures, "items.png") });
     await expect(items.getByRole("button", { name: "Previous" })).toBeDisabled();
     await items.getByRole("button", { name: "Next" }).click();

@@ -14,6 +14,8 @@ export interface Bar {
   to?: number;
   outcome: "running" | "completed" | "failed" | "timed_out" | "waiting";
   says: string;
+  /** How many attempts at items the bar stands for; absent if it is one attempt. */
+  attempts?: number;
 }
 
 type Data = Record<string, unknown> & { verdict?: { action?: string; at?: string; reason?: string }; error?: { message?: string } };
@@ -85,6 +87,36 @@ export function bars(events: readonly HistoryEvent[], until: number): Bar[] {
   return list;
 }
 
+const item = /^(.+)\[\d+\]$/;
+
+/** Puts the attempts at all items of a step into one bar, so that thousands of items are one lane. The chosen item keeps one to itself. */
+export function merged(all: readonly Bar[], chosen: string | undefined): Bar[] {
+  const list: Bar[] = [];
+  const sums = new Map<string, Bar>();
+  const failed = new Map<Bar, number>();
+  for (const b of all) {
+    const step = item.exec(b.step)?.[1];
+    if (step === undefined || b.step === chosen) list.push(b);
+    if (step === undefined || (b.kind !== "do" && b.kind !== "undo")) continue;
+    const key = `${step} ${b.kind} ${b.run}`;
+    let sum = sums.get(key);
+    if (!sum) {
+      sum = { ...b, step, attempt: 0, outcome: "completed", says: "", attempts: 0 };
+      sums.set(key, sum);
+      list.push(sum);
+    }
+    sum.attempts = (sum.attempts ?? 0) + 1;
+    sum.from = Math.min(sum.from, b.from);
+    if (b.to === undefined) {
+      delete sum.to;
+      sum.outcome = "running";
+    } else if (sum.to !== undefined) sum.to = Math.max(sum.to, b.to);
+    if (b.outcome === "failed" || b.outcome === "timed_out") failed.set(sum, (failed.get(sum) ?? 0) + 1);
+  }
+  for (const [sum, n] of failed) sum.says = `${n} failed`;
+  return list;
+}
+
 /**
  * The attempts of each step over time: above the line what was done, below it what took it back. Backoffs between attempts are drawn thin.
  */
@@ -94,32 +126,34 @@ export function Timeline({ events, order, ended, chosen, choose }: { events: rea
   const last = events[events.length - 1];
   const from = Date.parse(first.time);
   const to = Math.max(from + 1, ended && last ? Date.parse(last.time) : now.value);
-  const all = bars(events, to);
-  const steps = [...new Set([...order, ...all.map((b) => b.step)])].filter((s) => all.some((b) => b.step === s));
+  const lanes = new Map<string, Bar[]>(order.map((step) => [step, []]));
+  for (const b of merged(bars(events, to), chosen)) {
+    const lane = lanes.get(b.step);
+    if (lane) lane.push(b);
+    else lanes.set(b.step, [b]);
+  }
   const x = (t: number): number => (100 * (Math.min(Math.max(t, from), to) - from)) / (to - from);
   return (
     <div class="timeline" role="list" aria-label="timeline of attempts">
-      {steps.map((step) => (
+      {[...lanes].filter(([, lane]) => lane.length > 0).map(([step, lane]) => (
         <div key={step} role="listitem" class={`lane${step === chosen ? " chosen" : ""}`}>
           <button type="button" class="link name" onClick={() => choose(step)}>
             {step}
           </button>
           <div class="line">
-            {all
-              .filter((b) => b.step === step)
-              .map((b) => {
-                const label = `${nameOf(b)}: ${b.kind === "undo" && b.outcome === "waiting" ? "skipped" : b.outcome.replace("_", " ")}, ${span((b.to ?? to) - b.from)} from ${exact(new Date(b.from).toISOString())}${b.says ? `: ${b.says}` : ""}`;
-                return (
-                  <span
-                    key={`${b.kind} ${b.run} ${b.attempt} ${b.from}`}
-                    class={`bar ${b.kind} ${b.outcome}${b.to === undefined ? " open" : ""}`}
-                    style={{ left: `${x(b.from)}%`, width: `max(4px, ${x(b.to ?? to) - x(b.from)}%)` }}
-                    role="img"
-                    aria-label={label}
-                    title={label}
-                  />
-                );
-              })}
+            {lane.map((b) => {
+              const label = `${nameOf(b)}: ${b.kind === "undo" && b.outcome === "waiting" ? "skipped" : b.outcome.replace("_", " ")}, ${span((b.to ?? to) - b.from)} from ${exact(new Date(b.from).toISOString())}${b.says ? `: ${b.says}` : ""}`;
+              return (
+                <span
+                  key={`${b.kind} ${b.run} ${b.attempt} ${b.from}`}
+                  class={`bar ${b.kind} ${b.outcome}${b.to === undefined ? " open" : ""}`}
+                  style={{ left: `${x(b.from)}%`, width: `max(4px, ${x(b.to ?? to) - x(b.from)}%)` }}
+                  role="img"
+                  aria-label={label}
+                  title={label}
+                />
+              );
+            })}
           </div>
         </div>
       ))}
@@ -132,6 +166,7 @@ export function Timeline({ events, order, ended, chosen, choose }: { events: rea
 }
 
 function nameOf(b: Bar): string {
+  if (b.attempts !== undefined) return `${b.attempts} ${b.kind === "undo" ? "undos of items" : "attempts at items"}`;
   switch (b.kind) {
     case "do":
       return `attempt ${b.attempt}`;
