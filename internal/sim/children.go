@@ -265,7 +265,7 @@ func parentRest(t *events.Task, states []*events.State, excepted func(id string)
 			return fmt.Sprintf("%s waits for %s, which is not known", t.ID, id)
 		case c.State.Ended():
 			return fmt.Sprintf("%s waits for %s, which is %s", t.ID, id, c.State)
-		case op == events.Do && t.Undoing() && !c.Undoing() && !c.Irrevocable():
+		case op == events.Do && t.Undoing() && t.Paused == nil && !c.Undoing() && !c.Irrevocable(): // a paused task asks for nothing
 			return fmt.Sprintf("%s, which is %s, does not turn back with %s", id, c.State, t.ID)
 		case op == events.Undo && !c.Undoing():
 			return fmt.Sprintf("%s waits until %s is undone, which is %s", t.ID, id, c.State)
