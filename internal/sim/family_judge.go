@@ -196,6 +196,12 @@ func (c *families) after(p *partition, f *events.Fact) {
 	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated, *events.StepFailed, *events.EffectFailed:
 		c.turnedAt[f.Task] = c.w.now
 	}
+	switch f.Body.(type) {
+	case *events.StepFailed, *events.EffectFailed, *events.Timeout:
+		// While the pivot of a child runs, it ignores that its parent turns back, and learns it again after an hour.
+		t, _ := p.state.Task(f.Task)
+		c.w.permitsLost = c.w.permitsLost || t != nil && t.Parent != nil && slices.ContainsFunc(t.Steps, func(s *events.Step) bool { return s.Pivot && s.Attempt > 0 })
+	}
 	if b, ok := f.Body.(*events.StepCompleted); ok {
 		if t, _ := p.state.Task(f.Task); t != nil && t.Step(b.Step) != nil && t.Step(b.Step).ByChild != nil { // what an agent may undo
 			do := events.Work{Task: f.Task, Ticket: t.Incarnation, Run: events.RunOf(t.RunOf(b.Step)), Step: b.Step}
