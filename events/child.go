@@ -10,28 +10,28 @@ import (
 )
 
 // A step may be done by another task, its child. Then an attempt of the step, here called a try, starts the child, and the end of the child
-// ends the try. Parent and child may live in different partitions, so each decides by its own log alone, and what they say to each other are
+// ends the try. Parent and child may live in different partitions, so each decides by its own log alone, and their messages to each other are
 // effects: docs/protocol.md, "Children".
 //
-// The try is a link (see Link): N is the number of the attempt, which counts through all runs, so Run is always 1. The step's state has the
+// The try is a link (see Link): N is the number of the attempt, counted across all runs, so Run is always 1. The step's state has the
 // link as long as the task is remembered, and the child has it as Task.Parent from its acceptance on. A child is forgotten only after its
-// parent has released it, and the parent does that when it is due to be forgotten itself. Until then it may ask the child to undo itself.
+// parent has released it, and the parent does that when it is due to be forgotten itself. Until then the parent may ask the child to undo itself.
 
-// ParentLink says to a child which try started it. Submissions of children have it as their member parent, and so their content differs from
-// that of any other submission.
+// ParentLink identifies the try that started a child. It is the member parent of a child's submission, so the content of that submission differs
+// from that of any other.
 type ParentLink struct {
 	Link Link `json:"link"`
-	// Depth is how many parents the child has, one above the other: at most MaxDepth.
+	// Depth is how many ancestors the child has, at most MaxDepth.
 	Depth int `json:"depth"`
-	// Detach says that the parent waits only until the child is accepted. Then the child is nobody's: it is never undone by its parent, and is
-	// forgotten like a task without one.
+	// Detach says that the parent waits only until the child is accepted. Then the child is on its own: its parent never undoes it, and it is
+	// forgotten like a task without a parent.
 	Detach bool `json:"detach,omitzero"`
 }
 
-// MaxDepth bounds how many parents a task has, one above the other, so that a workflow that starts itself comes to an end.
+// MaxDepth bounds how many ancestors a task has, so that a workflow that starts itself comes to an end.
 const MaxDepth = 10
 
-// ChildCall is what an attempt has that is done by a child and not by an agent: the child, and for a do what its submission says.
+// ChildCall belongs to an attempt that a child does, not an agent. It names the child and, for a do, what the child's submission says.
 type ChildCall struct {
 	// Task is the ID of the child.
 	Task     string            `json:"task"`
@@ -47,17 +47,17 @@ type ChildCall struct {
 // Parent is what a child knows of its parent.
 type Parent struct {
 	ParentLink
-	// Undo is the number of the latest request to undo the task, and Refused says why that was refused; empty if it was not.
+	// Undo is the number of the latest request to undo the task, and Refused says why the task refused it; empty if it did not.
 	Undo    int    `json:"undo,omitzero"`
 	Refused string `json:"refused,omitempty"`
-	// Released says that the parent needs the task no more.
+	// Released says that the parent no longer needs the task.
 	Released bool `json:"released,omitzero"`
 	// ToldAt is when the task last repeated its answer.
 	ToldAt Instant `json:"told_at,omitzero"`
 }
 
-// ChildAsked asks a child how it stands. Its effect is the ask. It is a repeat of the fact that began the attempt, unless Cancel says that the
-// child is to turn back.
+// ChildAsked asks a child for its answer. Its effect is the ask. It repeats what the fact that began the attempt asked, unless Cancel says that
+// the child is to turn back.
 type ChildAsked struct {
 	Child string `json:"child"`
 	Link  Link   `json:"link"`
@@ -67,8 +67,8 @@ type ChildAsked struct {
 	Late bool `json:"late,omitzero"`
 }
 
-// ChildrenReleased says that an ended task, which is to be forgotten, needs children no more. Its effects are the releases. It cannot be undone or
-// rerun after that.
+// ChildrenReleased says that an ended task, which is to be forgotten, no longer needs these children. Its effects are the releases. The task cannot
+// be undone or rerun after that.
 type ChildrenReleased struct {
 	Children []ChildRelease `json:"children"`
 }
@@ -79,12 +79,12 @@ type ChildRelease struct {
 	Link  Link   `json:"link"`
 }
 
-// ChildReturned answers a child whose link nobody has: its parent is forgotten. Its effect is the release.
+// ChildReturned answers a child whose link no task has: its parent is forgotten. Its effect is the release.
 type ChildReturned struct {
 	ChildRelease
 }
 
-// ChildRefused is the child of a submission that cannot be accepted: a task that has ended before it began. While it is remembered, no copy of
+// ChildRefused creates the child of a submission that cannot be accepted, as a task that has ended before it began. While it is remembered, no copy of
 // the submission starts it. Its effect is the answer.
 type ChildRefused struct {
 	Parent   ParentLink `json:"parent"`
@@ -101,22 +101,22 @@ type ChildAnswered struct {
 	Answer ChildAnswer `json:"answer"`
 }
 
-// ChildUndoRequested turns a child to undoing, whether it has ended or not, because its parent is undone.
+// ChildUndoRequested makes a child undo itself, whether it has ended or not, because its parent is undone.
 type ChildUndoRequested struct {
 	Link   Link   `json:"link"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// ChildReleased says that the parent needs the task no more.
+// ChildReleased says that the parent no longer needs the task.
 type ChildReleased struct {
 	Link Link `json:"link"`
 }
 
 const (
-	// TellParentAfter is how long after its end, and the time for which it is remembered, a child waits for its release until it repeats its
-	// answer, and then again.
+	// TellParentAfter is how long a child waits for its release, after the time for which it is remembered, before it repeats its answer. It then
+	// repeats the answer at this interval.
 	TellParentAfter = 24 * RepeatAfter
-	// releasedAtOnce bounds the children of ChildrenReleased.
+	// releasedAtOnce bounds the children of one ChildrenReleased.
 	releasedAtOnce = 500
 )
 
@@ -136,7 +136,7 @@ func ChildID(task, path, base string, try int) string {
 	return strings.ToValidUTF8(base[:MaxTaskID-len(sum)], "") + sum
 }
 
-// childHash is how many bytes of a hash distinguish the IDs of children that are too long.
+// childHash is how many bytes of a hash distinguish IDs of children that would be too long.
 const childHash = 16
 
 // ChildLink returns the link of an attempt that is done by a child.
@@ -167,7 +167,7 @@ func AwaitsChild(t *Task, child string, l Link) bool {
 	return l.Operation == Do && s.Child() == child || l.Operation == Undo && s.ChildToUndo() == child
 }
 
-// AskChild returns the fact by which the running attempt of an operation asks its child how it stands, or to turn back.
+// AskChild returns the fact by which the running attempt of an operation asks its child for its answer, or to turn back.
 func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAsked {
 	n, child := s.Attempt, s.Child()
 	if op == Undo {
@@ -176,7 +176,7 @@ func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAs
 	return &ChildAsked{Child: child, Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
 }
 
-// CancelChild returns the fact by which a task that turns back wants the same of a child that runs, nil if it has asked all that do.
+// CancelChild returns the fact by which a task that turns back asks a running child to turn back too; nil if it has asked all of them.
 func CancelChild(t *Task) *ChildAsked {
 	if t.State != TaskStateUndoing {
 		return nil
@@ -222,8 +222,8 @@ func afterEnd(b Body) bool {
 	return false
 }
 
-// forgetAt returns when a task may be forgotten that has ended and whose definition, or parent, says for how long it is remembered. A child that
-// nobody has released repeats its answer then.
+// forgetAt returns when an ended task may be forgotten whose definition, or parent, says for how long it is remembered. A child that its parent
+// has not released repeats its answer then.
 func forgetAt(t *Task) Instant {
 	at := t.EndedAt.Add(t.RememberFor.Std())
 	if t.Parent.Kept() {
@@ -232,18 +232,18 @@ func forgetAt(t *Task) Instant {
 	return at
 }
 
-// childFact takes the facts of parents and children about each other.
+// childFact folds the facts of parents and children about each other.
 func childFact(t *Task, f *Fact) error {
 	switch b := f.Body.(type) {
 	case *ChildAsked:
 		if b.Cancel == "" {
-			t.Facts-- // the hours bound repeats
+			t.Facts-- // bounded, since it repeats once an hour
 		}
 		return askedChild(t, f, b)
 	case *ChildrenReleased:
 		return releasedChildren(t, f, b)
 	case *ChildAnswered:
-		t.Facts-- // the asks of the parent, and the days, bound them
+		t.Facts-- // bounded, by the asks of the parent and one a day
 		if t.Parent != nil && t.Parent.Link.names(&b.Answer.Link) {
 			answered(t, f, b)
 		}
@@ -258,7 +258,7 @@ func childFact(t *Task, f *Fact) error {
 	return nil
 }
 
-// names says whether two links are of one step of one task, and may differ in what is asked.
+// names says whether two links name the same step of the same task. They may differ in what is asked.
 func (l *Link) names(other *Link) bool {
 	return l.Task == other.Task && l.Incarnation == other.Incarnation && l.Path == other.Path
 }
@@ -273,7 +273,7 @@ func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
 	}
 	if b, undo := f.Body.(*CompensationStarted); undo {
 		if s.ChildToUndo() != c.Task {
-			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not the child to undo,", ErrImpossible, b.Attempt, s.Path, c.Task)
+			return fmt.Errorf("%w: attempt %d to undo step %q asks task %q, which is not the child to undo", ErrImpossible, b.Attempt, s.Path, c.Task)
 		}
 		s.ByChild.AskedAt = f.Time
 		return nil
@@ -287,7 +287,7 @@ func byChild(t *Task, s *Step, f *Fact, c *ChildCall) error {
 	return nil
 }
 
-// asking returns when the running attempt of an operation last asked its child, zero if no child does it.
+// asking returns when the running attempt of an operation last asked its child; zero if no child does it.
 func (s *Step) asking(op Operation) Instant {
 	if s.ByChild == nil || s.ByChild.AskedAt == 0 || (op == Undo) != (s.Undo != nil && s.Undo.State == StepStateRunning) {
 		return 0
@@ -306,7 +306,7 @@ func (s *Step) waitsForChild() (w WaitReason, ok bool) {
 	return w, false
 }
 
-// ends says whether the running attempt to do the step has a complete-by time that is to come. A child that is to turn back has none any more.
+// ends says whether the running attempt to do the step has a complete-by time that still counts. Once its child is to turn back, it has none.
 func (s *Step) ends() bool {
 	return s.asking(Do) == 0 || s.CompleteBy != 0 && s.ByChild.Cancelled == ""
 }
@@ -360,7 +360,7 @@ func releasedChildren(t *Task, f *Fact, b *ChildrenReleased) error {
 	return nil
 }
 
-// childOutside takes the facts that are about no task, or about one that is not known.
+// childOutside folds the facts that are about no task, or about one that is not known.
 func childOutside(s *State, f *Fact) error {
 	switch b := f.Body.(type) {
 	case *ChildRefused:
@@ -374,7 +374,7 @@ func childOutside(s *State, f *Fact) error {
 	return nil // of a task that is forgotten
 }
 
-// refusedChild takes a child that was never accepted.
+// refusedChild adds the task of a child that was never accepted.
 func refusedChild(s *State, f *Fact, b *ChildRefused) error {
 	if known, err := s.Task(f.Task); err != nil {
 		return err
@@ -404,8 +404,8 @@ func answered(t *Task, f *Fact, b *ChildAnswered) {
 	}
 }
 
-// undoRequested turns the task to undoing. Of a task that has ended, as in a rerun, what was left of its quiet time counts from now on if it ended
-// while the clock was wrong.
+// undoRequested makes the task undo itself. If the task ended while the clock was wrong, what was left of its quiet time counts from now on, as in a
+// rerun.
 func undoRequested(t *Task, f *Fact, b *ChildUndoRequested) error {
 	p := t.Parent
 	if p == nil || p.Released || !p.Link.names(&b.Link) || b.Link.Operation != Undo || b.Link.N <= p.Undo || t.ChildrenReleased ||

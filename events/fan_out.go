@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A step with a for is a fan-out: it has an item for each entry of a list, and each item is a step with its attempts, whose path is that
-// of the fan-out with its index: send[17]. Items begin in the order of the list. They are steps in all respects; only their facts do not count in
-// Task.Facts, and their failures may be tolerated. The fan-out itself has no attempts. It is waiting until all items are over.
+// A step with a for is a fan-out: it has an item for each entry of a list. Each item is a step with attempts. Its path is that of the
+// fan-out with the item's index: send[17]. Items begin in the order of the list. They are steps in all respects, except that their facts do not
+// count in Task.Facts, and that their failures may be tolerated. The fan-out itself has no attempts. It is waiting until all items are over.
 
-// FanOutStarted begins a fan-out. The list stays what the definition and the state lead to, so only its length is recorded.
+// FanOutStarted begins a fan-out. The list follows from the definition and the state, so only its length is recorded.
 type FanOutStarted struct {
 	Step string `json:"step"`
 	// Count is how many items there are, at most MaxItems.
@@ -30,9 +30,9 @@ type FanOut struct {
 	Count    int    `json:"count"`
 	Tolerate int    `json:"tolerate,omitzero"`
 	Collect  string `json:"collect"`
-	// Begun is how many items have left not_started: those with a lower index.
+	// Begun is how many items have left not_started: all those with an index below it.
 	Begun int `json:"begun,omitzero"`
-	// Completed, Failed and Skipped are how many items are over: Failed are those whose failure is tolerated.
+	// Completed, Failed and Skipped count the items that are over. Failed counts those whose failure is tolerated.
 	Completed int `json:"completed,omitzero"`
 	Failed    int `json:"failed,omitzero"`
 	Skipped   int `json:"skipped,omitzero"`
@@ -40,7 +40,7 @@ type FanOut struct {
 	Undone int `json:"undone,omitzero"`
 }
 
-// What the output of a fan-out is made of. It is not stored, since the items have it: expressions and readers put it together.
+// What the output of a fan-out is made of. It is not stored, since the items hold it: it is put together for expressions and readers.
 const (
 	// CollectOutputs is a list of the outputs of all items, null for those that have none.
 	CollectOutputs = "outputs"
@@ -125,7 +125,7 @@ func Undoes(t *Task, s *Step) bool {
 	return t.State == TaskStateUndoing || t.State == TaskStateProcessing && s.Tolerated()
 }
 
-// turned says whether a decision about the step, which may wait until the task is reopened, is one about its undo.
+// turned says whether a decision about the step is one about its undo. The decision may wait until the task is reopened.
 func turned(t *Task, s *Step) bool { return t.Undoing() || s.Tolerated() }
 
 // fanOutStarted begins a fan-out.
@@ -164,7 +164,7 @@ func beginItem(t *Task, path string, why Name) error {
 	return nil
 }
 
-// counter returns what counts the item in its state; nil while it is open. An item whose failure is tolerated is open until it is undone.
+// counter returns the count to which the item belongs in its state; nil while it is open. An item whose failure is tolerated is open until it is undone.
 func (f *FanOut) counter(s *Step) *int {
 	switch {
 	//mutant:tolerated-item-is-undone
@@ -227,7 +227,7 @@ func stepOf(b Body) string {
 	return ""
 }
 
-// foldItem folds a fact of a task, and keeps the numbers of items.
+// foldItem folds a fact of a task, and keeps the counts of its fan-outs up to date.
 func foldItem(s *State, t *Task, f *Fact) error {
 	fan, item := itemOf(t, f.Body)
 	if fan != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// childStep is the work of another task, its child. Each try starts a child, and the end of the child ends the try. It is undone by the child itself or,
-// if its undo names one, by an agent.
+// childStep is a step that another task does, its child. Each try starts a child, and the end of the child ends the try. The step is undone by the child
+// itself or, if its undo names an agent, by that.
 type childStep struct {
 	agentStep
 	child child
@@ -93,7 +93,7 @@ func (c *childStep) start(env *Env, path string, op events.Operation) (start eve
 func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 	t := env.task
 	if events.Depth(t) >= events.MaxDepth {
-		return nil, fmt.Errorf("the task has %d parents, one above the other, and no more are allowed: look for a workflow that starts itself", events.Depth(t))
+		return nil, fmt.Errorf("the task has %d ancestors, and no more are allowed: look for a workflow that starts itself", events.Depth(t))
 	}
 	var given childValues
 	if c.given != nil {
@@ -102,7 +102,7 @@ func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 			return nil, fmt.Errorf("child: %w", err)
 		}
 		if err := json.Unmarshal(raw, &given); err != nil {
-			return nil, fmt.Errorf("child: its id or deadline is not text, its labels are no object, or its priority is not a whole number: %w", err)
+			return nil, fmt.Errorf("child: its id or deadline is not text, its labels are not an object, or its priority is not a whole number: %w", err)
 		}
 	}
 	labels, err := labelsOf(given.Labels)
@@ -122,7 +122,7 @@ func (c *childStep) call(env *Env, path string) (*events.ChildCall, error) {
 	return call, nil
 }
 
-// labelsOf returns the labels of a child as texts. One that is null is left out.
+// labelsOf returns the labels of a child as texts. A label that is null is left out.
 func labelsOf(given map[string]json.RawMessage) (map[string]string, error) {
 	var labels map[string]string
 	for name, raw := range given {
@@ -165,7 +165,7 @@ func (s *Step) attempts() bool { return s.Agent != "" || len(s.Child) > 0 }
 
 var childKeys = []string{"workflow", "version", "id", "labels", "priority", "deadline", "detach"}
 
-// shapeChild checks what the child is.
+// shapeChild checks the member child of a step.
 func (s *outlineStep) shapeChild(m member) {
 	keys, ok := m.doc.members(m.value, m.path, childKeys, " with workflow")
 	if v, has := keys["workflow"]; has {
@@ -210,7 +210,7 @@ func (s *outlineStep) shapeChildUndo(m member) {
 	}
 }
 
-// ChildWorkflow returns the workflow of the task that does the step, "" if none does.
+// ChildWorkflow returns the workflow of the child that does the step, "" if none does.
 func (s *Step) ChildWorkflow() string {
 	var c child
 	if len(s.Child) == 0 || json.Unmarshal(s.Child, &c) != nil {

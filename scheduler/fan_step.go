@@ -25,13 +25,13 @@ const (
 	// defaultParallel is how many items are open at a time unless the definition says otherwise.
 	defaultParallel = 10
 	maxParallel     = 100
-	// maxCollected is how many items a step has at most whose outputs are collected although its definition does not ask for that.
+	// maxCollected is the largest number of items whose outputs are collected by default. For more, the definition must ask for it.
 	maxCollected = 1_000
 	// maxListBytes bounds the list, like the input of a step.
 	maxListBytes = 256 << 10
-	// maxCollectedBytes bounds what an expression sees of all items together. What becomes an input or the output of the task is bounded besides.
+	// maxCollectedBytes bounds what an expression sees of all items together. What becomes an input or the output of the task is also bounded by payload_bytes.
 	maxCollectedBytes = 4 << 20
-	// maxFailures is how many failures CollectFailures has.
+	// maxFailures is how many failures CollectFailures lists at most.
 	maxFailures = 1_000
 )
 
@@ -75,7 +75,7 @@ func (f *For) tolerated(count int) int {
 	return n
 }
 
-// vars returns the variables of the expressions of the step: those of its items besides the others.
+// vars returns the variables of the expressions of the step: the others, and those of its items if it has any.
 func (s *Step) vars(others []string) []string {
 	if s.For == nil {
 		return others
@@ -105,7 +105,7 @@ func (f *fanStep) begin(env *Env, path string) (opening, error) {
 	case len(list) > events.MaxItems:
 		return opening{}, fmt.Errorf("for.each gives %d entries, and a step has at most %d items: split the list, and let a child do each part", len(list), events.MaxItems)
 	case collect == "" && len(list) > maxCollected:
-		return opening{}, fmt.Errorf("for.each gives %d entries; of more than %d the outputs are collected only with collect: outputs. To keep only what failed write collect: failures, or none", len(list), maxCollected)
+		return opening{}, fmt.Errorf("for.each gives %d entries, and the outputs of more than %d are collected only on request: write collect: outputs, or collect: failures to keep only what failed, or collect: none", len(list), maxCollected)
 	case collect == "":
 		collect = events.CollectOutputs
 	}
@@ -127,7 +127,7 @@ func (f *fanStep) enter(env *Env, path string) {
 	env.item = &itemVariables{f, step, index}
 }
 
-// list returns the entries.
+// list returns the entries of the fan-out.
 func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	key := listKey{env.task.Incarnation, path, env.task.RunOf(path), nil}
 	if in := env.task.Input; len(in) > 0 {
@@ -143,9 +143,9 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	switch {
 	case len(raw) > maxListBytes:
-		return nil, fmt.Errorf("for.each gives %d bytes, and %d are allowed: give IDs instead of whole objects, or split the list, and let a child do each part", len(raw), maxListBytes)
+		return nil, fmt.Errorf("for.each gives %d bytes, and at most %d are allowed: give IDs instead of whole objects, or split the list, and let a child do each part", len(raw), maxListBytes)
 	case len(raw) == 0 || raw[0] != '[':
-		return nil, errors.New("for.each gives no list")
+		return nil, errors.New("for.each does not give a list")
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("for.each: %w", err)
@@ -154,15 +154,15 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// itemVariables is what the expressions of an item have besides the others.
+// itemVariables are the variables that only the expressions of an item see.
 type itemVariables struct {
 	fan   *fanStep
 	step  string
 	index int
 }
 
-// set sets the variables. The entry is looked up when an expression uses it first: most undos need none, and a list that cannot be evaluated any more,
-// since its key was erased, must not keep them from being done.
+// set sets the variables. The entry is looked up when an expression first uses it: most undos do not need it, and a list that can no longer be
+// evaluated, since its key was erased, must not prevent them.
 func (v *itemVariables) set(env *Env, s *exprlang.Scope) {
 	s.Set("index", s.Int(v.index))
 	s.SetLater(v.fan.step.For.As, func() *exprlang.Node {
@@ -182,7 +182,7 @@ func (v *itemVariables) set(env *Env, s *exprlang.Scope) {
 	})
 }
 
-// lists are the lists that were evaluated last. A list of one run of a step is always the same, and each item would evaluate it otherwise.
+// lists are the lists that were evaluated last. Within one run of a step the list is always the same, and otherwise each item would evaluate it again.
 type lists struct {
 	keys   []listKey
 	values map[listKey]knownList
@@ -216,7 +216,7 @@ func (l *lists) find(key listKey) ([]json.RawMessage, bool) {
 	return x.list, ok
 }
 
-// add keeps a list; input is the size of the task's input, which its key keeps in memory.
+// add keeps a list; input is the size of the task's input, which the list's key keeps in memory.
 func (l *lists) add(key listKey, list []json.RawMessage, input int) {
 	if l == nil {
 		return
@@ -263,7 +263,7 @@ func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool
 		w.plan.Facts = append(w.plan.Facts, &events.StepCompleted{Step: c.step.ID})
 		return true, ""
 	}
-	if at.Fan.Begun < at.Fan.Count && open < c.step.For.Parallel { // and once it has begun the next, so that they begin in their order
+	if at.Fan.Begun < at.Fan.Count && open < c.step.For.Parallel { // only one: the next follows once it has begun, so that they begin in order
 		open++
 		w.startItem(c, events.ItemPath(c.step.ID, at.Fan.Begun), env, nextItemAt(w.task, at))
 	}
@@ -292,7 +292,7 @@ func offersItem(t *events.Task, step string, index int, at *events.Step, paralle
 	return index == fan.Fan.Begun && index < fan.Fan.Count && fan.Fan.Open() < parallel && firstFailed(t, step) == ""
 }
 
-// firstFailed returns an item of a fan-out that an operator must look at, or an empty text if each is well.
+// firstFailed returns an item of a fan-out that an operator must look at, "" if there is no such item.
 func firstFailed(t *events.Task, fan string) string {
 	for _, s := range t.Live() {
 		step, _, item := events.SplitItem(s.Path)
@@ -304,7 +304,7 @@ func firstFailed(t *events.Task, fan string) string {
 	return ""
 }
 
-// nextItemAt returns when the next item of a fan-out may begin: of a rerun, not before the last request to undo it can take effect.
+// nextItemAt returns when the next item of a fan-out may begin: in a rerun, once the last request to undo it can no longer take effect.
 func nextItemAt(t *events.Task, fan *events.Step) events.Instant {
 	if next := fan.NextItem(t); next != nil {
 		return next.NotBefore()
@@ -331,7 +331,7 @@ type fanMember struct {
 func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	switch name {
 	case "output":
-		if m.step.State != events.StepStateCompleted { // when its items are undone, their outputs stay
+		if m.step.State != events.StepStateCompleted { // the outputs of its items stay when these are undone
 			return s.Raw(nil)
 		}
 		all, err := Collected(m.task, m.step)
@@ -353,7 +353,7 @@ func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 // Names implements exprlang.Members.
 func (m fanMember) Names() []string { return fanMembers }
 
-// Collected returns the output of a fan-out, which its items have, or an error if it has more than maxCollectedBytes.
+// Collected returns the output of a fan-out, put together from its items, or an error if it takes more than maxCollectedBytes.
 func Collected(t *events.Task, fan *events.Step) (json.RawMessage, error) {
 	if fan.Fan.Collect == events.CollectNone {
 		return nil, nil
@@ -369,7 +369,7 @@ func Collected(t *events.Task, fan *events.Step) (json.RawMessage, error) {
 	n := 0
 	for index, s := range items {
 		if b.Len() > maxCollectedBytes {
-			return nil, fmt.Errorf("the %s of the items of step %q have more than %d MiB: let the items keep them elsewhere and give their IDs, or write collect: none", fan.Fan.Collect, fan.Path, maxCollectedBytes>>20)
+			return nil, fmt.Errorf("the %s of the items of step %q take more than %d MiB: let the items store their results elsewhere and return IDs, or write collect: none", fan.Fan.Collect, fan.Path, maxCollectedBytes>>20)
 		}
 		if fan.Fan.Collect == events.CollectFailures {
 			if s == nil || !s.Continued || n == maxFailures {

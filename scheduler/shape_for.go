@@ -52,7 +52,7 @@ func (s *outlineStep) shapeEach() {
 		case count > events.MaxItems:
 			v.fault("the list has %d entries, and a step has at most %d items: split the list, and let a child do each part", count, events.MaxItems)
 		case count > maxCollected && s.collect == nil:
-			v.fault("the list has %d entries; of more than %d the outputs are collected only with collect: outputs. To keep only what failed write collect: failures, or none", count, maxCollected)
+			v.fault("the list has %d entries, and the outputs of more than %d are collected only on request: write collect: outputs, or collect: failures to keep only what failed, or collect: none", count, maxCollected)
 		}
 	case !isText(n) || !strings.Contains(n.Value, "${"):
 		v.fault("expected a list, or an expression that gives one, got %s", kindOf(n))
@@ -135,7 +135,7 @@ func (a setting) list(m member) {
 		raw, err := t.Bytes(exprlang.NewScope(nil))
 		var list []json.RawMessage
 		if err == nil && json.Unmarshal(raw, &list) != nil {
-			m.fault("gives no list, but %s", abbreviate(string(raw)))
+			m.fault("gives %s, which is not a list", abbreviate(string(raw)))
 		}
 	}
 }

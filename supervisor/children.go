@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// A step that a child does: how its owner starts the child, what parent and child say to each other, and how each judges it. Each judges what
-// the other says by the name of the link alone: docs/protocol.md, "Children".
+// A step that a child does: how its owner starts the child, what parent and child say to each other, and how each judges that. Each judges what
+// the other says by the link alone: docs/protocol.md, "Children".
 
 // parentJudgements says how the records of parents are judged, in the topic of submissions.
 func parentJudgements(all map[string]judgement) {
@@ -21,7 +21,7 @@ func parentJudgements(all map[string]judgement) {
 // maxParentMessage bounds what a parent says, besides its submissions: names, and a reason of at most maxDetail bytes, as JSON.
 const maxParentMessage = 32 << 10
 
-// fromParent says whether a record is what a parent may say of that size, whatever the limit of submissions is.
+// fromParent says whether a record is a message of a parent, and no larger than one may be, whatever the limit of submissions is.
 func fromParent(r *events.Record) bool {
 	switch r.Header(events.HeaderType) {
 	case events.TypeChildAsk, events.TypeChildUndo, events.TypeChildRelease:
@@ -30,8 +30,8 @@ func fromParent(r *events.Record) bool {
 	return false
 }
 
-// parksChild lets a child hear what its parent says although planning it panicked then: the child does as it is asked, and is parked instead of
-// being planned. If the record were set aside, the parent would send another one, and the panics would not end.
+// parksChild lets a child receive what its parent says although planning the child then panicked: the child records what is asked, and is parked
+// instead of being planned. If the record were set aside, the parent would send another one, and the panics would not end.
 func parksChild(i *inbox, item *input, p *poisoned) bool {
 	if p.again || p.judged == "" || !fromParent(&item.record) {
 		return false
@@ -40,7 +40,7 @@ func parksChild(i *inbox, item *input, p *poisoned) bool {
 	return true
 }
 
-// judgeParent takes what a parent says. It comes behind the submission of the child: so if the child is not known, the submission is lost.
+// judgeParent judges what a parent says. That comes after the submission of the child, so if the child is not known, it or its submission is lost.
 func judgeParent(i *inbox, item *input) error {
 	kind := item.env.Type
 	var m events.ChildMessage
@@ -83,7 +83,7 @@ func judgeParent(i *inbox, item *input) error {
 	return i.planner.recordAndPlan(i.caused(item, t.ID, &events.CancelRequested{Reason: events.Clip(m.Cancel, maxDetail), By: m.Link.Task}))
 }
 
-// answerStranger answers a parent whose child is not known, or is the ID of another task.
+// answerStranger answers a parent whose child is not known, or whose child's ID belongs to another task.
 func answerStranger(i *inbox, item *input, t *events.Task, m *events.ChildMessage) error {
 	a := events.ChildAnswer{Child: m.Child, Link: m.Link, State: events.ChildLost, Code: events.RejectLost, Reason: "the task is not known"}
 	switch {
@@ -99,7 +99,7 @@ func answerStranger(i *inbox, item *input, t *events.Task, m *events.ChildMessag
 
 const sameID = "another task has its ID"
 
-// undoForParent judges a request to undo a child. One that it knows is answered as before.
+// undoForParent judges a request to undo a child. One that the child knows is answered as before.
 func undoForParent(i *inbox, item *input, t *events.Task, m *events.ChildMessage) error {
 	a := events.ChildAnswer{Child: t.ID, Link: m.Link, State: events.ChildRefuses}
 	switch known, ok := events.AnswerAgain(t, m.Link); {
@@ -129,7 +129,7 @@ const (
 	childRejected   = "child_rejected"
 	childLost       = "child_lost"
 	childPastPivot  = "child_past_pivot"
-	// childEarlier is the code of the answer to a parent whose ID an earlier task had, of which the child still is.
+	// childEarlier is the code of the answer to a parent that reuses the ID of an earlier task, which is still the child's parent.
 	childEarlier = "earlier_incarnation"
 )
 
@@ -159,7 +159,7 @@ func refuseChild(i *inbox, item *input, reason, detail string) (bool, error) {
 	a := events.ChildAnswer{Child: sub.ID, Link: sub.Parent.Link, State: events.ChildRejected, Code: reason, Reason: detail}
 	if p := t.Parent; reason == events.RejectConflict && p != nil && p.Link.Task == a.Link.Task && p.Link.Path == a.Link.Path && p.Link.Incarnation != a.Link.Incarnation {
 		a.Code = childEarlier
-		if !p.Released { // nobody else will say so: that parent is forgotten
+		if !p.Released { // nobody else will release it: that parent is forgotten
 			if err := i.record(i.caused(item, t.ID, &events.ChildReleased{Link: p.Link}), nil); err != nil {
 				return true, err
 			}
@@ -168,7 +168,7 @@ func refuseChild(i *inbox, item *input, reason, detail string) (bool, error) {
 	return true, i.record(i.caused(item, t.ID, &events.ChildAnswered{Answer: a}), nil)
 }
 
-// repeatsChild judges a submission of a child whose ID is known: a copy of an ask is answered as before. It returns false if it is another one.
+// repeatsChild judges a submission of a child whose ID is known: a copy of an ask is answered as before. It returns false for any other submission.
 func repeatsChild(i *inbox, item *input, known *events.Task, p *events.ParentLink) (bool, error) {
 	//mutant:link-tells-children-apart
 	if known.Parent == nil || known.Parent.Link != p.Link {
@@ -180,7 +180,7 @@ func repeatsChild(i *inbox, item *input, known *events.Task, p *events.ParentLin
 	return true, nil
 }
 
-// judgeChild takes what a child says. If the task does not have its link, it is released: the task is forgotten.
+// judgeChild judges what a child says. If no task has its link, the child is released: its parent is forgotten.
 func judgeChild(i *inbox, item *input) error {
 	var a events.ChildAnswer
 	if err := json.Unmarshal(item.data, &a); err != nil {
@@ -220,7 +220,7 @@ func judgeChild(i *inbox, item *input) error {
 	return i.planner.recordAndPlan(i.caused(item, t.ID, body))
 }
 
-// endedByChild returns the fact by which the answer of its child ends an attempt.
+// endedByChild returns the fact by which the answer of a child ends the attempt that waits for it.
 func endedByChild(i *inbox, t *events.Task, a *events.ChildAnswer) (events.Body, error) {
 	s := t.Step(a.Link.Path)
 	if a.Link.Operation == events.Undo {
@@ -258,15 +258,15 @@ func endedByChild(i *inbox, t *events.Task, a *events.ChildAnswer) (events.Body,
 	default:
 		return nil, nil
 	}
-	if a.Code == events.RejectTooOld { // it may have been accepted once
+	if a.Code == events.RejectTooOld { // it may have been accepted earlier
 		return lostChild(i, f, s, a), nil
 	}
 	return &events.StepFailed{Step: s.Path, Attempt: s.Attempt, Error: f.Error, Effect: f.Effect, Verdict: i.planner.verdict(f)}, nil
 }
 
-// lostChild returns the failure of a step whose child nobody knows any more, which only an operator can judge.
+// lostChild returns the failure of a step whose child is no longer known. Only an operator can judge it.
 func lostChild(i *inbox, f Failure, s *events.Step, a *events.ChildAnswer) events.Body {
-	f.Error.Code, f.Error.Message, f.Effect = childLost, fmt.Sprintf("task %q is not known any more: %s", a.Child, a.Reason), events.EffectDoneUnknown
+	f.Error.Code, f.Error.Message, f.Effect = childLost, fmt.Sprintf("task %q is no longer known: %s", a.Child, a.Reason), events.EffectDoneUnknown
 	//mutant:lost-child-parks
 	v := events.Verdict{Action: events.ActionPark, Reason: f.Error.Message}
 	return &events.StepFailed{Step: s.Path, Attempt: s.Attempt, Error: f.Error, Effect: f.Effect, Verdict: v}
@@ -291,7 +291,7 @@ func undoneByChild(i *inbox, t *events.Task, s *events.Step, a *events.ChildAnsw
 	return &events.CompensationFailed{Step: s.Path, Attempt: n, Error: e, Verdict: i.planner.verdict(f)}
 }
 
-// askChild repeats what a step asks of its child, which has not answered.
+// askChild repeats what a step asks of a child that has not answered.
 func (*timers) askChild(task *events.Task, m events.Timer) events.Body {
 	s := task.Step(m.Path)
 	if !task.Running(m.Path, m.Operation, m.Attempt) || s.ByChild == nil {
@@ -304,7 +304,7 @@ func (*timers) askChild(task *events.Task, m events.Timer) events.Body {
 	return events.AskChild(task, s, m.Operation, cancel, false)
 }
 
-// toParent is the effect of a fact of a child that its parent learns of.
+// toParent returns the effect of a fact of a child: its answer to the parent.
 func toParent(x *outbox, f *events.Fact) []*effect {
 	a, ok := events.ChildAnswerOf(f)
 	if !ok {
@@ -318,7 +318,7 @@ func toParent(x *outbox, f *events.Fact) []*effect {
 	return []*effect{{kind: events.EffectEnd, topic: string(events.Reports), part: "/" + strconv.Itoa(int(r.Partition)), record: r}}
 }
 
-// toChild is the effect of a fact of a parent that children learn of.
+// toChild returns the effects of a fact of a parent: the submission of a child, or messages to children.
 func toChild(x *outbox, t *events.Task, f *events.Fact) (list []*effect) {
 	if sub := events.ChildSubmissionOf(t, f); sub != nil {
 		raw, err := events.Marshal(sub)
@@ -343,7 +343,8 @@ func subjectOf(x *outbox, f *events.Fact) events.Subject {
 	return events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent}
 }
 
-// ofChild completes what a child gets at its acceptance. It runs under the permit of its parents, which would wait for it otherwise, unless it is detached.
+// ofChild completes what a child gets at its acceptance. Unless it is detached, it runs under the permit of its parents: it could otherwise wait for
+// a permit that they hold.
 func ofChild(a *events.Acceptance, p *events.ParentLink, settings *events.Settings) {
 	if !p.Detach {
 		a.Concurrency = nil

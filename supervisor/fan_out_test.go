@@ -249,7 +249,7 @@ func TestTheOutputsOfAFanOutAreBounded(t *testing.T) {
 	a.run()
 	at := b.task("t").Step("report")
 	require.NotNil(t, at)
-	require.Contains(t, at.Error.Message, "the outputs of the items of step \"send\" have more than 4 MiB")
+	require.Contains(t, at.Error.Message, "the outputs of the items of step \"send\" take more than 4 MiB")
 	sameEverywhere(t, b, a)
 }
 

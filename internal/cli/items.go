@@ -27,9 +27,9 @@ func itemsPath(task, step string) string {
 
 func itemsCommand() *cobra.Command {
 	c := output(&cobra.Command{
-		Use: "items ID STEP", Short: "List the items of a step with a for", Args: cobra.ExactArgs(2),
-		Long: "List the items of a step with a for, in order. Items that have not begun are not listed. The name of an item, such as 'send[17]', is its\n" +
-			"step for task retry, skip, complete and fail.",
+		Use: "items ID STEP", Short: "List the items of a step with for", Args: cobra.ExactArgs(2),
+		Long: "List the items of a step with for, in order. Items that have not begun are not listed. To retry, skip, complete or fail an item, give its\n" +
+			"name, such as 'send[17]', with --step.",
 		Example: "  sagalog task items run-42 send --state failed\n  sagalog task items run-42 send --all -o jsonl\n  sagalog task retry run-42 --step 'send[17]'",
 		RunE: client(func(s *session, args []string) error {
 			q := url.Values{"limit": {s.flag("limit")}}
@@ -46,7 +46,7 @@ func itemsCommand() *cobra.Command {
 		}),
 	})
 	f := c.Flags()
-	f.String("state", "", "only items in this state; several with commas between them")
+	f.String("state", "", "only items in this state; separate several with commas")
 	f.Int("limit", 100, "items a page, up to 1000")
 	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
@@ -56,7 +56,7 @@ func itemsCommand() *cobra.Command {
 
 func itemRow(x api.ItemDocument) row { return stepRow(&x.StepDocument) }
 
-// showItems shows how far the fan-outs of a task have come, and those of their items that are open or have failed.
+// showItems shows how far the fan-outs of a task have come, and which of their items are open or have failed.
 func showItems(s *session, w io.Writer, t *api.TaskDocument) error {
 	for i := range t.Steps {
 		f := t.Steps[i].FanOut
