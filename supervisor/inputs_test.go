@@ -2,7 +2,6 @@ package supervisor_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -412,34 +411,6 @@ func TestLimitsBecomeFactsAndNeverProduceErrors(t *testing.T) {
 		require.Equal(t, events.TaskStateError, b.task("t1").State)
 		require.Contains(t, b.task("t1").Reason, "task_facts")
 		require.LessOrEqual(t, b.task("t1").Facts, 8+2, "the failure and the parking are allowed beyond the limit")
-	})
-	t.Run("the bytes of a task", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, "workflow: one\nsteps: {send: {agent: alpha, for: {each: \"${ input }\"}, with: 1, undo: {}}}\n")
-		a := b.candidate("A", small).own()
-		b.submit("t1", "one", `,"input":[`+strings.Repeat("1,", 499)+`1]`)
-		a.run()
-		done := 0
-		for ; b.task("t1").State != events.TaskStateError && done < 500; done++ {
-			b.done("t1", fmt.Sprintf("send[%d]", done), 1)
-			a.run()
-			a.pass(time.Second) // the store is written
-		}
-		require.Contains(t, b.task("t1").Reason, "no step starts beyond 16384, which is 256 times payload_bytes")
-		require.Less(t, done, 200)
-		b.request(events.RequestCancel, "c1", "t1")
-		for range done + 20 {
-			a.run()
-			for _, s := range b.task("t1").Live() {
-				switch {
-				case s.State == events.StepStateRunning:
-					b.failed("t1", s.Path, 1, events.ClassPermanent, events.EffectNone)
-				case s.Undo != nil && s.Undo.State == events.StepStateRunning:
-					b.undone("t1", s.Path, 1)
-				}
-			}
-		}
-		require.Equal(t, events.TaskStateUndone, b.task("t1").State, "the limit is none of undos")
 	})
 }
 

@@ -200,15 +200,6 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 	return nil
 }
 
-// tooLarge returns why no other step of a task may start: what its steps hold has grown too large. It is empty if they may.
-func (p *planner) tooLarge(t *events.Task) string {
-	bytes, limit := p.cache.known[t.ID].bytes, p.settings().TaskBytes()
-	if bytes <= limit {
-		return ""
-	}
-	return fmt.Sprintf("the task has %d bytes, and no step starts beyond %d, which is %d times payload_bytes: let steps give IDs instead of contents; until then raise payload_bytes, or undo the task", bytes, limit, events.PayloadsOfTask)
-}
-
 // outcome completes a fact of a plan by what the plan does not know: the time, and the settings. It parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
 // same expression of the same definition would fail again, and past its pivot the task could not be cancelled either.
 func (p *planner) outcome(t *events.Task, body events.Body) events.Body {

@@ -286,3 +286,33 @@ func TestTasksThatAreOnlyLookedAtAreBoundedByTheirBytes(t *testing.T) {
 	}
 	require.Equal(t, many, count[*events.Submitted](b))
 }
+
+// An owner holds whole tasks in memory, so no step of a task starts while what it holds is too much. It can be undone.
+func TestATaskThatHoldsTooMuchIsParked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "workflow: one\nsteps: {send: {agent: alpha, for: {each: \"${ input }\"}, with: 1, undo: {}}}\n")
+	a := b.candidate("A", func(c *candidate) { c.cfg.Settings.PayloadBytes = 64 }).own()
+	b.submit("t1", "one", `,"input":[`+strings.Repeat("1,", 499)+`1]`)
+	a.run()
+	done := 0
+	for ; b.task("t1").State != events.TaskStateError && done < 500; done++ {
+		b.done("t1", fmt.Sprintf("send[%d]", done), 1)
+		a.run()
+		a.pass(time.Second) // the store is written
+	}
+	require.Contains(t, b.task("t1").Reason, "no step starts beyond 16384, which is 256 times payload_bytes")
+	require.Less(t, done, 200)
+	b.request(events.RequestCancel, "c1", "t1")
+	for range done + 20 {
+		a.run()
+		for _, s := range b.task("t1").Live() {
+			switch {
+			case s.State == events.StepStateRunning:
+				b.failed("t1", s.Path, 1, events.ClassPermanent, events.EffectNone)
+			case s.Undo != nil && s.Undo.State == events.StepStateRunning:
+				b.undone("t1", s.Path, 1)
+			}
+		}
+	}
+	require.Equal(t, events.TaskStateUndone, b.task("t1").State, "undos have no such limit")
+}

@@ -200,3 +200,12 @@ func failureOf(f Failure, number int, v events.Verdict) events.Body {
 	}
 	return &events.StepFailed{Step: f.Path, Attempt: number, Error: f.Error, Effect: f.Effect, Verdict: v}
 }
+
+// tooLarge returns why no other step of a task may start: what its steps hold has grown too large. It is empty if they may.
+func (p *planner) tooLarge(t *events.Task) string {
+	bytes, limit := p.cache.known[t.ID].bytes, p.settings().TaskBytes()
+	if bytes <= limit {
+		return ""
+	}
+	return fmt.Sprintf("the task has %d bytes, and no step starts beyond %d, which is %d times payload_bytes: let steps give IDs instead of contents; until then raise payload_bytes, or undo the task", bytes, limit, events.PayloadsOfTask)
+}
