@@ -238,7 +238,7 @@ func AnswerAgain(t *Task, l Link) (a ChildAnswer, ok bool) {
 	return a, true
 }
 
-// Depth returns how many parents a task has, one above the other.
+// Depth returns how many ancestors a task has.
 func Depth(t *Task) int {
 	if t.Parent == nil {
 		return 0

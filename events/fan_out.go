@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A step with a for is a fan-out: it has an item for each entry of a list. Each item is a step with attempts. Its path is that of the
+// A step with for is a fan-out: it has an item for each entry of a list. Each item is a step with attempts. Its path is that of the
 // fan-out with the item's index: send[17]. Items begin in the order of the list. They are steps in all respects, except that their facts do not
 // count in Task.Facts, and that their failures may be tolerated. The fan-out itself has no attempts. It is waiting until all items are over.
 
@@ -25,7 +25,7 @@ type FanOutStarted struct {
 	RemindAfter Duration `json:"remind_after,omitzero"`
 }
 
-// FanOut is what a step with a for knows of its items.
+// FanOut is what a step with for knows of its items.
 type FanOut struct {
 	Count    int    `json:"count"`
 	Tolerate int    `json:"tolerate,omitzero"`

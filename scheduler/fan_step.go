@@ -13,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// fanStep is a step with a for: it has an item for each entry of a list, and each item is done and undone as the step says.
+// fanStep is a step with for: it has an item for each entry of a list, and each item is done and undone as the step says.
 type fanStep struct {
 	stepKind // of an item
 	step     *Step

@@ -13,7 +13,7 @@ type Preview struct {
 	Condition *bool
 	// Skipped means that the step would be skipped, and Starts that it would be among the first to start.
 	Skipped, Starts bool
-	// Items is how many items a step with a for would have; nil for others, and if its list depends on steps that are not over.
+	// Items is how many items a step with for would have; nil for others, and if its list depends on steps that are not over.
 	Items *int
 	// Input is the resolved input of a step that starts, or of its first item.
 	Input json.RawMessage

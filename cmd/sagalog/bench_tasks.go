@@ -29,7 +29,7 @@ and after, and whether anything timed out.`,
   sagalog bench tasks --fsync -o json
   sagalog bench tasks --rate 200 --permits                  # what does a permit cost? compare with a run without --permits
   sagalog bench tasks --tasks 20000 --bytes                 # how many bytes does a task take, and where?
-  sagalog bench tasks --items 1000                          # what does an item of a step with a for cost?
+  sagalog bench tasks --items 1000                          # what does an item of a step with for cost?
   sagalog bench tasks --rate 500 --tail 1%:2s               # do slow calls hold up the others?
   sagalog bench tasks --slow-after 10s --slow-factor 10
   sagalog bench tasks --tasks 1000000 --duration 1h         # memory over a million finished tasks

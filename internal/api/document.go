@@ -92,7 +92,7 @@ type StepDocument struct {
 	Progress     json.RawMessage `json:"progress,omitempty" doc:"The last progress that was recorded, of any attempt"`
 	ProgressedAt events.Instant  `json:"progressed_at,omitzero" format:"date-time"`
 	Undo         *UndoDocument   `json:"undo,omitempty"`
-	FanOut       *FanOutDocument `json:"fan_out,omitempty" doc:"The items of a step with a for, once they have begun"`
+	FanOut       *FanOutDocument `json:"fan_out,omitempty" doc:"The items of a step with for, once they have begun"`
 }
 
 // UndoDocument is the undo of a step.
@@ -113,9 +113,9 @@ type UndoDocument struct {
 type ParentDocument struct {
 	Task  string `json:"task"`
 	Step  string `json:"step"`
-	Depth int    `json:"depth" doc:"How many parents the task has, one above the other"`
-	// Released says that the parent needs the task no more.
-	Released bool `json:"released,omitzero" doc:"The parent needs the task no more: it is forgotten, or the step was detached"`
+	Depth int    `json:"depth" doc:"How many ancestors the task has"`
+	// Released says that the parent no longer needs the task.
+	Released bool `json:"released,omitzero" doc:"The parent no longer needs the task: it is forgotten, or the step was detached"`
 }
 
 func parentDocument(p *events.Parent) *ParentDocument {

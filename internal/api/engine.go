@@ -207,7 +207,7 @@ type StepPreview struct {
 	// Condition is nil if it depends on steps that are not over.
 	Condition       *bool
 	Skipped, Starts bool
-	// Items is how many items a step with a for would have; nil if that is not known, and for other steps.
+	// Items is how many items a step with for would have; nil if that is not known, and for other steps.
 	Items *int
 	// With is the resolved input of a step that starts, or of its first item.
 	With  json.RawMessage

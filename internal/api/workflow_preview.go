@@ -42,7 +42,7 @@ type PreviewStep struct {
 	Condition *bool           `json:"condition,omitempty" doc:"What the condition gives; absent if it depends on steps that are not over"`
 	Skipped   bool            `json:"skipped,omitzero"`
 	Starts    bool            `json:"starts,omitzero" doc:"The step is among the first to start"`
-	Items     *int            `json:"items,omitempty" doc:"How many items a step with a for would have; absent for others, and if its list depends on steps that are not over"`
+	Items     *int            `json:"items,omitempty" doc:"How many items a step with for would have; absent for others, and if its list depends on steps that are not over"`
 	With      json.RawMessage `json:"with,omitempty" doc:"The resolved input of a step that starts, or of its first item"`
 	Error     string          `json:"error,omitempty" doc:"Why the condition or the input cannot be evaluated"`
 }

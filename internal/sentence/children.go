@@ -41,7 +41,7 @@ func ofChildren(body events.Body) string {
 	case *events.ChildUndoRequested:
 		return because("task "+b.Link.Task+", its parent, has the task undo itself", b.Reason)
 	case *events.ChildReleased:
-		return "task " + b.Link.Task + ", its parent, needs the task no more"
+		return "task " + b.Link.Task + ", its parent, no longer needs the task"
 	}
 	return ""
 }

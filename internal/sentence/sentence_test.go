@@ -40,7 +40,7 @@ func TestEachFactOfATaskHasItsSentence(t *testing.T) {
 		{&events.ChildAnswered{Answer: events.ChildAnswer{Link: link, State: events.ChildRejected, Code: "conflict", Reason: "another task has its ID"}},
 			"task trip wants to start a child with the ID of this task, which is refused (conflict): another task has its ID"},
 		{&events.ChildUndoRequested{Link: link, Reason: "cancelled"}, "task trip, its parent, has the task undo itself: cancelled"},
-		{&events.ChildReleased{Link: link}, "task trip, its parent, needs the task no more"},
+		{&events.ChildReleased{Link: link}, "task trip, its parent, no longer needs the task"},
 		{&events.NotBeforePassed{NotBefore: 1000}, "the task may start"},
 		{&events.StepQueued{Step: "s", StartBy: 1000}, `step "s" is ready; its first attempt must start by 1970-01-01T00:00:01.000Z`},
 		{&events.StepStarted{Step: "s", Agent: "card", Function: "charge", Attempt: 1, CompleteBy: 1000}, `step "s" starts, by agent card charge, to end by 1970-01-01T00:00:01.000Z`},

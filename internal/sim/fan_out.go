@@ -20,7 +20,7 @@ type FanOuts struct {
 	completions int
 }
 
-// fanOut is a step with a for that has begun.
+// fanOut is a step with for that has begun.
 type fanOut struct {
 	def             *scheduler.Step
 	count, tolerate int
@@ -185,7 +185,7 @@ func (o *FanOuts) step(id string) *scheduler.Step {
 func (o *FanOuts) starts(b *events.StepStarted) string {
 	if !events.IsItem(b.Step) {
 		if def := o.step(b.Step); def != nil && def.For != nil {
-			return "a step with a for has an attempt"
+			return "a step with for has an attempt"
 		}
 		return ""
 	}

@@ -20,7 +20,7 @@ type saga struct {
 	input                  json.RawMessage
 	ended, undoing, parked bool
 	byHand                 bool // an operator decided about a step
-	// run is the latest run, and rerun what is to run once more when it is undone. depth is how many parents it has, one above the other.
+	// run is the latest run, and rerun what is to run once more when it is undone. depth is how many ancestors it has.
 	run, depth  int
 	rerun       *events.TaskRerun
 	pivotPassed bool

@@ -1740,7 +1740,7 @@ export interface components {
             error?: components["schemas"]["Error"];
             /** Format: int64 */
             failure_count: number;
-            /** @description The items of a step with a for, once they have begun */
+            /** @description The items of a step with for, once they have begun */
             fan_out?: components["schemas"]["FanOutDocument"];
             /** @description How long the running attempt may be silent */
             heartbeat?: string;
@@ -2183,10 +2183,10 @@ export interface components {
         ParentDocument: {
             /**
              * Format: int64
-             * @description How many parents the task has, one above the other
+             * @description How many ancestors the task has
              */
             depth: number;
-            /** @description The parent needs the task no more: it is forgotten, or the step was detached */
+            /** @description The parent no longer needs the task: it is forgotten, or the step was detached */
             released?: boolean;
             step: string;
             task: string;
@@ -2326,7 +2326,7 @@ export interface components {
             if?: string;
             /**
              * Format: int64
-             * @description How many items a step with a for would have; absent for others, and if its list depends on steps that are not over
+             * @description How many items a step with for would have; absent for others, and if its list depends on steps that are not over
              */
             items?: number;
             needs?: string[] | null;
@@ -2797,7 +2797,7 @@ export interface components {
             error?: components["schemas"]["Error"];
             /** Format: int64 */
             failure_count: number;
-            /** @description The items of a step with a for, once they have begun */
+            /** @description The items of a step with for, once they have begun */
             fan_out?: components["schemas"]["FanOutDocument"];
             /** @description How long the running attempt may be silent */
             heartbeat?: string;
