@@ -15,10 +15,10 @@ func (c *Coverage) Add(o *Coverage) {
 	}
 }
 
-// Missing returns the situations that never occurred. Rare ones count only in long runs.
-func (c *Coverage) Missing(long bool) (names []string) {
+// Missing returns the situations that a run of this many seeds should have reached and did not.
+func (c *Coverage) Missing(seeds int) (names []string) {
 	for i, n := range c {
-		if n == 0 && (long || !named[i].rare) {
+		if n == 0 && seeds >= named[i].from {
 			names = append(names, named[i].name)
 		}
 	}

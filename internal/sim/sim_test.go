@@ -96,7 +96,7 @@ func TestEverySeedKeepsTheInvariants(t *testing.T) {
 	t.Logf("%d seeds in %s (%.0f/s): %d facts, %d void, %d epochs, %d tasks, %d steps", n, time.Since(begin).Round(time.Millisecond), float64(n)/time.Since(begin).Seconds(), total.Facts, total.Void, total.Epochs, total.Tasks, total.Steps)
 	t.Logf("situations that the runs reached:\n%s", &total.Saw)
 	if n >= 200 && *options == "" {
-		require.Empty(t, total.Saw.Missing(n >= 5000), "no run reached these, so nothing is proved about them")
+		require.Empty(t, total.Saw.Missing(n), "no run reached these, so nothing is proved about them")
 	}
 }
 
