@@ -176,18 +176,18 @@ func AskChild(t *Task, s *Step, op Operation, cancel string, late bool) *ChildAs
 	return &ChildAsked{Child: child, Link: ChildLink(t, s.Path, op, n), Cancel: cancel, Late: late}
 }
 
-// CancelChild returns the fact by which a task that turns back asks a running child to turn back too; nil if it has asked all of them.
-func CancelChild(t *Task) *ChildAsked {
+// CancelChildren returns the facts by which a task that turns back asks its running children to turn back too; none if it has asked all of them.
+func CancelChildren(t *Task) (list []Body) {
 	if t.State != TaskStateUndoing {
 		return nil
 	}
 	for _, s := range t.Live() {
 		//mutant:children-turn-back
 		if s.State == StepStateRunning && s.ByChild != nil && s.ByChild.Cancelled == "" {
-			return AskChild(t, s, Do, reasonOr(t.Reason, "its parent is undone"), false)
+			list = append(list, AskChild(t, s, Do, reasonOr(t.Reason, "its parent is undone"), false))
 		}
 	}
-	return nil
+	return list
 }
 
 // ReleaseChildren returns the fact by which an ended task releases its children, as many as one fact takes; nil if it has none.

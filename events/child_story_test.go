@@ -163,6 +163,6 @@ func (w *scribe) early() (live []string, after func()) {
 	return []string{parent, runs}, func() {
 		w.write(parent, &events.CancelRequested{Request: "v1"})
 		w.write(ended, &events.ChildUndoRequested{Link: f.undoes(parent, "b")})
-		w.write(parent, events.CancelChild(w.task(parent)))
+		w.write(parent, events.CancelChildren(w.task(parent))[0])
 	}
 }

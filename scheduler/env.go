@@ -21,6 +21,8 @@ type Env struct {
 	sealed error
 	// item is what the expressions of an item have besides the others; nil for those of other steps.
 	item *itemVariables
+	// opened says that a value was opened.
+	opened bool
 	// spent is what the list of entries cost, in units of the budget of expressions.
 	spent int
 	// lists are known lists of entries; nil if none is.
@@ -48,6 +50,7 @@ func unseal(keys Keys, value json.RawMessage) (json.RawMessage, error) {
 }
 
 func (e *Env) unseal(raw json.RawMessage) (json.RawMessage, error) {
+	e.opened = e.opened || events.HasSealed(raw)
 	raw, err := unseal(e.keys, raw)
 	if err != nil && e.unopened() == nil {
 		e.sealed = err

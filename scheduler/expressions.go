@@ -25,6 +25,8 @@ var (
 
 	taskMembers     = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
 	changingMembers = []string{"run", "deadline", "reason"}
+	// changingOfSteps are the members of a step that change when it is undone.
+	changingOfSteps = []string{"state", "error", "counts"}
 	stepMembers     = []string{"state", "input", "output", "error"}
 	ownStepMembers  = []string{"input", "output", "error", "progress"}
 	// What is known of a task when it is accepted. Its priority may depend on its labels.
@@ -249,7 +251,10 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 func (a setting) reference(p []string) string {
 	switch p[0] {
 	case "task":
-		if a.listing && len(p) > 1 && slices.Contains(changingMembers, p[1]) {
+		switch {
+		case a.listing && len(p) == 1:
+			return "task may change while the items are done, and their list must not: name a member of it"
+		case a.listing && slices.Contains(changingMembers, p[1]):
 			return "task." + p[1] + " may change while the items are done, and their list must not: use the input, or outputs of steps"
 		}
 		if len(p) > 1 && slices.Contains(taskMembers, p[1]) && !slices.Contains(a.taskMembers, p[1]) {
@@ -280,7 +285,12 @@ func (a setting) reference(p []string) string {
 	case a.self != "" && !a.ancestors.needs(a.self, id):
 		return "step " + id + " may not have run yet: add it to needs of " + a.self
 	}
-	if a.fans[id] != nil {
+	switch {
+	case a.listing && len(p) == 2:
+		return stepPath(id) + " may change while the items are done or undone, and their list must not: use " + stepPath(id) + ".output"
+	case a.listing && slices.Contains(changingOfSteps, p[2]):
+		return stepPath(id) + "." + p[2] + " may change while the items are done or undone, and their list must not: use outputs of steps, or the input"
+	case a.fans[id] != nil:
 		return a.fanReference(id, p[2:])
 	}
 	return unknownMember(stepPath(id), p[2:], stepMembers)

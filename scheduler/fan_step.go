@@ -150,7 +150,9 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("for.each: %w", err)
 	}
-	env.lists.add(key, list, len(env.task.Input))
+	if !env.opened { // its keys may be erased at any time
+		env.lists.add(key, list, len(env.task.Input))
+	}
 	return list, nil
 }
 

@@ -10,8 +10,8 @@ import (
 // planUndo picks the steps to be undone next: one at a time, but as many items of one fan-out as are done at a time. Nothing is undone while an
 // attempt of a do is running: docs/protocol.md, "Undo".
 func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
-	if ask := events.CancelChild(t); ask != nil {
-		return events.Plan{Facts: []events.Body{ask}}, nil
+	if asks := events.CancelChildren(t); len(asks) > 0 {
+		return events.Plan{Facts: asks}, nil
 	}
 	u := undoing{planner: planner{task: t}, program: s.Program(t.Definition)}
 	for _, step := range t.Live() {

@@ -347,3 +347,23 @@ func TestAnItemWaitsForItsUndoInTheRunBefore(t *testing.T) {
 	require.Equal(t, []string{"t1.send[0] do#2"}, latest(a))
 	sameEverywhere(t, b, a)
 }
+
+// However many children run, one decision asks all of them to turn back.
+func TestATaskWithManyChildrenTurnsBack(t *testing.T) {
+	t.Parallel()
+	const fans, parallel = 22, 100
+	var w strings.Builder
+	w.WriteString("workflow: parent\nsteps:\n")
+	for i := range fans {
+		fmt.Fprintf(&w, "  s%d: {child: {workflow: child}, for: {each: \"${ input }\", as: n, parallel: %d}, with: 1, undo: {}}\n", i, parallel)
+	}
+	b := newBench(t, w.String(), offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", `,"input":[`+strings.Repeat("1,", parallel-1)+`1]`)
+	a.run()
+	b.request(events.RequestCancel, "c", "p")
+	a.run()
+	require.Equal(t, events.TaskStateUndoing, b.task("p").State, b.task("p").Reason)
+	require.Equal(t, fans*parallel, count[*events.ChildAsked](b))
+	require.EqualValues(t, 1, a.o.Status().Stats.Epochs)
+}

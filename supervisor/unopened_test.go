@@ -16,6 +16,8 @@ import (
 type lock struct {
 	why   *events.NoKeyError
 	lacks map[string]*events.NoKeyError
+	// erased says that the key of all content was erased.
+	erased bool
 }
 
 func locked(value string) string {
@@ -30,7 +32,7 @@ func (l *lock) Open(value []byte) ([]byte, error) {
 		if why := l.lacks[s.Key]; why != nil {
 			return nil, why
 		}
-		if s.Key == "erased" {
+		if s.Key == "erased" || l.erased {
 			return nil, &events.ErasedError{At: 1}
 		}
 		return s.Text, nil
@@ -389,4 +391,21 @@ func TestASubmissionThatCanNeverBeOpenedIsRefusedForItsKey(t *testing.T) {
 	a.run()
 	require.Equal(t, events.RejectNoKey, last[*events.InputRejected](b).Reason)
 	require.Contains(t, last[*events.InputRejected](b).Detail, "/input: the content was erased on")
+}
+
+// The list of a fan-out does not outlive the erasure of its content in the memory of an owner.
+func TestAnItemOfErasedContentIsNeitherDoneNorUndone(t *testing.T) {
+	t.Parallel()
+	const fan = "workflow: w\nsteps: {send: {agent: alpha, for: {each: \"${ input.ids }\", as: id, parallel: 1}, with: {id: \"${ id }\"}, retry: {then: undo}, undo: {with: {id: \"${ id }\"}}}}"
+	b, l := newBench(t, fan), &lock{}
+	a := b.candidate("A", func(c *candidate) { c.cfg.Keys, c.sched = l, scheduler.NewSharedWith(l).New() }).own()
+	b.submit("t1", "w", `,"input":`+locked(`{"ids":["ada","bob"]}`))
+	a.run()
+	l.erased = true
+	latest(a)
+	b.done("t1", "send[0]", 1)
+	a.run()
+	require.Equal(t, events.StepStateFailed, b.task("t1").Step("send[1]").State)
+	require.Equal(t, events.StepStateUndoFailed, b.task("t1").Step("send[0]").State)
+	require.Empty(t, latest(a))
 }
