@@ -212,9 +212,15 @@ func (s *outlineStep) shapeChildUndo(m member) {
 
 // ChildWorkflow returns the workflow of the child that does the step, "" if none does.
 func (s *Step) ChildWorkflow() string {
+	workflow, _ := s.ChildVersion()
+	return workflow
+}
+
+// ChildVersion returns the workflow of the child that does the step, and its version; zero if the child has the current one, "" and zero if no child does it.
+func (s *Step) ChildVersion() (workflow string, version int) {
 	var c child
 	if len(s.Child) == 0 || json.Unmarshal(s.Child, &c) != nil {
-		return ""
+		return "", 0
 	}
-	return c.Workflow
+	return c.Workflow, c.Version
 }

@@ -206,12 +206,33 @@ func retried(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		}
 	}
 	if len(steps) == 0 && (q.Step != "" || t.State != events.TaskStateError) {
-		return refused("nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt")
+		return refused("%s", notRetried(t, q.Step))
 	}
 	if len(q.With) > 0 && len(steps) != 1 {
 		return refused("with gives one step another input, but %d steps would be retried: name one of them", len(steps))
 	}
 	return &events.TaskReopened{Request: q.ID, Steps: steps, With: q.With, Reason: q.Reason, By: q.By}, Refusal{}
+}
+
+// notRetried says why nothing is retried.
+func notRetried(t *events.Task, path string) string {
+	s := t.Step(path)
+	switch {
+	case s == nil:
+	case s.DoneByChild(events.Do) != "":
+		return byChild(s.DoneByChild(events.Do), path, events.Do)
+	case s.DoneByChild(events.Undo) != "":
+		return byChild(s.DoneByChild(events.Undo), path, events.Undo)
+	case s.Tolerated():
+		return fmt.Sprintf("nothing can be retried: the failure of item %q is tolerated, and the task goes on without it", path)
+	case s.Fans():
+		for _, x := range t.Steps {
+			if step, _, item := events.SplitItem(x.Path); item && step == path && reopenable(t, x) {
+				return fmt.Sprintf("nothing can be retried: step %q itself has no attempts; retry its items, such as %q, or leave out the step to retry all that failed", path, x.Path)
+			}
+		}
+	}
+	return "nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt"
 }
 
 func reopenable(t *events.Task, s *events.Step) bool {

@@ -67,13 +67,21 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 		return s, ""
 	case events.StepStateRunning:
 		if child := s.DoneByChild(op); child != "" {
-			return s, fmt.Sprintf("task %q does step %q: cancel or terminate that task, and its end ends the attempt", child, path)
+			return s, byChild(child, path, op)
 		}
 		return s, fmt.Sprintf("attempt %d to %s step %q is running: fail it first", attempt, op, path)
 	case events.StepStateNotStarted, events.StepStateWaiting:
 		return s, ""
 	}
 	return s, fmt.Sprintf("step %q is %s already", path, state)
+}
+
+// byChild says where to decide about an operation that a child does.
+func byChild(child, path string, op events.Operation) string {
+	if op == events.Undo {
+		return fmt.Sprintf("task %q undoes itself for step %q: decide there. If it is parked, retry or skip the undo that failed", child, path)
+	}
+	return fmt.Sprintf("task %q does step %q: decide there. If it is parked, retry or skip the step that failed; or cancel or terminate it, and its end ends the attempt", child, path)
 }
 
 // decidable returns the step that the request is about and the operation, or why nobody can decide that it is over.

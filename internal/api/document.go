@@ -199,6 +199,7 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 		doc := StepDocument{ID: d.ID, Agent: d.Agent, Operation: d.Operation, Workflow: d.Workflow, State: string(events.StepStateNotStarted)}
 		if s := t.Step(d.ID); s != nil {
 			doc = stepDocument(s)
+			doc.FanOut = fanOutDocument(t, s)
 			doc.Workflow = d.Workflow
 			if doc.Agent == "" {
 				doc.Agent, doc.Operation = d.Agent, d.Operation
@@ -208,7 +209,9 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 	}
 	for _, s := range t.Steps {
 		if !events.IsItem(s.Path) && !listed[s.Path] {
-			list = append(list, stepDocument(s))
+			doc := stepDocument(s)
+			doc.FanOut = fanOutDocument(t, s)
+			list = append(list, doc)
 		}
 	}
 	return list
@@ -219,7 +222,6 @@ func stepDocument(s *events.Step) StepDocument {
 		ID: s.Path, Agent: s.Agent, Child: s.Child(), Operation: s.Function, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 		With: s.With, Left: s.Left, Continued: s.Continued, Progress: s.Progress, ProgressedAt: s.ProgressedAt,
-		FanOut: fanOutDocument(s.Fan),
 	}
 	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
 	if s.State == events.StepStateRunning {

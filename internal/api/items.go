@@ -21,20 +21,37 @@ type FanOutDocument struct {
 	Collect   string `json:"collect" enum:"outputs,failures,none" doc:"What the output of the step is made of"`
 	Begun     int    `json:"begun" doc:"How many have begun: those with a lower index"`
 	Completed int    `json:"completed"`
-	Failed    int    `json:"failed" doc:"How many have failed, which is tolerated"`
+	Failed    int    `json:"failed" doc:"How many have failed: so many as is tolerated, and in a task that is parked or undone others, too"`
 	Skipped   int    `json:"skipped"`
-	Undone    int    `json:"undone"`
-	Running   int    `json:"running" doc:"How many have begun and are not over: they run, wait, or have failed in a way that is not tolerated"`
+	Undone    int    `json:"undone" doc:"How many were undone"`
+	Left      int    `json:"left" doc:"How many are left as they are, since an operator skipped their undo"`
+	Running   int    `json:"running" doc:"How many have begun and are not over: they run, wait, or are being undone"`
 }
 
-func fanOutDocument(f *events.FanOut) *FanOutDocument {
+// fanOutDocument counts the items of a fan-out, nil for other steps.
+func fanOutDocument(t *events.Task, s *events.Step) *FanOutDocument {
+	f := s.Fan
 	if f == nil {
 		return nil
 	}
-	return &FanOutDocument{
-		Count: f.Count, Tolerate: f.Tolerate, Collect: f.Collect, Begun: f.Begun, Completed: f.Completed, Failed: f.Failed, Skipped: f.Skipped,
-		Undone: f.Undone, Running: f.Open(),
+	d := &FanOutDocument{
+		Count: f.Count, Tolerate: f.Tolerate, Collect: f.Collect, Begun: f.Begun, Completed: f.Completed, Failed: f.Failed, Skipped: f.Skipped, Undone: f.Undone,
+		Running: f.Open(),
 	}
+	if f.Open() == 0 && f.Undone == 0 {
+		return d
+	}
+	for _, x := range t.Live() { // the fold counts only what lets the task go on
+		step, _, item := events.SplitItem(x.Path)
+		switch {
+		case !item || step != s.Path:
+		case x.State == events.StepStateUndone && x.Undo != nil && x.Undo.Skipped && !x.Continued:
+			d.Undone, d.Left = d.Undone-1, d.Left+1
+		case x.Failed() && !x.Continued, x.State == events.StepStateUndoFailed:
+			d.Running, d.Failed = d.Running-1, d.Failed+1
+		}
+	}
+	return d
 }
 
 // ItemDocument is an item of a fan-out: a step with its index.
@@ -46,8 +63,8 @@ type ItemDocument struct {
 // ItemsQuery asks for items of a fan-out.
 type ItemsQuery struct {
 	TaskPath
-	Step  string    `path:"step" doc:"The ID of the step with the for, percent-encoded"`
-	State []string  `query:"state,explode" doc:"Only items in this state; several, repeated or with commas between them, mean any of these. failed includes items that were undone after a failure that is tolerated" example:"failed"`
+	Step  string    `path:"step" doc:"The ID of the step, percent-encoded"`
+	State []string  `query:"state,explode" doc:"Only items in this state; several, repeated or with commas between them, mean any of these. failed includes items that were undone after they had failed" example:"failed"`
 	After int       `query:"after" default:"-1" minimum:"-1" maximum:"9999" doc:"next of the page before: only items with a higher index"`
 	Limit pageLimit `query:"limit" default:"100" doc:"Items a page"`
 	At    string    `query:"at" doc:"Read the items as they were then: an instant, or partition@offset of a fact" example:"3@1200"`
@@ -105,9 +122,10 @@ func (s *tasks) taskAt(ctx context.Context, id, at string) (*events.Task, *AtDoc
 	return s.documents.opened(t), nil, nil
 }
 
-// inState says whether an item is in one of the states. One whose failure is tolerated has failed, even if it was undone since.
+// inState says whether an item is in one of the states. One that failed has failed, even if it was undone since.
 func inState(s *events.Step, states []string) bool {
-	return slices.Contains(states, string(s.State)) || s.Tolerated() && slices.Contains(states, string(events.StepStateFailed))
+	failed := s.Tolerated() || s.State == events.StepStateUndone && s.Completion == 0 && s.Error != nil
+	return slices.Contains(states, string(s.State)) || failed && slices.Contains(states, string(events.StepStateFailed))
 }
 
 func itemPage(t *events.Task, in *ItemsQuery, states []string) ItemList {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/sentence"
 	"github.com/spf13/cobra"
@@ -63,8 +62,8 @@ func showItems(s *session, w io.Writer, t *api.TaskDocument) error {
 		if f == nil {
 			continue
 		}
-		fan := events.FanOut{Count: f.Count, Begun: f.Begun, Completed: f.Completed, Failed: f.Failed, Skipped: f.Skipped, Undone: f.Undone}
-		fmt.Fprintf(w, "\n%s  %s  %s\n", t.Steps[i].ID, t.Steps[i].State, sentence.Items(&fan))
+		fan := sentence.ItemCounts{All: f.Count, Completed: f.Completed, Failed: f.Failed, Skipped: f.Skipped, Undone: f.Undone, Left: f.Left, Running: f.Running}
+		fmt.Fprintf(w, "\n%s  %s  %s\n", t.Steps[i].ID, t.Steps[i].State, sentence.Items(fan))
 		q := url.Values{"limit": {strconv.Itoa(shownItems)}, "state": {shownStates}}
 		if t.At != nil {
 			q.Set("at", fmt.Sprintf("%d@%d", t.At.Partition, t.At.Offset))

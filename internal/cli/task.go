@@ -31,7 +31,7 @@ func taskCommand(d Deps) *cobra.Command {
 		requestCommand(requestUse{
 			kind: "pause", short: "Pause a task: nothing more of it starts",
 			long: "Pause a task: its running attempts finish, and nothing else starts until you resume the task. Meanwhile the deadline only raises an\n" +
-				"alert. A deadline that was still to come moves by the length of the pause.",
+				"alert. A deadline that was still to come moves by the length of the pause. Its children go on: pause those, too, if they must stop.",
 		}),
 		requestCommand(requestUse{kind: "resume", short: "Resume a paused task", long: "Resume a paused task: it continues where it was paused."}),
 		requestCommand(requestUse{

@@ -246,7 +246,7 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)
 		a.Warnings = append(a.Warnings, d.misfits(whole, a.Version)...)
-		a.Warnings = append(a.Warnings, placed(draft.Source, d.unknownChildren(whole))...)
+		a.Warnings = append(a.Warnings, placed(draft.Source, d.unfitChildren(whole))...)
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false

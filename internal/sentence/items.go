@@ -25,13 +25,16 @@ func items(n int) string {
 	return Number(n) + " items"
 }
 
+// ItemCounts are how many items of a fan-out there are in all, and how many are as the name says.
+type ItemCounts struct{ All, Completed, Failed, Skipped, Undone, Left, Running int }
+
 // Items says how far a fan-out has come, such as "412 of 5,000 items are done, 3 failed, 20 running".
-func Items(f *events.FanOut) string {
-	s := fmt.Sprintf("%s of %s items are done", Number(f.Completed), Number(f.Count))
+func Items(c ItemCounts) string {
+	s := fmt.Sprintf("%s of %s items are done", Number(c.Completed), Number(c.All))
 	for _, part := range []struct {
 		n    int
 		word string
-	}{{f.Failed, "failed"}, {f.Skipped, "skipped"}, {f.Undone, "undone"}, {f.Open(), "running"}} {
+	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Undone, "undone"}, {c.Left, "left as they are"}, {c.Running, "running"}} {
 		if part.n > 0 {
 			s += ", " + Number(part.n) + " " + part.word
 		}

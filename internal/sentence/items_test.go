@@ -3,7 +3,6 @@ package sentence_test
 import (
 	"testing"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sentence"
 	"github.com/stretchr/testify/require"
 )
@@ -18,8 +17,8 @@ func TestFanOutsAreSaid(t *testing.T) {
 		require.Equal(t, says, sentence.Of("FanOutStarted", []byte(data)))
 	}
 	require.Equal(t, "412 of 5,000 items are done, 3 failed, 20 running",
-		sentence.Items(&events.FanOut{Count: 5000, Begun: 435, Completed: 412, Failed: 3}))
-	require.Equal(t, "0 of 7 items are done, 1 skipped, 2 undone", sentence.Items(&events.FanOut{Count: 7, Begun: 3, Skipped: 1, Undone: 2}))
+		sentence.Items(sentence.ItemCounts{All: 5000, Completed: 412, Failed: 3, Running: 20}))
+	require.Equal(t, "0 of 7 items are done, 1 skipped, 2 undone, 4 left as they are", sentence.Items(sentence.ItemCounts{All: 7, Skipped: 1, Undone: 2, Left: 4}))
 	require.Equal(t, "1,234,567", sentence.Number(1234567))
 	require.Equal(t, "100", sentence.Number(100))
 }

@@ -1660,12 +1660,17 @@ export interface components {
             count: number;
             /**
              * Format: int64
-             * @description How many have failed, which is tolerated
+             * @description How many have failed: so many as is tolerated, and in a task that is parked or undone others, too
              */
             failed: number;
             /**
              * Format: int64
-             * @description How many have begun and are not over: they run, wait, or have failed in a way that is not tolerated
+             * @description How many are left as they are, since an operator skipped their undo
+             */
+            left: number;
+            /**
+             * Format: int64
+             * @description How many have begun and are not over: they run, wait, or are being undone
              */
             running: number;
             /** Format: int64 */
@@ -1675,7 +1680,10 @@ export interface components {
              * @description How many of them may fail
              */
             tolerate: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many were undone
+             */
             undone: number;
         };
         FiresAnswerBody: {
@@ -5877,7 +5885,7 @@ export interface operations {
     "list-items": {
         parameters: {
             query?: {
-                /** @description Only items in this state; several, repeated or with commas between them, mean any of these. failed includes items that were undone after a failure that is tolerated */
+                /** @description Only items in this state; several, repeated or with commas between them, mean any of these. failed includes items that were undone after they had failed */
                 state?: string[] | null;
                 /** @description next of the page before: only items with a higher index */
                 after?: number;
@@ -5890,7 +5898,7 @@ export interface operations {
             path: {
                 /** @description The task's ID, percent-encoded */
                 id: string;
-                /** @description The ID of the step with the for, percent-encoded */
+                /** @description The ID of the step, percent-encoded */
                 step: string;
             };
             cookie?: never;

@@ -17,13 +17,13 @@ const pageSize = 50;
 export const soFar = (f: FanOut): string =>
   [
     `${number.format(f.completed)} of ${number.format(f.count)} items done`,
-    ...(["failed", "skipped", "undone", "running"] as const).filter((part) => f[part] > 0).map((part) => `${number.format(f[part])} ${part}`),
+    ...(["failed", "skipped", "undone", "left", "running"] as const).filter((part) => f[part] > 0).map((part) => `${number.format(f[part])} ${part === "left" ? "left as they are" : part}`),
   ].join(", ");
 
 /** The parts of a bar of the given width, one behind the other: what is done, what has failed, what was undone or skipped, and what runs. */
 export function bar(f: FanOut, width: number): { tone: string; from: number; width: number }[] {
   let from = 0;
-  return ([["good", f.completed], ["bad", f.failed], ["wait", f.skipped + f.undone], ["run", f.running]] as const).map(([tone, n]) => {
+  return ([["good", f.completed], ["bad", f.failed], ["wait", f.skipped + f.undone + f.left], ["run", f.running]] as const).map(([tone, n]) => {
     const part = { tone, from, width: f.count === 0 ? 0 : (n / f.count) * width };
     from += part.width;
     return part;
