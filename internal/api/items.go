@@ -21,7 +21,7 @@ type FanOutDocument struct {
 	Collect   string `json:"collect" enum:"outputs,failures,none" doc:"What the output of the step is made of"`
 	Begun     int    `json:"begun" doc:"How many have begun: those with a lower index"`
 	Completed int    `json:"completed"`
-	Failed    int    `json:"failed" doc:"How many have failed: so many as is tolerated, and in a task that is parked or undone others, too"`
+	Failed    int    `json:"failed" doc:"How many have failed: those that are tolerated and, in a task that is parked or undone, others too"`
 	Skipped   int    `json:"skipped"`
 	Undone    int    `json:"undone" doc:"How many were undone"`
 	Left      int    `json:"left" doc:"How many are left as they are, since an operator skipped their undo"`

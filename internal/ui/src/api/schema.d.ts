@@ -1660,7 +1660,7 @@ export interface components {
             count: number;
             /**
              * Format: int64
-             * @description How many have failed: so many as is tolerated, and in a task that is parked or undone others, too
+             * @description How many have failed: those that are tolerated and, in a task that is parked or undone, others too
              */
             failed: number;
             /**
