@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -180,7 +181,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 			j.Fail("%s begins as the child of %s, which is forgotten or another task", f.Task, b.Parent.Link.Task)
 			return
 		}
-		if !events.AwaitsChild(p, f.Task, b.Parent.Link) {
+		if !events.AwaitsChild(p, f.Task, b.Parent.Link) && !wasTaken(p, b.Parent.Link.Path) {
 			j.Fail("%s begins although its parent %s does not wait for it any more", f.Task, p.ID)
 		}
 	case *events.ChildAnswered:
@@ -208,7 +209,7 @@ func (j *Judge) Relatives(f *events.Fact, states []*events.State) {
 			return
 		}
 		for _, s := range t.Steps {
-			if s.ByChild == nil || s.Left || !s.Undoable || s.Undo != nil && s.Undo.Agent != "" { // an agent undid what the child did
+			if s.ByChild == nil || s.Left || !s.Undoable || s.Undo != nil && s.Undo.Agent != "" || undoneByAgent(t, s.Path) { // an agent undid what the child did
 				continue
 			}
 			for _, try := range s.ByChild.Tries {
@@ -290,4 +291,25 @@ func find(states []*events.State, id string) *events.Task {
 		}
 	}
 	return nil
+}
+
+// undoneByAgent says whether an agent undoes what children do for a step. (The state of the step says so only of its latest run.)
+func undoneByAgent(t *events.Task, path string) bool {
+	d := definitionOf(t.Definition)
+	if d == nil {
+		return false
+	}
+	for i := range d.Steps {
+		if s := &d.Steps[i]; s.ID == events.DefinedStep(path) {
+			return s.Undo != nil && s.Undo.Agent != ""
+		}
+	}
+	return false
+}
+
+// wasTaken says whether the ID of the child was that of another task when the parent's step asked for it. Once that task is forgotten, a late copy of the
+// submission begins the child: the ID is free, and no row says that it was refused.
+func wasTaken(p *events.Task, path string) bool {
+	s := p.Step(path)
+	return s != nil && s.Error != nil && s.Error.Code == "child_rejected" && strings.Contains(s.Error.Message, "(conflict)")
 }
