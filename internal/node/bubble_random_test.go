@@ -171,16 +171,22 @@ func TestRandomFaults(t *testing.T) {
 	for _, s := range situations {
 		require.Positive(t, total.count[s], "never reached: %s", s)
 	}
+	if *bubbleSeeds >= 200 {
+		require.Positive(t, total.count[rareSituation], "never reached: %s", rareSituation)
+	}
 }
 
 // situations are the ones that a run of the size of the gate must have reached, or it proves nothing.
 var situations = []string{
 	"a task was processed", "a task was undone", "a task was parked", "an attempt timed out", "an attempt failed",
-	"a partition changed hands", "a record of a deposed owner was void", "a claim was refused", "a call was repeated",
+	"a partition changed hands", "a record of a deposed owner was void", "a call was repeated",
 	"an input was rejected", "a power cut took what was not synced", "a task was submitted twice",
 	"the agents came back", "a transaction held an input back", "a do was undone at a service that does not refuse it afterwards",
 	"an effect landed late", "an undo found nothing", "an item was undone", "a child was processed", "a child was undone",
 }
+
+// rareSituation is reached by one seed in twenty, and so by most thirds of the gate, but not by each.
+const rareSituation = "a claim was refused"
 
 func ride(t *testing.T, seed uint64, total *tally) {
 	s := &storm{seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), reached: map[string]int{}, ledger: newLedger(seed)}
@@ -440,7 +446,7 @@ func (s *storm) sum(all *crew, void int) {
 		c, claim := f.fact.Body.(*events.PartitionClaimed)
 		switch {
 		case claim && f.fate != events.FateAccepted:
-			s.reached["a claim was refused"]++
+			s.reached[rareSituation]++
 		case claim:
 			if was := owner[f.partition]; was != "" && was != c.Owner {
 				s.reached["a partition changed hands"]++

@@ -41,7 +41,7 @@ test("a fan-out is one node with a bar, and its items are listed and retried", a
     const state = page.locator("header.title .state");
     await expect(state).toHaveText("parked", { timeout: 60_000 });
     const node = page.getByRole("button", { name: /^send: / });
-    await expect(node).toHaveAccessibleName(/\d+ of 70 items done, 1 failed/);
+    await expect(node).toHaveAccessibleName(/\d+ of 70 items done, 2 failed/);
     await expect(node.locator("rect.part")).toHaveCount(4);
     await node.click();
     const items = page.getByRole("region", { name: "items of send" });
