@@ -217,7 +217,7 @@ func (c *core) lastCause() events.Cause {
 }
 
 // fewTasks stay in memory however large they are: a task that is larger than all may be together would be read whole again for each of its facts.
-// Settings.TaskBytes bounds each.
+// Settings.TaskBytes bounds what starts steps, and what is under way then may add its outputs.
 const fewTasks = 4
 
 // evict keeps the tasks in memory within their bounds.

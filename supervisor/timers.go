@@ -99,7 +99,7 @@ var partitionTimers = []partitionTimer{
 const (
 	dueBatch   = 500
 	sweepBatch = 200
-	sweepBytes = 16 << 20 // of the tasks that are read for it
+	sweepBytes = 16 << 20 // of the tasks that are read for it, once one of them may be forgotten
 	sweepEvery = 10 * time.Second
 )
 

@@ -102,13 +102,11 @@ func (b *bench) attach() error {
 	b.watch.hit, b.watch.before = b.cfg.Latency.hit, b.before.ends
 	b.load = newLoad(b.names, b.base)
 	b.load.due, b.load.topic, b.load.partitions = b.due, b.topics.Submissions(), b.partitions
-	if items := b.cfg.items; items > 0 {
-		b.load.value, b.load.most = itemsSubmission(items), maxTasks/items
-	}
 	b.watch.ended = b.load.ended
 	b.first, b.start = func() bool { return b.watch.counts().ended > 0 }, func() {}
-	if b.cfg.items > 0 { // a task may take longer than anybody waits for the first
-		b.first = func() bool { return b.watch.counts().completed > 0 }
+	if items := b.cfg.items; items > 0 {
+		b.load.value, b.load.most = itemsSubmission(items), maxTasks/items
+		b.first = func() bool { return b.watch.counts().completed > 0 } // a task may take longer than anybody waits for the first
 	}
 	b.meters.watch = b.watch
 	producer, err := kafka.NewProducer(b.cluster)

@@ -58,12 +58,7 @@ output: "${ steps.ship.output }"
 `
 
 // journey is a workflow with items and a child, and hotel is that of the child.
-const journey = `
-workflow: journey
-defaults:
-  complete_within: 2s
-  retry: {attempts: 2, backoff: 100ms, then: undo}
-  undo: {retry: {attempts: 4, backoff: 100ms, factor: 2, max_backoff: 1s}}
+const journey = "workflow: journey\n" + journeyDefaults + `
 steps:
   seats:
     for: {each: "${ input.seats }", as: seat, parallel: 2, tolerate: 1, collect: none}
@@ -80,16 +75,17 @@ steps:
     undo: {}
 `
 
-const hotel = `
-workflow: hotel
-defaults:
-  complete_within: 2s
-  retry: {attempts: 2, backoff: 100ms, then: undo}
-  undo: {retry: {attempts: 4, backoff: 100ms, factor: 2, max_backoff: 1s}}
+const hotel = "workflow: hotel\n" + journeyDefaults + `
 steps:
   room: {agent: stock, undo: {}}
   breakfast: {needs: [room], agent: bank, undo: {}}
 `
+
+const journeyDefaults = `
+defaults:
+  complete_within: 2s
+  retry: {attempts: 2, backoff: 100ms, then: undo}
+  undo: {retry: {attempts: 4, backoff: 100ms, factor: 2, max_backoff: 1s}}`
 
 // stepsOf are the steps, by workflow, that agents do; those of a journey besides its items.
 var stepsOf = map[string][]string{"order": {"reserve", "charge", "ship"}, "journey": {"bill"}, "hotel": {"room", "breakfast"}}

@@ -173,11 +173,7 @@ func (w *World) loop(until events.Instant, done func() bool) {
 		if (w.report.Steps%64 == 0 || w.patient) && done() { // a patient world has few steps, most of them at times when something moves
 			return
 		}
-		most := maxSteps + stepsPerSecond*int(w.opt.Chaos.Seconds())
-		if w.patient && w.outage.topic != "" { // what waits for the topic is tried again for hours
-			most *= 4
-		}
-		if w.report.Steps > most {
+		if most := maxSteps + stepsPerSecond*int(w.opt.Chaos.Seconds()); w.report.Steps > most {
 			w.fail("the world does not come to rest within %d steps: %s", most, w.unrest())
 		}
 	}
