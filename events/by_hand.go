@@ -50,10 +50,14 @@ func (t byHand) skipped(b *StepSkipped) error {
 			return err
 		}
 		failure, failed := s.Undo.Error, s.Undo.State == StepStateFailed
-		s.undone(t.fact.Time)
-		s.Undo.Skipped = true
 		//mutant:skipped-undo-is-left
-		s.Undo.Error, s.Left = failure, true
+		s.Left = true
+		switch more, err := t.undone(s, b.Child, b.Name()); {
+		case err != nil:
+			return err
+		case !more:
+			s.Undo.Skipped, s.Undo.Error = true, failure
+		}
 		t.decided(RequestSkip, b.Request, s, failed)
 		return nil
 	}
@@ -95,9 +99,25 @@ func (t byHand) compensated(b *Compensated) error {
 		return fmt.Errorf("%w: attempt %d to undo step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Undo.Attempt)
 	}
 	failed := s.Undo.State == StepStateFailed
-	s.undone(t.fact.Time)
+	if _, err := t.undone(s, b.Child, b.Name()); err != nil {
+		return err
+	}
 	t.decided(RequestComplete, b.Request, s, failed)
 	return nil
+}
+
+// undone ends the undo of a step, or only what concerns one of its children. It returns whether the step must ask that of an earlier try.
+func (t byHand) undone(s *Step, child string, why Name) (more bool, err error) {
+	if child != "" && (s.unsettled() < 0 || s.ChildToUndo() != child) {
+		return false, fmt.Errorf("%w: %s of step %q and task %q, which is not the child to undo", ErrImpossible, why, s.Path, child)
+	}
+	//mutant:decision-is-about-one-child
+	if child != "" && s.undoneByChild(t.fact.Time) {
+		s.State = StepStateUndoing
+		return true, nil
+	}
+	s.undone(t.fact.Time)
+	return false, nil
 }
 
 // decided lets a parked task go on if the step for which an operator decided had failed, and no other has.

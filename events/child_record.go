@@ -29,6 +29,8 @@ type ChildAnswer struct {
 	// State says how the child stands.
 	State  ChildEnd        `json:"state"`
 	Output json.RawMessage `json:"output,omitempty"`
+	// Left says that the child is undone but for steps that an operator left.
+	Left bool `json:"left,omitzero"`
 	// Reason says why, except for a child that processed. Code is the reason of a rejection.
 	Reason string `json:"reason,omitempty"`
 	Code   string `json:"code,omitempty"`
@@ -187,7 +189,7 @@ func ChildAnswerOf(f *Fact) (a ChildAnswer, ok bool) {
 	case *TaskProcessed:
 		to, a.State, a.Output = b.Answers, ChildProcessed, b.Output
 	case *TaskUndone:
-		to, a.State, a.Reason = b.Answers, ChildUndone, b.Reason
+		to, a.State, a.Left, a.Reason = b.Answers, ChildUndone, len(b.Left) > 0, b.Reason
 	case *TaskTerminated:
 		to, a.State, a.Reason = b.Answers, ChildTerminated, reasonOr(b.Reason, "terminated")
 	}
@@ -227,7 +229,7 @@ func AnswerAgain(t *Task, l Link) (a ChildAnswer, ok bool) {
 	case t.State == TaskStateProcessed:
 		a.State, a.Output, a.Reason = ChildProcessed, t.Output, ""
 	case t.State == TaskStateUndone:
-		a.State = ChildUndone
+		a.State, a.Left = ChildUndone, len(LeftOf(t)) > 0
 	case t.State == TaskStateTerminated:
 		a.State = ChildTerminated
 	case p.Detach && l.Operation == Do:

@@ -138,6 +138,65 @@ func TestTheChildrenOfAllTriesAreUndone(t *testing.T) {
 	w.refused("p", &events.CompensationStarted{Step: "a", Attempt: 2, Child: &events.ChildCall{Task: "p/a~2"}})
 }
 
+// twice returns a log with a task whose step has two tries that may have had an effect. It is being undone, and the child of the second try refuses that.
+func twice(t *testing.T) family {
+	w := family{owned(t)}
+	w.submit("p")
+	for n := 1; n <= 2; n++ {
+		w.try("p", "a", events.ChildCall{Workflow: "w"})
+		b := failure("a", n, retryAt(w.now))
+		if b.Effect = events.EffectDoneUnknown; n == 2 {
+			b.Verdict = undo("used up")
+		}
+		w.write("p", b)
+	}
+	w.undoes("p", "a")
+	w.write("p", &events.CompensationFailed{Step: "a", Attempt: 1, Verdict: park("it refuses"), Error: events.Error{Class: events.ClassPermanent}})
+	w.write("p", &events.TaskParked{Step: "a", Reason: "it refuses"})
+	return w
+}
+
+// An operator decides about the undo of the child that was asked. Those of earlier tries are still asked to undo themselves.
+func TestAnOperatorDecidesAboutTheChildThatWasAsked(t *testing.T) {
+	t.Parallel()
+	q := events.Operator{Request: "q"}
+	complete := &events.Compensated{Step: "a", Attempt: 1, Child: "p/a~2", Operator: q}
+	skip := &events.StepSkipped{Step: "a", Why: events.SkipOperator, Left: true, Child: "p/a~2", Operator: q}
+	for _, b := range []events.Body{complete, skip} {
+		w := twice(t)
+		require.Equal(t, "p/a~2", w.task("p").Step("a").AskedToUndo())
+		w.write("p", b)
+		s := w.task("p").Step("a")
+		require.Equal(t, events.TaskStateUndoing, w.task("p").State, "nothing that failed is left to decide")
+		require.Equal(t, events.StepStateUndoing, s.State)
+		require.Equal(t, events.StepStateWaiting, s.Undo.State)
+		require.Nil(t, s.Undo.Error)
+		require.Equal(t, "p/a", s.ChildToUndo())
+		require.Equal(t, b == skip, s.Left)
+		w.undoes("p", "a")
+		w.write("p", &events.Compensated{Step: "a", Attempt: 2})
+		require.Equal(t, events.StepStateUndone, w.task("p").Step("a").State)
+		require.Equal(t, b == skip, w.task("p").Step("a").Left)
+	}
+	for _, child := range []string{"p/a", "p/a~3"} {
+		twice(t).refused("p", &events.Compensated{Step: "a", Attempt: 1, Child: child, Operator: q})
+		twice(t).refused("p", &events.StepSkipped{Step: "a", Why: events.SkipOperator, Left: true, Child: child, Operator: q})
+	}
+	w := twice(t)
+	w.write("p", &events.Compensated{Step: "a", Attempt: 1, Operator: q}) // about all of them
+	require.Equal(t, events.StepStateUndone, w.task("p").Step("a").State)
+	require.Empty(t, w.task("p").Step("a").ChildToUndo())
+}
+
+// A step whose child undid itself but for what an operator left is not undone either: it is named as left.
+func TestAStepIsLeftIfItsChildIs(t *testing.T) {
+	t.Parallel()
+	w, _ := reopened(t)
+	w.write("p", &events.Compensated{Step: "a", Attempt: 1, Left: true})
+	require.Equal(t, events.StepStateUndone, w.task("p").Step("a").State)
+	require.Equal(t, []string{"a"}, events.LeftOf(w.task("p")))
+}
+
 // What parent and child repeat to each other does not count as facts of their tasks, of which there is a limit.
 func TestRepeatsDoNotCount(t *testing.T) {
 	t.Parallel()

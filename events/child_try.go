@@ -35,12 +35,20 @@ func (s *Step) Child() string {
 }
 
 // ChildToUndo returns the child that the step asks next to undo itself, or asks now: that of the latest try of which something is left to undo.
-// The step is undone after the first one. It is empty if the step has no child.
+// The step is undone after the first one. It is empty if nothing of its children is left to undo.
 func (s *Step) ChildToUndo() string {
 	if i := s.unsettled(); i >= 0 {
 		return s.ByChild.Tries[i].Task
 	}
-	return s.Child()
+	return ""
+}
+
+// AskedToUndo returns the child to undo, if the latest attempt to undo the step asked one, and not an agent.
+func (s *Step) AskedToUndo() string {
+	if u := s.Undo; u == nil || u.Agent != "" || u.Attempt <= s.EarlierUndos {
+		return ""
+	}
+	return s.ChildToUndo()
 }
 
 // unsettled returns the index of the latest try of which something is left to undo, or -1.

@@ -224,6 +224,9 @@ func (v *ChildAnswer) write(w *jsontext.Writer) {
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
 	}
+	if v.Left {
+		w.Bool(`,"left":`, v.Left)
+	}
 	if v.Reason != "" {
 		w.Text(`,"reason":`, v.Reason)
 	}
@@ -248,11 +251,14 @@ func (v *ChildAnswer) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<3)
 			r.Raw(&v.Output)
-		case "reason":
+		case "left":
 			r.Once(&seen, 1<<4)
+			v.Left = r.Bool()
+		case "reason":
+			r.Once(&seen, 1<<5)
 			r.Text(&v.Reason)
 		case "code":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Code)
 		default:
 			r.Doubt()
@@ -269,6 +275,9 @@ func (v *ChildAnswer) size() int {
 	n += 2 + len(v.State)
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.Left {
+		n += 8 + 5
 	}
 	if v.Reason != "" {
 		n += 10 + 2 + len(v.Reason)
@@ -809,6 +818,12 @@ func (v *Compensated) write(w *jsontext.Writer) {
 		w.Literal(`,"quiet_at":`)
 		v.QuietAt.write(w)
 	}
+	if v.Left {
+		w.Bool(`,"left":`, v.Left)
+	}
+	if v.Child != "" {
+		w.Text(`,"child":`, v.Child)
+	}
 	if v.Instance != "" {
 		w.Text(`,"instance":`, v.Instance)
 	}
@@ -852,29 +867,35 @@ func (v *Compensated) read(r *jsontext.Reader) (seen uint64) {
 		case "quiet_at":
 			r.Once(&seen, 1<<2)
 			v.QuietAt.read(r)
-		case "instance":
+		case "left":
 			r.Once(&seen, 1<<3)
+			v.Left = r.Bool()
+		case "child":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Child)
+		case "instance":
+			r.Once(&seen, 1<<5)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<6)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<7)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<8)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<9)
 			v.FinishedAt.read(r)
 		case "request":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<10)
 			r.Text(&v.Request)
 		case "reason":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<11)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -890,6 +911,12 @@ func (v *Compensated) size() int {
 	n += 5
 	if v.QuietAt != 0 {
 		n += 12 + 26
+	}
+	if v.Left {
+		n += 8 + 5
+	}
+	if v.Child != "" {
+		n += 9 + 2 + len(v.Child)
 	}
 	if v.Instance != "" {
 		n += 12 + 2 + len(v.Instance)
@@ -5241,6 +5268,9 @@ func (v *StepSkipped) write(w *jsontext.Writer) {
 	if v.Left {
 		w.Bool(`,"left":`, v.Left)
 	}
+	if v.Child != "" {
+		w.Text(`,"child":`, v.Child)
+	}
 	if v.Request != "" {
 		w.Text(`,"request":`, v.Request)
 	}
@@ -5271,14 +5301,17 @@ func (v *StepSkipped) read(r *jsontext.Reader) (seen uint64) {
 		case "left":
 			r.Once(&seen, 1<<4)
 			v.Left = r.Bool()
-		case "request":
+		case "child":
 			r.Once(&seen, 1<<5)
+			r.Text(&v.Child)
+		case "request":
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Request)
 		case "reason":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -5300,6 +5333,9 @@ func (v *StepSkipped) size() int {
 	}
 	if v.Left {
 		n += 8 + 5
+	}
+	if v.Child != "" {
+		n += 9 + 2 + len(v.Child)
 	}
 	if v.Request != "" {
 		n += 11 + 2 + len(v.Request)

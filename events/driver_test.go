@@ -244,9 +244,22 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 		if s.Continued {
 			return nil
 		}
-		return []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
+		list := []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
+		if s.State == events.StepStateUndoFailed && (t.Undoing() || s.Tolerated()) {
+			list = append(list, d.undoneByHand(s)...)
+		}
+		return list
 	}
 	return nil
+}
+
+// undoneByHand returns what an operator decides about the undo of a step.
+func (d *driver) undoneByHand(s *events.Step) []events.Body {
+	by, child := events.Operator{Request: fmt.Sprint("u", d.next), Reason: "why"}, s.AskedToUndo()
+	return []events.Body{
+		&events.Compensated{Step: s.Path, Attempt: s.Undo.Attempt, Child: child, Operator: by},
+		&events.StepSkipped{Step: s.Path, Why: events.SkipOperator, Left: true, Child: child, Operator: by},
+	}
 }
 
 // soft returns the soft limit of a step that begins.
@@ -263,7 +276,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 	case u != nil && u.State == events.StepStateRunning:
 		failed := &events.CompensationFailed{Step: s.Path, Attempt: u.Attempt, Error: d.failure(), Verdict: d.verdict()}
 		return []events.Body{
-			&events.Compensated{Step: s.Path, Attempt: u.Attempt}, failed,
+			&events.Compensated{Step: s.Path, Attempt: u.Attempt, Left: rapid.IntRange(0, 3).Draw(d.t, "leaves") == 0}, failed,
 			&events.Timeout{Step: s.Path, Operation: events.Undo, Attempt: u.Attempt, Verdict: d.verdict()},
 			&events.EffectFailed{Kind: events.EffectWork, Error: "e", CompensationFailed: failed},
 		}
@@ -279,6 +292,9 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 		}
 		if child := s.ChildToUndo(); child != "" {
 			list = append(list, &events.CompensationStarted{Step: s.Path, Attempt: attempt, Child: &events.ChildCall{Task: child}})
+		}
+		if u != nil {
+			list = append(list, d.undoneByHand(s)...)
 		}
 		return list
 	}

@@ -295,6 +295,8 @@ type StepSkipped struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	// Left says that an operator skipped the undo of the step: it counts as undone, and what it did is left.
 	Left bool `json:"left,omitzero"`
+	// Child is set if the undo was asked of a child: only that of this try is left, and those of earlier tries are still asked.
+	Child string `json:"child,omitempty"`
 	Operator
 }
 
@@ -320,16 +322,6 @@ type CompensationStarted struct {
 	Run int `json:"run,omitzero"`
 	// Child is set if the child of the step is asked to undo itself, and no agent. It may take any time.
 	Child *ChildCall `json:"child,omitempty"`
-}
-
-// Compensated says that the undo of one step succeeded.
-type Compensated struct {
-	Step    string `json:"step"`
-	Attempt int    `json:"attempt"`
-	// QuietAt is set if the attempt may also be carried out by another instance, or a second time. No do of the step starts before it.
-	QuietAt Instant `json:"quiet_at,omitzero"`
-	Outcome
-	Operator
 }
 
 // CompensationFailed is a reported failure of an attempt to undo; a Timeout with operation undo is its sibling.

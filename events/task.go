@@ -371,6 +371,16 @@ func (t *Task) NotUndone() (paths []string) {
 	return paths
 }
 
+// LeftOf returns the steps whose undo an operator skipped, in any run, in the order in which they started.
+func LeftOf(t *Task) (paths []string) {
+	for _, s := range t.Steps {
+		if s.Left {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
+}
+
 // Undoing says whether the task is being undone. Parking only interrupts that.
 func (t *Task) Undoing() bool {
 	return t.State == TaskStateUndoing || (t.State == TaskStateError && t.ParkedFrom == TaskStateUndoing)

@@ -4,6 +4,20 @@ import "fmt"
 
 // The facts of the undo of a step.
 
+// Compensated says that the undo of one step succeeded.
+type Compensated struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// QuietAt is set if the attempt may also be carried out by another instance, or a second time. No do of the step starts before it.
+	QuietAt Instant `json:"quiet_at,omitzero"`
+	// Left says that a child undid itself, but for steps that an operator left.
+	Left bool `json:"left,omitzero"`
+	// Child is set if an operator decides about an undo that was asked of a child: only what that child did is undone.
+	Child string `json:"child,omitempty"`
+	Outcome
+	Operator
+}
+
 func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 	if t.Paused != nil {
 		return fmt.Errorf("%w: the undo of step %q starts while the task is paused", ErrImpossible, b.Step)
@@ -50,6 +64,7 @@ func (t *Task) compensated(f *Fact, b *Compensated) error {
 		return err
 	}
 	s.doubt(b.QuietAt, s.Undo.StartedAt)
+	s.Left = s.Left || b.Left
 	if s.DoneByChild(Undo) != "" && s.undoneByChild(f.Time) {
 		return nil
 	}

@@ -83,7 +83,7 @@ func (c *childStep) start(env *Env, path string, op events.Operation) (start eve
 	}
 	id := env.step(path).ChildToUndo()
 	if id == "" {
-		return start, fmt.Errorf("step %q has no child to undo", path)
+		return start, fmt.Errorf("no child of step %q has anything to undo, and an operator completed the step: undo that by hand, then complete or skip its undo", path)
 	}
 	start.Child = &events.ChildCall{Task: id}
 	return start, nil

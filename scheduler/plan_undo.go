@@ -37,7 +37,7 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 		}
 		return events.Plan{Facts: []events.Body{&events.RunBegun{Run: t.Run + 1, RemindAfter: p.Definition().RemindAfter}}}, nil
 	}
-	return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil
+	return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: events.LeftOf(t)}}}, nil
 }
 
 // undoing finds the undos of a task that go on, and those that begin next.
@@ -129,14 +129,4 @@ func (w *planner) undo(c *compiledStep, step *events.Step) error {
 	}
 	w.open(step.Path, o, notBefore)
 	return nil
-}
-
-// left returns the steps whose undo an operator skipped.
-func left(t *events.Task) (paths []string) {
-	for _, s := range t.Steps {
-		if s.Left {
-			paths = append(paths, s.Path)
-		}
-	}
-	return paths
 }

@@ -242,6 +242,10 @@ func endedByChild(i *inbox, t *events.Task, a *events.ChildAnswer) (events.Body,
 		return &events.StepFailed{Step: s.Path, Attempt: s.Attempt, Error: f.Error, Effect: f.Effect, Output: out, Verdict: i.planner.verdict(f)}, nil
 	case events.ChildUndone:
 		f.Error.Code, f.Error.Message = childUndone, fmt.Sprintf("task %q was undone: %s", a.Child, a.Reason)
+		if a.Left {
+			f.Effect = events.EffectDoneUnknown
+			f.Error.Message += "; an operator left what some of its steps did"
+		}
 		if s.ByChild.Late {
 			f.Error.Class, f.Over = events.ClassTimeout, true
 		}
@@ -275,7 +279,7 @@ func lostChild(i *inbox, f Failure, s *events.Step, a *events.ChildAnswer) event
 func undoneByChild(i *inbox, t *events.Task, s *events.Step, a *events.ChildAnswer) events.Body {
 	n := s.Undo.Attempt
 	if a.State == events.ChildUndone {
-		return &events.Compensated{Step: s.Path, Attempt: n}
+		return &events.Compensated{Step: s.Path, Attempt: n, Left: a.Left}
 	}
 	e := events.Error{Class: events.ClassPermanent, Code: a.Code, Message: fmt.Sprintf("task %q does not undo itself: %s", a.Child, a.Reason)}
 	switch a.State {

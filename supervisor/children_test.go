@@ -198,6 +198,134 @@ steps:
 	sameEverywhere(t, b, a)
 }
 
+// firm is a workflow whose tasks are past their pivot if they are the second try of a step.
+const firm = `
+workflow: child
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 100ms, then: undo}}
+steps:
+  only: {agent: beta, undo: {}}
+  seal: {needs: [only], agent: gamma, if: "${ task.id endsWith '~2' }", pivot: true}
+output: {v: 7}
+`
+
+// An operator who says that a child that refuses to undo itself is undone says nothing about the child of an earlier try.
+func TestAnOperatorWhoDecidesAboutAChildLeavesThoseOfEarlierTries(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []events.Verb{events.RequestComplete, events.RequestSkip} {
+		b := newBench(t, `
+workflow: parent
+defaults: {retry: {attempts: 1, backoff: 100ms, then: park}}
+steps:
+  trip: {child: {workflow: child}, fail_if: "${ output.v == 7 }", undo: {}}
+`, firm)
+		a := b.candidate("A").own()
+		b.submit("p", "parent", "")
+		a.relay()
+		b.done("p/trip", "only", 1)
+		a.relay()
+		b.request(events.RequestRetry, "r", "p")
+		a.relay()
+		b.done("p/trip~2", "only", 1)
+		a.run()
+		b.done("p/trip~2", "seal", 1)
+		a.relay()
+		b.request(events.RequestCancel, "c", "p")
+		a.relay()
+		require.Equal(t, events.TaskStateError, b.task("p").State, "the second child refuses")
+		require.Equal(t, events.TaskStateProcessed, b.task("p/trip").State)
+		b.about(verb, "d", "p", "trip")
+		a.relay()
+		require.Equal(t, events.TaskStateUndoing, b.task("p/trip").State)
+		require.Equal(t, events.TaskStateUndoing, b.task("p").State)
+		b.undone("p/trip", "only", 1)
+		a.relay()
+		require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+		require.Equal(t, events.TaskStateUndone, b.task("p").State)
+		require.Equal(t, verb == events.RequestSkip, b.task("p").Step("trip").Left)
+		sameEverywhere(t, b, a)
+	}
+}
+
+// about sends a request about a step.
+func (b *bench) about(verb events.Verb, id, task, step string) {
+	r, err := events.EncodeRequest(events.Request{ID: id, Kind: verb, Task: task, Step: step}, events.Subject{ID: id, Source: "/op", Time: b.now})
+	require.NoError(b.t, err)
+	b.put(events.Reports, r)
+}
+
+// What an operator did in place of a child that had undone itself is not undone by that child: only an operator can say that it is.
+func TestAStepThatWasCompletedByHandIsUndoneByHand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: parent
+defaults: {retry: {attempts: 1, backoff: 100ms, then: park}}
+steps:
+  trip: {child: {workflow: child}, undo: {}}
+  hold: {needs: [trip], wait: {signal: go}, complete_within: 10m}
+`, offspring)
+	a := b.candidate("A").own()
+	b.submit("p", "parent", "")
+	a.relay()
+	b.failed("p/trip", "only", 1, events.ClassPermanent, events.EffectNone)
+	a.relay()
+	require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+	require.Equal(t, events.TaskStateError, b.task("p").State)
+	b.about(events.RequestComplete, "d", "p", "trip")
+	a.relay()
+	require.Equal(t, events.StepStateCompleted, b.task("p").Step("trip").State)
+	b.request(events.RequestCancel, "c", "p")
+	a.relay()
+	require.Equal(t, events.TaskStateError, b.task("p").State)
+	require.Contains(t, b.task("p").Step("trip").Undo.Error.Message, "undo that by hand")
+	b.about(events.RequestComplete, "e", "p", "trip")
+	a.relay()
+	require.Equal(t, events.TaskStateUndone, b.task("p").State)
+	sameEverywhere(t, b, a)
+}
+
+// A child of which an operator left something is left in its parent, too, whether it turned back by itself or was asked to.
+func TestAParentNamesAsLeftWhatAnOperatorLeftInItsChild(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []bool{false, true} {
+		b := newBench(t, `
+workflow: parent
+defaults: {retry: {attempts: 1, backoff: 100ms, then: undo}}
+steps:
+  trip: {child: {workflow: child}, undo: {}}
+  hold: {needs: [trip], wait: {signal: go}, complete_within: 10m}
+`, `
+workflow: child
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 100ms, then: undo}}
+steps:
+  only: {agent: beta, undo: {retry: {attempts: 1, then: park}}}
+  next: {needs: [only], agent: gamma}
+`)
+		a := b.candidate("A").own()
+		b.submit("p", "parent", "")
+		a.relay()
+		b.done("p/trip", "only", 1)
+		a.run()
+		if ended {
+			b.done("p/trip", "next", 1)
+			a.relay()
+			b.request(events.RequestCancel, "c", "p")
+		} else {
+			b.failed("p/trip", "next", 1, events.ClassPermanent, events.EffectNone)
+		}
+		a.relay()
+		b.report(events.Report{Task: "p/trip", Run: 1, Step: "only", Operation: events.Undo, Attempt: 1, Result: events.ResultFailed, Effect: events.EffectNone, Error: &events.Error{Class: events.ClassPermanent, Message: "no"}})
+		a.relay()
+		require.Equal(t, events.TaskStateError, b.task("p/trip").State)
+		b.about(events.RequestSkip, "d", "p/trip", "only")
+		a.relay()
+		require.Equal(t, events.TaskStateUndone, b.task("p/trip").State)
+		require.Equal(t, events.TaskStateUndone, b.task("p").State)
+		require.Equal(t, []string{"trip"}, events.LeftOf(b.task("p")))
+		require.Equal(t, []string{"trip"}, last[*events.TaskUndone](b).Left)
+		sameEverywhere(t, b, a)
+	}
+}
+
 // A copy that is made of a checkpoint has no submissions: it submits a child that it does not know once more.
 func TestACopySubmitsALostChildAgain(t *testing.T) {
 	t.Parallel()

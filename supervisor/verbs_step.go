@@ -105,7 +105,11 @@ func skipped(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case op == events.Do && s != nil && s.Pivot:
 		return refused("%s", pivotSkipped(q.Step))
 	}
-	return &events.StepSkipped{Step: q.Step, Why: events.SkipOperator, Output: q.Output, Left: op == events.Undo, Operator: operatorOf(q)}, Refusal{}
+	b := &events.StepSkipped{Step: q.Step, Why: events.SkipOperator, Output: q.Output, Left: op == events.Undo, Operator: operatorOf(q)}
+	if b.Left {
+		b.Child = s.AskedToUndo()
+	}
+	return b, Refusal{}
 }
 
 func pivotSkipped(path string) string {
@@ -119,7 +123,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case why != "":
 		return refused("%s", why)
 	case op == events.Undo:
-		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
+		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Child: s.AskedToUndo(), Operator: operatorOf(q)}, Refusal{}
 	case s == nil || !s.Attempted() && !s.Waits():
 		return refused("no attempt of step %q has begun, so there is nothing to complete: skip it with the output that later steps need, unless it is the pivot", q.Step)
 	}

@@ -466,6 +466,22 @@ class Step(Entity):
             x["detach"] = c.get("detach", "false")
         self["by_child"]["asked_at"] = time
 
+    def undone_of(self, body, time):
+        """What one child of the step did is undone; returns whether that of an earlier try must be asked."""
+        children = self.get("by_child")
+        by_hand = "request" in body
+        if children is None or ("child" not in body if by_hand else "asked_at" not in children):
+            return False
+        if by_hand:
+            assert children.to_undo()["task"] == body["child"]
+        if not children.settle():
+            return False
+        self.tried()
+        self["state"] = '"undoing"'
+        self["undo"].update(state='"waiting"', ended_at=time, retry_at=time)
+        self["undo"].clear_of("error", "with", "tries", "start_by", "timed_from")
+        return True
+
     def tried(self):
         """An attempt ends."""
         x = self.get("by_child", {})
@@ -479,12 +495,13 @@ class ByChild(Entity):
     order = "tries asked_at cancelled late detach"
 
     def to_undo(self):
-        return next((x for x in reversed(self["tries"]) if "settled" not in x), self["tries"][-1])
+        return next((x for x in reversed(self["tries"]) if "settled" not in x), None)
 
     def settle(self):
         """Nothing of the latest try is left to undo of which something was; returns whether an earlier one is left."""
-        self.to_undo()["settled"] = "true"
-        return "settled" not in self.to_undo()
+        if self.to_undo():
+            self.to_undo()["settled"] = "true"
+        return self.to_undo() is not None
 
     def settle_all(self):
         for x in self["tries"]:
@@ -1101,10 +1118,12 @@ class State:
             if "left" in body:
                 u = s["undo"]
                 failed = u["state"] == '"failed"'
-                u.update(state='"undone"', ended_at=time, skipped="true")
-                u.clear_of("retry_at", "with")
-                s.update(state='"undone"', left="true")
-                s.get("by_child", ByChild(tries=[])).settle_all()
+                s["left"] = "true"
+                if not s.undone_of(body, time):
+                    u.update(state='"undone"', ended_at=time, skipped="true")
+                    u.clear_of("retry_at", "with")
+                    s["state"] = '"undone"'
+                    s.get("by_child", ByChild(tries=[])).settle_all()
             else:
                 failed = s.failed()
                 s.take(body, "output")
@@ -1132,17 +1151,14 @@ class State:
         failed = s["undo"]["state"] == '"failed"'
         self.doubt(s, body)
         children = s.get("by_child")
-        if children is not None and "asked_at" in children and "request" not in body and children.settle():
+        s.keep(body, "left")
+        if not s.undone_of(body, time):
+            if children is not None:
+                children.settle_all()
+            s["state"] = '"undone"'
             s.tried()
-            s["undo"].update(state='"waiting"', ended_at=time, retry_at=time)
-            s["undo"].clear_of("error", "with", "tries", "start_by", "timed_from")
-            return
-        if children is not None:
-            children.settle_all()
-        s["state"] = '"undone"'
-        s.tried()
-        s["undo"].update(state='"undone"', ended_at=time)
-        s["undo"].clear_of("error", "retry_at", "with")
+            s["undo"].update(state='"undone"', ended_at=time)
+            s["undo"].clear_of("error", "retry_at", "with")
         if "request" in body:
             self.by_hand(t, '"complete"', body, failed, time)
 

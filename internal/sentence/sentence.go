@@ -166,6 +166,8 @@ func ofSteps(body events.Body) string {
 		return step(b.Step) + " is completed" + attempt(b.Attempt)
 	case *events.StepSkipped:
 		switch {
+		case b.Left && b.Child != "":
+			return because(by(b.By)+" skipped the undo of "+step(b.Step)+" by task "+strconv.Quote(b.Child)+", so what that task did stays", b.Reason)
 		case b.Left:
 			return because(by(b.By)+" skipped the undo of "+step(b.Step)+", so what the step did stays", b.Reason)
 		case b.Why == events.SkipOperator:
@@ -266,7 +268,14 @@ func ofUndos(body events.Body) string {
 		return "the undo of " + step(b.Step) + " starts" + called(b.Attempt, b.Run, b.Agent, b.Function) + ", to end by " + b.CompleteBy.String()
 	case *events.Compensated:
 		if b.Request != "" {
-			return because(by(b.By)+" completed the undo of "+step(b.Step)+" by hand", b.Reason)
+			what := by(b.By) + " completed the undo of " + step(b.Step) + " by hand"
+			if b.Child != "" {
+				what += ", in place of task " + strconv.Quote(b.Child)
+			}
+			return because(what, b.Reason)
+		}
+		if b.Left {
+			return step(b.Step) + " is undone" + attempt(b.Attempt) + ", but an operator left what some steps of its child did"
 		}
 		return step(b.Step) + " is undone" + attempt(b.Attempt)
 	}

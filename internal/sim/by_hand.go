@@ -34,22 +34,22 @@ func (g *saga) decided(f *events.Fact, request, step string, failed bool) string
 }
 
 // tellsByHand adds a fact by which an operator decided that a step or an undo is over; false for any other fact.
-func (g *saga) tellsByHand(f *events.Fact) (why string, so bool) {
+func (g *saga) tellsByHand(w *World, f *events.Fact) (why string, so bool) {
 	if ByHand(f).Request == "" {
 		return "", false
 	}
 	switch b := f.Body.(type) {
 	case *events.StepSkipped:
-		return g.skippedByHand(f, b), true
+		return g.skippedByHand(w, f, b), true
 	case *events.StepCompleted:
 		return g.completedByHand(f, b), true
 	case *events.Compensated:
-		return g.compensatedByHand(f, b), true
+		return g.compensatedByHand(w, f, b), true
 	}
 	return "", false
 }
 
-func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
+func (g *saga) skippedByHand(w *World, f *events.Fact, b *events.StepSkipped) string {
 	s, failed := g.steps[b.Step], false
 	switch {
 	case s == nil:
@@ -58,7 +58,10 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 		if why := g.undoOpen(s); why != "" {
 			return why
 		}
-		failed, s.undone, s.undoFailed, s.left, s.undoneByHand, s.child.left = s.undoFailed, true, false, true, true, nil
+		failed, s.left, s.undoneByHand = s.undoFailed, true, true
+		if _, why := s.decidedUndo(w, b.Child); why != "" {
+			return why
+		}
 	case g.undoing, s.running, s.over(), s.fans, s.item && !s.known:
 		return "an operator skips a step that runs, is over, or is undone"
 	case s.def.Pivot:
@@ -89,7 +92,7 @@ func (g *saga) completedByHand(f *events.Fact, b *events.StepCompleted) string {
 	return g.decided(f, b.Request, b.Step, failed)
 }
 
-func (g *saga) compensatedByHand(f *events.Fact, b *events.Compensated) string {
+func (g *saga) compensatedByHand(w *World, f *events.Fact, b *events.Compensated) string {
 	s := g.steps[b.Step]
 	if s == nil || s.undo != b.Attempt || b.QuietAt != 0 {
 		return "an operator completes an undo that the step does not have, or puts it in doubt"
@@ -98,7 +101,10 @@ func (g *saga) compensatedByHand(f *events.Fact, b *events.Compensated) string {
 		return why
 	}
 	failed := s.undoFailed
-	s.undone, s.undoFailed, s.undoneByHand, s.child.left = true, false, true, nil
+	s.undoneByHand = true
+	if _, why := s.decidedUndo(w, b.Child); why != "" {
+		return why
+	}
 	return g.decided(f, b.Request, b.Step, failed)
 }
 

@@ -154,11 +154,11 @@ func followsRelative(f *events.Fact, id Attempt, x *Relative) string {
 		if state == events.ChildLost && b.Verdict.Action != events.ActionPark {
 			return "which says lost, and the task does not park"
 		}
-		if b.Effect == events.EffectNone && (state == events.ChildUndone || state == events.ChildRejected) || b.Effect != events.EffectNone && state != events.ChildUndone {
+		if b.Effect == events.EffectNone && (state == events.ChildUndone && !x.Answer.Left || state == events.ChildRejected) || b.Effect != events.EffectNone && (state != events.ChildUndone || x.Answer.Left) {
 			return ""
 		}
 	case *events.Compensated:
-		if state == events.ChildUndone {
+		if state == events.ChildUndone && b.Left == x.Answer.Left {
 			return ""
 		}
 	case *events.CompensationFailed:

@@ -90,6 +90,18 @@ defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}
 steps:
   p: {for: {each: [1, 2, 3, 4], parallel: 2, tolerate: 1}, child: {workflow: kid}, with: {n: "${ item }"}, undo: {}}
   q: {needs: [p], agent: alpha, with: "${ steps.p.counts }"}
+`, `
+workflow: kid-of-two
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  b: {needs: [a], if: "${ task.id endsWith '~2' }", agent: gamma, pivot: true}
+output: {v: 2}
+`, `
+workflow: kin-of-two
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  p: {child: {workflow: kid-of-two}, fail_if: "${ output.v == 2 }", retry: {then: park}, undo: {}}
 `}
 
 // parents are the workflows whose steps are done by other tasks, the deepest one several times.
@@ -99,6 +111,8 @@ var parents = []string{"kin", "kin-of-kin", "kin-of-kin", "kin-of-many", "kin-of
 type families struct {
 	w    *World
 	dice *rand.Rand
+	// hand draws what operators decide about tries and undos.
+	hand *rand.Rand
 	// bodies are the submissions of the parents.
 	bodies []map[string]any
 	// landed are the tries whose submissions have landed, begun those whose children were accepted, and refused those whose children were refused.
@@ -108,7 +122,7 @@ type families struct {
 }
 
 func newFamilies(w *World, seed uint64) *families {
-	return &families{w: w, dice: rand.New(rand.NewPCG(seed, 0xfa3111e5)), landed: map[string]bool{}, begun: map[string]bool{}, refused: map[string]bool{}, turnedAt: map[string]events.Instant{}}
+	return &families{w: w, dice: rand.New(rand.NewPCG(seed, 0xfa3111e5)), hand: rand.New(rand.NewPCG(seed, 0xdec1de)), landed: map[string]bool{}, begun: map[string]bool{}, refused: map[string]bool{}, turnedAt: map[string]events.Instant{}}
 }
 
 // plan submits the parents, and spreads what operators do with them and with their children over the time of chaos.
@@ -123,6 +137,9 @@ func (c *families) plan() {
 		body := map[string]any{"id": id, "workflow": parents[c.dice.IntN(len(parents))], "input": input}
 		if w.faults.FanOuts > 0 && c.dice.IntN(4) == 0 {
 			body["workflow"] = "kin-of-each"
+		}
+		if c.hand.IntN(6) == 0 {
+			body["workflow"] = "kin-of-two"
 		}
 		if c.dice.IntN(8) == 0 {
 			body["deadline"] = fmt.Sprintf("%dms", 500+c.dice.IntN(6000))
@@ -139,7 +156,7 @@ func (c *families) plan() {
 		for range c.dice.IntN(6) {
 			w.after(at+c.dice.IntN(9000), c.operate)
 		}
-		if c.dice.IntN(3) == 0 {
+		if c.dice.IntN(3) == 0 || body["workflow"] == "kin-of-two" {
 			c.persists(id, at)
 		}
 	}
@@ -156,11 +173,35 @@ func (c *families) persists(id string, at int) {
 			}
 		})
 	}
-	w.after(at+1500+c.dice.IntN(2500), func() {
+	at += 1500 + c.dice.IntN(2500)
+	w.after(at, func() {
 		if !w.healed {
 			w.clients.request(events.Request{Kind: events.RequestCancel, Task: id})
 		}
 	})
+	if c.hand.IntN(2) == 0 {
+		c.insists(id, at)
+	}
+}
+
+// insists makes an operator decide about each undo of a parent that fails. from is when the parent is cancelled.
+func (c *families) insists(id string, from int) {
+	w := c.w
+	verb := []events.Verb{events.RequestSkip, events.RequestComplete}[c.hand.IntN(2)]
+	for range 8 {
+		from += 300 + c.hand.IntN(900)
+		w.after(from, func() {
+			t := find(statesOf(w), id)
+			if t == nil || w.healed || t.State != events.TaskStateError {
+				return
+			}
+			for _, s := range t.Steps {
+				if s.Undo != nil && s.Undo.State == events.StepStateFailed {
+					w.clients.request(events.Request{Kind: verb, Task: id, Step: s.Path})
+				}
+			}
+		})
+	}
 }
 
 // operate makes an operator do something with a parent or a child: many of these requests are refused.

@@ -102,7 +102,11 @@ func (o *FanOuts) Tells(f *events.Fact) string {
 		return o.undoes(b)
 	case *events.Compensated:
 		if _, _, x := o.find(b.Step); x != nil {
-			x.isUndone(b)
+			child := b.Child
+			if b.Request == "" {
+				child = x.asked
+			}
+			x.isUndone(child)
 		}
 	default:
 		o.turns(f.Body)
@@ -302,7 +306,7 @@ func (o *FanOuts) skips(b *events.StepSkipped) string {
 	case n != nil && x == nil:
 		return "an item is skipped that has not begun"
 	case x != nil && b.Left:
-		x.undone = true
+		x.isUndone(b.Child)
 	case x != nil:
 		x.skipped, x.failed = true, false
 	}
@@ -340,11 +344,12 @@ func (x *fanItem) undoneBefore(other *fanItem) bool {
 	return other.completed > 0 && (x.completed == 0 || x.completed > other.completed)
 }
 
-func (x *fanItem) isUndone(b *events.Compensated) {
-	if x.kids = slices.DeleteFunc(x.kids, func(id string) bool { return id == x.asked }); b.Request != "" {
+// isUndone takes the end of an undo, or of what one child has to undo.
+func (x *fanItem) isUndone(child string) {
+	if x.kids = slices.DeleteFunc(x.kids, func(id string) bool { return id == child }); child == "" {
 		x.kids = nil
 	}
-	x.undone = len(x.kids) == 0 || x.asked == ""
+	x.undone = len(x.kids) == 0
 }
 
 // Agrees compares the account with the folded task. It says how they differ, or "".

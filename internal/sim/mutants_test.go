@@ -27,6 +27,7 @@ type familyMutant struct {
 var familyMutants = []familyMutant{
 	{"children-turn-back", "s.State == StepStateRunning", "!OFF && s.State == StepStateRunning", "does not turn back with|INV5"},
 	{"every-try-is-undone", "s.unsettled() < 0", "OFF || s.unsettled() < 0", "is folded to|is undone, and its child|an undo asks"},
+	{"decision-is-about-one-child", `child != "" && s.undoneByChild`, `child != "" && !OFF && s.undoneByChild`, "is folded to|is undone, and its child|an undo asks"},
 	{"child-past-its-pivot-refuses", "t.Irrevocable()", "!OFF && t.Irrevocable()", "past its pivot|undoes itself|does not fit"},
 	{"link-tells-children-apart", "known.Parent == nil || known.Parent.Link != p.Link", "!OFF && (known.Parent == nil || known.Parent.Link != p.Link)", "and is another task"},
 	{"unknown-link-is-released", "!known", "!OFF && !known", "INV12"},
@@ -72,7 +73,7 @@ func mutated(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	changed, files := map[string]string{}, []string{"events/child.go", "events/child_try.go", "supervisor/children.go", "supervisor/sweep.go", "supervisor/outbox.go"}
+	changed, files := map[string]string{}, []string{"events/child.go", "events/child_try.go", "events/by_hand.go", "supervisor/children.go", "supervisor/sweep.go", "supervisor/outbox.go"}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		require.NoError(t, err)

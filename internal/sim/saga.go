@@ -177,7 +177,7 @@ func (a *sagas) judge(f *events.Fact) {
 // tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	g.meets(body)
-	if why, so := g.tellsByHand(f); so {
+	if why, so := g.tellsByHand(a.w, f); so {
 		return why
 	}
 	switch b := body.(type) {

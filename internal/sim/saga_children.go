@@ -80,14 +80,37 @@ func (s *sagaStep) startsUndoOfChild(f *events.Fact, b *events.CompensationStart
 	if (b.Child != nil) != s.undoneByChild() || b.CompleteBy != s.endsAt(f, events.Undo) {
 		return "the start of an undo differs from its workflow"
 	}
-	want := s.child.last
-	if n := len(s.child.left); n > 0 {
-		want = s.child.left[n-1]
-	}
-	if b.Child != nil && b.Child.Task != want {
-		return "an undo asks " + b.Child.Task + " and not " + want
+	if b.Child != nil && b.Child.Task != s.childToUndo() {
+		return "an undo asks " + b.Child.Task + " and not " + s.childToUndo()
 	}
 	return ""
+}
+
+// childToUndo returns the child of the latest attempt of which something is left to undo, if children undo the step; else "".
+func (s *sagaStep) childToUndo() string {
+	n := len(s.child.left)
+	if n == 0 || !s.undoneByChild() {
+		return ""
+	}
+	return s.child.left[n-1]
+}
+
+// decidedUndo takes an operator's decision about the undo of a step. It says whether another child has something to undo, or why nobody could decide
+// so.
+func (s *sagaStep) decidedUndo(w *World, child string) (more bool, why string) {
+	want := s.childToUndo()
+	if s.undo == s.earlierUndos {
+		want = "" // no child was asked
+	}
+	if child != want {
+		return false, fmt.Sprintf("an operator decides about the child %q, and the one that was asked is %q", child, want)
+	}
+	if child == "" {
+		s.child.left = nil
+	}
+	more = s.childUndone(w)
+	s.undoFailed, s.undone = false, !more
+	return more, ""
 }
 
 // childUndone takes the success of an undo of the step, and says whether another child has something to undo.

@@ -52,7 +52,7 @@ func (a *sagas) undoes(g *saga, f *events.Fact, b *events.Compensated) string {
 	if s == nil || !s.undoRuns || s.undo != b.Attempt {
 		return "INV7: the outcome of an undo that does not run"
 	}
-	s.undoRuns, s.undone = false, !s.childUndone(a.w)
+	s.undoRuns, s.undone, s.left = false, !s.childUndone(a.w), s.left || b.Left
 	return a.doubts(s, f, b.QuietAt, a.reported(f) == events.EffectInDoubt)
 }
 

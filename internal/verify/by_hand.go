@@ -42,9 +42,9 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it is the pivot")
 	}
 	if b.Left {
-		failed, st.undone, st.undoFailed, st.undo.waiting = st.undoFailed, true, false, false
+		failed = st.undoFailed
 		afterUndosOf(t.story, st.id).left = true
-		t.settleAll(st.id)
+		undoneByHand(t, st, b.Child)
 	} else {
 		st.skipped, st.failed, st.do.waiting, st.queued, st.wait = true, false, false, false, nil
 	}
@@ -71,9 +71,27 @@ func (t *telling) compensatedByHand(b *events.Compensated) {
 		return
 	}
 	failed := st.undoFailed
-	st.undone, st.undoFailed, st.undo.waiting = true, false, false
-	t.settleAll(st.id)
+	undoneByHand(t, st, b.Child)
 	t.decided(b.Request, failed)
+}
+
+// undoneByHand takes an operator's decision that the undo of a step is over, or what one of its children has to undo. Then that of an earlier try is
+// asked.
+func undoneByHand(t *telling, st *step, child string) {
+	st.undoFailed, st.undo.waiting = false, false
+	asked := ""
+	if x := t.toUndo(st.id); x != nil && st.undo.agent == "" && st.undo.made() > 0 {
+		asked = x.child
+	}
+	if child != asked {
+		t.wrong(CheckUndo, "child", st.id, "an operator decides about the undo of task %q, and the one that was asked is %q", child, asked)
+	}
+	if child != "" && t.settle(st.id) {
+		asksEarlier(t, st)
+		return
+	}
+	st.undone = true
+	t.settleAll(st.id)
 }
 
 // leaves checks that a task that ends undone names the steps whose undo an operator skipped.
@@ -139,6 +157,9 @@ func compensated(t *telling, b *events.Compensated) {
 	} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
 		saysOfChild(t, b.Step, events.Undo, b.Attempt)
 		doubted(t, st, b.QuietAt, false)
+		if b.Left {
+			afterUndosOf(t.story, st.id).left = true
+		}
 		if undoneByChild(t, st) {
 			return
 		}

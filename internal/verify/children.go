@@ -62,7 +62,7 @@ func undoesChild(t *telling, r *stepRule, b *events.CompensationStarted) {
 	}
 }
 
-// toUndo returns the latest try of the step of which something is left to undo, or the latest one if nothing is; nil if it has none.
+// toUndo returns the latest try of the step of which something is left to undo; nil if it has none.
 func (s *story) toUndo(path string) *try {
 	tries := s.tries[path]
 	for i := len(tries) - 1; i >= 0; i-- {
@@ -70,19 +70,15 @@ func (s *story) toUndo(path string) *try {
 			return &tries[i]
 		}
 	}
-	if len(tries) == 0 {
-		return nil
-	}
-	return &tries[len(tries)-1]
+	return nil
 }
 
-// settle notes that nothing of the latest try is left to undo, and returns whether an earlier one is left.
+// settle notes that nothing of the latest try is left to undo of which something was, and returns whether an earlier one is left.
 func (s *story) settle(path string) (left bool) {
 	if x := s.toUndo(path); x != nil {
 		x.settled = true
-		left = !s.toUndo(path).settled
 	}
-	return left
+	return s.toUndo(path) != nil
 }
 
 // settleAll notes that nothing of the step is left to undo.
@@ -96,9 +92,14 @@ func undoneByChild(t *telling, st *step) bool {
 	if st.undo.child == "" || !t.settle(st.id) {
 		return false
 	}
+	asksEarlier(t, st)
+	return true
+}
+
+// asksEarlier notes that the step asks the child of an earlier try next.
+func asksEarlier(t *telling, st *step) {
 	st.undo.waiting, st.undo.retryAt, st.undo.askedAt, st.undo.waitsFor = true, t.fact.Time, t.fact.Time, events.WaitingAgain(nil, false)
 	st.undo.startBy, st.undo.timedFrom = 0, t.fact.Time
-	return true
 }
 
 // sure checks that the end of an attempt that a child made leaves nothing in doubt: a child is one task, however often it was submitted or asked.
@@ -207,9 +208,10 @@ func endedByChild(p *partition, f *events.Fact, data []byte, wrong func(format s
 	case *events.StepCompleted:
 		fits = a.State == events.ChildProcessed || a.State == events.ChildAccepted
 	case *events.StepFailed:
-		fits = b.Effect == events.EffectNone && (a.State == events.ChildUndone || a.State == events.ChildRejected) || b.Effect != events.EffectNone && a.State != events.ChildUndone
+		undone := a.State == events.ChildUndone && !a.Left
+		fits = b.Effect == events.EffectNone && (undone || a.State == events.ChildRejected) || b.Effect != events.EffectNone && !undone
 	case *events.Compensated:
-		fits = a.State == events.ChildUndone
+		fits = a.State == events.ChildUndone && a.Left == b.Left
 	case *events.CompensationFailed:
 		fits = a.State != events.ChildUndone
 	}

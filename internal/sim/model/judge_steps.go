@@ -71,7 +71,8 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 		}
 	case *events.StepSkipped:
 		if s := of(b.Step); b.Left {
-			s.undone, s.left, s.undoFailed = true, true, false
+			s.left = true
+			s.undoneOf(b.Child)
 		} else {
 			s.failed = false
 		}
@@ -82,11 +83,7 @@ func tell(all map[string]*account, f *events.Fact, redone *[]string) {
 			s.asked = b.Child.Task
 		}
 	case *events.Compensated:
-		s := of(b.Step)
-		if s.kids = slices.DeleteFunc(s.kids, func(c string) bool { return c == s.asked }); b.Request != "" {
-			s.kids = nil
-		}
-		s.undoRuns, s.undoFailed, s.undone = false, false, len(s.kids) == 0 || s.asked == ""
+		of(b.Step).compensated(b)
 	case *events.CompensationFailed:
 		of(b.Step).undoFails(b.Verdict)
 	case *events.TaskRerun:
@@ -123,6 +120,23 @@ func (s *account) fails(b *events.StepFailed) {
 	if n := len(s.kids); n > 0 && b.Attempt > 0 && b.Effect == events.EffectNone {
 		s.kids = s.kids[:n-1]
 	}
+}
+
+func (s *account) compensated(b *events.Compensated) {
+	child := s.asked
+	if b.Request != "" {
+		child = b.Child
+	}
+	s.left = s.left || b.Left
+	s.undoneOf(child)
+}
+
+// undoneOf takes the end of an undo, or of what one child has to undo.
+func (s *account) undoneOf(child string) {
+	if s.kids = slices.DeleteFunc(s.kids, func(c string) bool { return c == child }); child == "" {
+		s.kids = nil
+	}
+	s.undoRuns, s.undoFailed, s.undone = false, false, len(s.kids) == 0
 }
 
 func (s *account) undoFails(v events.Verdict) { s.undoRuns, s.undoFailed = false, over(v) }
