@@ -65,17 +65,31 @@ func SplitItem(path string) (step string, index int, ok bool) {
 	if !ok {
 		return path, 0, false
 	}
-	index, err := strconv.Atoi(rest)
-	if err != nil || index < 0 || ItemPath(step, index) != path {
+	if rest == "" || len(rest) > maxIndexDigits || rest[0] == '0' && rest != "0" {
 		return path, 0, false
+	}
+	for _, c := range []byte(rest) {
+		if c < '0' || c > '9' {
+			return path, 0, false
+		}
+		index = 10*index + int(c-'0')
 	}
 	return step, index, true
 }
+
+// maxIndexDigits bounds an index: MaxItems may grow, but not as far as that.
+const maxIndexDigits = 9
 
 // IsItem says whether a path is that of an item.
 func IsItem(path string) bool {
 	_, _, item := SplitItem(path)
 	return item
+}
+
+// IsItemOf says whether a path is that of an item of the step.
+func IsItemOf(path, step string) bool {
+	of, _, item := SplitItem(path)
+	return item && of == step
 }
 
 // DefinedStep returns the step of the definition to which a path belongs: send for the item send[17], and for any other step itself.

@@ -105,7 +105,7 @@ func (e *Env) open() *exprlang.Scope {
 		}
 		s.Set("task", s.Object((*taskVariable)(e.task)))
 		s.Set("input", s.Raw(e.task.Input))
-		s.Set("steps", s.Object((*stepsVariable)(e.task)))
+		s.Set("steps", s.Object((*stepsVariable)(e)))
 		if e.item != nil {
 			e.item.set(e, s)
 		}
@@ -196,21 +196,22 @@ func (l labelsVariable) Names() []string { return slices.Collect(maps.Keys(l)) }
 func (t *taskVariable) Names() []string { return taskMembers }
 
 // stepsVariable is the variable steps of a task.
-type stepsVariable events.Task
+type stepsVariable Env
 
 // Member implements exprlang.Members. The validator refuses unknown names, so a step that is not here has not started.
-func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
-	e := Env{task: (*events.Task)(t)}
-	if at := e.step(name); at.Fan == nil {
+func (v *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
+	at := (*Env)(v).step(name)
+	if at.Fan == nil {
 		return s.Object((*stepMember)(at))
 	}
-	return s.Object(fanMember{(*events.Task)(t), e.step(name)})
+	return s.Object(fanMember{v.task, at, v.lists})
 }
 
 // Names implements exprlang.Members. Steps that have not started are not listed, although Member knows them.
-func (t *stepsVariable) Names() []string {
-	names := make([]string, 0, len(t.Steps))
-	for _, s := range (*events.Task)(t).Live() {
+func (v *stepsVariable) Names() []string {
+	live := v.task.Live()
+	names := make([]string, 0, len(live))
+	for _, s := range live {
 		if !events.IsItem(s.Path) {
 			names = append(names, s.Path)
 		}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (f *fanStep) enter(env *Env, path string) {
 
 // list returns the entries of the fan-out.
 func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
-	key := listKey{env.task.Incarnation, path, env.task.RunOf(path), nil}
+	key := listKey{incarnation: env.task.Incarnation, path: path, run: env.task.RunOf(path)}
 	if in := env.task.Input; len(in) > 0 {
 		key.input = &in[0]
 	}
@@ -184,7 +185,7 @@ func (v *itemVariables) set(env *Env, s *exprlang.Scope) {
 	})
 }
 
-// lists are the lists that were evaluated last. Within one run of a step the list is always the same, and otherwise each item would evaluate it again.
+// lists are the lists that were evaluated last, and the outputs that were put together. Within one run of a step the list is always the same, and otherwise each item would evaluate it again.
 type lists struct {
 	keys   []listKey
 	values map[listKey]knownList
@@ -202,6 +203,8 @@ type listKey struct {
 	run               int
 	// input is the first byte of the input of the task, which a rerun would replace: nil if the task has none.
 	input *byte
+	// output says that the list has one entry, the output of the step that is put together.
+	output bool
 }
 
 // keptLists bounds the lists, and keptListBytes their memory.
@@ -241,24 +244,22 @@ func (l *lists) add(key listKey, list []json.RawMessage, input int) {
 }
 
 // items adds what the items of a fan-out need next, and says whether one of them makes the task go on. failed is an item that an operator must look
-// at: then no more begin.
+// at: then no more begin. Most items that are open run, and of those it looks at the state alone.
 func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool, failed string) {
-	open := 0
+	open := at.Fan.Open()
 	for _, s := range w.task.Live() {
-		step, _, item := events.SplitItem(s.Path)
 		switch {
-		case !item || step != c.step.ID || s.State == events.StepStateNotStarted || s.Tolerated() && !s.ToUndo() || !s.Tolerated() && s.Over():
-			continue
-		case s.Failed(), s.State == events.StepStateUndoFailed:
-			continue
+		case s.State == events.StepStateRunning || !events.IsItemOf(s.Path, c.step.ID):
+		case stuck(s):
+			open--
+			failed = cmp.Or(failed, s.Path)
 		case s.Tolerated():
 			w.undoTolerated(c, s)
 		case s.State == events.StepStateWaiting:
 			w.startItem(c, s.Path, env, s.NotBefore())
 		}
-		open++
 	}
-	if failed := firstFailed(w.task, c.step.ID); failed != "" {
+	if failed != "" {
 		return open > 0, failed
 	}
 	if at.Fan.Over() {
@@ -297,14 +298,17 @@ func offersItem(t *events.Task, step string, index int, at *events.Step, paralle
 // firstFailed returns an item of a fan-out that an operator must look at, "" if there is no such item.
 func firstFailed(t *events.Task, fan string) string {
 	for _, s := range t.Live() {
-		step, _, item := events.SplitItem(s.Path)
-		//mutant:no-item-begins-after-a-failure
-		if item && step == fan && (s.Failed() || s.State == events.StepStateUndoFailed) {
+		if stuck(s) && events.IsItemOf(s.Path, fan) {
 			return s.Path
 		}
 	}
 	return ""
 }
+
+// stuck says whether an operator must look at the step.
+//
+//mutant:no-item-begins-after-a-failure
+func stuck(s *events.Step) bool { return s.Failed() || s.State == events.StepStateUndoFailed }
 
 // nextItemAt returns when the next item of a fan-out may begin: in a rerun, once the last request to undo it can no longer take effect.
 func nextItemAt(t *events.Task, fan *events.Step) events.Instant {
@@ -325,8 +329,9 @@ func (w *planner) startItem(c *compiledStep, path string, env *Env, notBefore ev
 
 // fanMember is a step with items as a member of the variable steps.
 type fanMember struct {
-	task *events.Task
-	step *events.Step
+	task  *events.Task
+	step  *events.Step
+	known *lists
 }
 
 // Member implements exprlang.Members.
@@ -336,7 +341,7 @@ func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 		if m.step.State != events.StepStateCompleted { // the outputs of its items stay when these are undone
 			return s.Raw(nil)
 		}
-		all, err := Collected(m.task, m.step)
+		all, err := m.collected(s)
 		if err != nil {
 			return s.Missing(err)
 		}
@@ -350,6 +355,22 @@ func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 		return s.Raw(text)
 	}
 	return (*stepMember)(m.step).Member(s, name)
+}
+
+// collected returns the output of the step. It stays as it is as long as the step is completed, so it is put together once.
+func (m fanMember) collected(s *exprlang.Scope) (json.RawMessage, error) {
+	key := listKey{incarnation: m.task.Incarnation, path: m.step.Path, run: m.task.RunOf(m.step.Path), output: true}
+	if known, ok := m.known.find(key); ok {
+		return known[0], nil
+	}
+	if err := s.Spend(len(m.task.Steps)); err != nil {
+		return nil, err
+	}
+	all, err := Collected(m.task, m.step)
+	if err == nil {
+		m.known.add(key, []json.RawMessage{all}, 0)
+	}
+	return all, err
 }
 
 // Names implements exprlang.Members.

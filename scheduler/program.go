@@ -3,6 +3,7 @@ package scheduler
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
@@ -116,9 +117,12 @@ func (p *Program) states(t *events.Task, into []*events.Step) []*events.Step {
 	}
 	for i, s := range t.Live() {
 		slot, known := 0, true
-		if i < len(p.steps) && p.steps[i].step.ID == s.Path { // most tasks start their steps in the order of the definition
+		switch {
+		case i < len(p.steps) && p.steps[i].step.ID == s.Path: // most tasks start their steps in the order of the definition
 			slot = p.steps[i].slot
-		} else {
+		case strings.HasSuffix(s.Path, "]"): // an item, of which there may be many
+			continue
+		default:
 			slot, known = p.slots[s.Path]
 		}
 		if known && into[slot] == nil {

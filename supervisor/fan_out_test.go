@@ -367,3 +367,31 @@ func TestATaskWithManyChildrenTurnsBack(t *testing.T) {
 	require.Equal(t, fans*parallel, count[*events.ChildAsked](b))
 	require.EqualValues(t, 1, a.o.Status().Stats.Epochs)
 }
+
+// A rerun with another input is refused if the undos of the kept steps take too long to compare. The partition is not held up by it.
+func TestARerunDoesNotCompareUndosWithoutBound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: heavy
+defaults: {complete_within: 5s, retry: {attempts: 1, then: park}}
+steps:
+  send:
+    for: {each: "${ 1..60 }", parallel: 60, collect: none}
+    agent: alpha
+    undo: {with: "${ len(filter(1..20000, # > 3)) }"}
+  last: {needs: [send], agent: alpha}
+`)
+	a := b.candidate("A").own()
+	b.submit("t1", "heavy", "")
+	a.run()
+	for i := range 60 {
+		b.done("t1", events.ItemPath("send", i), 1)
+	}
+	a.run()
+	b.done("t1", "last", 1)
+	a.run()
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	b.decide(a, events.Request{ID: "r", Kind: events.RequestRerun, From: "last", Input: json.RawMessage(`{"n":2}`)})
+	require.Contains(t, last[*events.InputRejected](b).Detail, "too much work to find out")
+	sameEverywhere(t, b, a)
+}

@@ -68,14 +68,10 @@ func redone(i *inbox, t *events.Task, b *events.TaskRerun) (why string, _ error)
 	if faults == "" && limitOf(a.Concurrency) != permitLimit(t) {
 		return "with the new input the task would have another concurrency key: submit another task", nil
 	}
-	kept, err := undoneOtherwise(i, t, b)
-	if err != nil {
-		return "", err
+	if faults != "" {
+		return faults, nil
 	}
-	if faults == "" && kept != "" {
-		return fmt.Sprintf("step %q does not run again, but the new input would change the input of its undo, which could then undo something else: rerun the task from step %[1]q, or leave the input as it is", kept), nil
-	}
-	return faults, nil
+	return undoneOtherwise(i, t, b)
 }
 
 // insteadOf says what to do about a pivot that must not run once more. As long as it is not over, each rerun concerns it.
@@ -86,23 +82,28 @@ func insteadOf(pivot *events.Step) string {
 	return "retry it, or complete it if it is done, and rerun the task from a step behind it"
 }
 
-// undoneOtherwise returns a step that is kept and whose undo would get another input after the rerun, empty if no step is: its do had the old
-// one, and what an undo reads from the new one need not be what was done. The error is an *events.NoKeyError.
-func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (string, error) {
+// undoneOtherwise says why a rerun is refused that keeps a step whose undo would get another input: its do had the old one, and what an undo reads from
+// the new one need not be what was done. So is one for which it takes too long to find that out. The error is an *events.NoKeyError.
+func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (why string, _ error) {
 	next, again := *t, events.Rerun{Steps: b.Steps}
 	next.Input = b.Input
+	cost, done := 0, 0
 	for _, s := range t.Steps {
 		if !s.ToUndo() || again.Redone(s.Path) {
 			continue
 		}
 		was, err := i.sched.Start(t, s.Path, events.Undo)
 		is, errNext := i.sched.Start(&next, s.Path, events.Undo)
+		cost, done = cost+was.Cost+is.Cost, done+1
 		i.planner.batch.cost += was.Cost + is.Cost
+		if cost > planCost {
+			return fmt.Sprintf("it takes too much work to find out whether the new input would change what the undos of the kept steps are given: the expressions of %d of them were evaluated. Rerun the whole task, or leave the input as it is", done), nil
+		}
 		if why, passes := errors.AsType[*events.NoKeyError](errors.Join(err, errNext)); passes {
 			return "", why
 		}
 		if err == nil && (errNext != nil || !bytes.Equal(was.Input, is.Input)) {
-			return events.DefinedStep(s.Path), nil
+			return fmt.Sprintf("step %q does not run again, but the new input would change the input of its undo, which could then undo something else: rerun the task from step %[1]q, or leave the input as it is", events.DefinedStep(s.Path)), nil
 		}
 	}
 	return "", nil

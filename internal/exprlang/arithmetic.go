@@ -63,7 +63,7 @@ func operator(op string) func(...any) (any, error) {
 		if okX && okY && op == "+" {
 			return s.concatenate(x, y)
 		}
-		if err := s.spend(operationUnits(op, args[1], args[2])); err != nil {
+		if err := s.Spend(operationUnits(op, args[1], args[2])); err != nil {
 			return nil, err
 		}
 		return calculate(op, args[1], args[2])
@@ -76,7 +76,7 @@ func (s *Scope) concatenate(a, b string) (any, error) {
 	if len(a)+len(b) > MaxResultBytes {
 		return nil, errTooLarge
 	}
-	return a + b, s.spend(1 + (len(a)+len(b))/16)
+	return a + b, s.Spend(1 + (len(a)+len(b))/16)
 }
 
 func negate(v any) (any, error) {
@@ -256,7 +256,7 @@ func span(args ...any) (any, error) {
 		return []int{}, nil
 	}
 	// The length of a range over most integers does not fit into an int.
-	if n := uint64(to) - uint64(from); n >= evaluationBudget || args[0].(*Scope).spend(2+int(n)) != nil {
+	if n := uint64(to) - uint64(from); n >= evaluationBudget || args[0].(*Scope).Spend(2+int(n)) != nil {
 		return nil, fmt.Errorf("%d..%d: %w", from, to, errBudget)
 	}
 	return runtime.MakeRange(from, to), nil

@@ -62,8 +62,8 @@ func original(name string) function {
 	return func(args []any) (any, error) { return f.Func(args...) }
 }
 
-// spend takes n units from the budget of the current evaluation.
-func (s *Scope) spend(n int) error {
+// Spend takes n units from the budget of the current evaluation. The error says that it is used up.
+func (s *Scope) Spend(n int) error {
 	s.left -= n
 	if s.left < 0 {
 		return errBudget
@@ -97,7 +97,7 @@ func callFunction(args ...any) (any, error) {
 		if err := s.spendAll(args[2], 0); err != nil {
 			return nil, err
 		}
-		if n := weigh(args[2]); s.spend(n*(before-s.left)/100) != nil {
+		if n := weigh(args[2]); s.Spend(n*(before-s.left)/100) != nil {
 			return nil, errBudget
 		}
 	}
@@ -105,7 +105,7 @@ func callFunction(args ...any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
-	return v, s.spend(weigh(v))
+	return v, s.Spend(weigh(v))
 }
 
 // boundFunction is a pointer in the program, because expr compares the constants of a program.
@@ -122,7 +122,7 @@ func tick(args ...any) (any, error) {
 	if len(args) == 3 {
 		units += args[2].(int)
 	}
-	return args[1], args[0].(*Scope).spend(units)
+	return args[1], args[0].(*Scope).Spend(units)
 }
 
 // lookUp implements a path. Its arguments are scope and path.

@@ -66,7 +66,7 @@ func (n *Node) open(s *Scope) error {
 	if err := n.unseal(s); err != nil {
 		return err
 	}
-	if err := s.spend(len(n.raw) / splitPerUnit); err != nil {
+	if err := s.Spend(len(n.raw) / splitPerUnit); err != nil {
 		return err
 	}
 	kind := first(n.raw)
@@ -174,7 +174,7 @@ func (n *Node) get(s *Scope) (any, error) {
 	}
 	if n.members != nil {
 		n.value, err = n.collect(s)
-	} else if err = s.spend(len(n.raw) / decodedPerUnit); err == nil {
+	} else if err = s.Spend(len(n.raw) / decodedPerUnit); err == nil {
 		n.value, err = decode(n.raw)
 	}
 	n.decoded = err == nil

@@ -84,7 +84,7 @@ func (s *Scope) find(p *path) (*Node, error) {
 			if err := n.open(s); err != nil {
 				return nil, fmt.Errorf("read %s: %w", p.text(i), err)
 			}
-			if err := s.spend(len(n.fields) / fieldsPerUnit); err != nil {
+			if err := s.Spend(len(n.fields) / fieldsPerUnit); err != nil {
 				return nil, err
 			}
 		}

@@ -98,7 +98,7 @@ func matches(args ...any) (any, error) {
 			return nil, err
 		}
 	}
-	if err := s.spend(p.Cost(text)); err != nil {
+	if err := s.Spend(p.Cost(text)); err != nil {
 		return nil, err
 	}
 	return p.expression.MatchString(text), nil
@@ -116,7 +116,7 @@ func (s *Scope) pattern(source string) (*Pattern, error) {
 		s.patterns = map[string]*Pattern{}
 	}
 	s.patterns[source] = p
-	return p, s.spend(p.instructions)
+	return p, s.Spend(p.instructions)
 }
 
 // patternChecker refuses literal patterns that are too large before expr compiles them.

@@ -23,26 +23,26 @@ func (s *Scope) spendAll(v any, depth int) error {
 	}
 	switch v := v.(type) {
 	case nil, bool, int, float64:
-		return s.spend(1)
+		return s.Spend(1)
 	case string:
-		return s.spend(1 + len(v)/16)
+		return s.Spend(1 + len(v)/16)
 	case []any:
 		for _, e := range v {
 			if err := s.spendAll(e, depth+1); err != nil {
 				return err
 			}
 		}
-		return s.spend(1)
+		return s.Spend(1)
 	case map[string]any:
 		for k, e := range v {
 			if err := s.spendAll(e, depth+1); err != nil {
 				return err
 			}
-			if err := s.spend(len(k) / 16); err != nil {
+			if err := s.Spend(len(k) / 16); err != nil {
 				return err
 			}
 		}
-		return s.spend(1)
+		return s.Spend(1)
 	}
 	return s.spendOther(reflect.ValueOf(v), depth)
 }
@@ -52,7 +52,7 @@ func (s *Scope) spendOther(v reflect.Value, depth int) error {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:
 		if k := v.Type().Elem().Kind(); k >= reflect.Bool && k <= reflect.Float64 {
-			return s.spend(1 + v.Len())
+			return s.Spend(1 + v.Len())
 		}
 		for i := range v.Len() {
 			if err := s.spendAll(v.Index(i).Interface(), depth+1); err != nil {
@@ -69,7 +69,7 @@ func (s *Scope) spendOther(v reflect.Value, depth int) error {
 			}
 		}
 	}
-	return s.spend(1)
+	return s.Spend(1)
 }
 
 // weighed wraps an operand that an operator or a function traverses. Its arguments are scope and value.
@@ -78,7 +78,7 @@ func weighed(args ...any) (any, error) { return args[1], args[0].(*Scope).spendA
 // looked wraps the right side of "in": an object is asked for one key, but a list is traversed.
 func looked(args ...any) (any, error) {
 	if _, object := args[1].(map[string]any); object {
-		return args[1], args[0].(*Scope).spend(1)
+		return args[1], args[0].(*Scope).Spend(1)
 	}
 	return weighed(args...)
 }
@@ -89,7 +89,7 @@ func measured(args ...any) (any, error) {
 	if _, text := args[1].(string); text {
 		return weighed(args...)
 	}
-	return args[1], args[0].(*Scope).spend(1)
+	return args[1], args[0].(*Scope).Spend(1)
 }
 
 // comparing are the operators that traverse both operands.
