@@ -19,11 +19,11 @@ func (w *scribe) namedLimits() {
 	w.start(first, "charge", 1)
 	w.write(second, events.AskStepPermit(w.task(second), "charge", events.Do, limit), cause(events.CauseTimer(second, 1, "charge", 1, events.TimerPermit)))
 	w.write(second, &events.TaskPaused{Request: "n1"})
-	w.write(second, events.UnneededPermit(w.task(second)))
+	w.write(second, events.UnneededPermits(w.task(second))[0])
 	w.write("", &events.PermitsDecided{Limit: limit, Released: &two})
 	w.hash1()
 	w.write(first, &events.Timeout{Step: "charge", Operation: events.Do, Attempt: 1, CompleteBy: w.now, QuietAt: w.now.Add(9e9), Verdict: undo("attempts used up")})
-	released := events.UnneededPermit(w.task(first))
+	released := events.UnneededPermits(w.task(first))[0].(*events.PermitReleased)
 	w.write(first, released)
 	w.write("", &events.PermitsDecided{Limit: limit, Ending: released})
 	w.write("", &events.LimitAdopted{Limit: limit, Offset: 21, Max: 2}, cause(events.CauseDefinition(21)))
@@ -35,7 +35,7 @@ func (w *scribe) namedLimits() {
 	w.write(first, &events.CompensationFailed{
 		Step: "charge", Attempt: 1, Error: events.Error{Class: events.ClassPermanent}, Verdict: park("it cannot be undone"), QuietAt: w.now.Add(7e9),
 	})
-	released = events.UnneededPermit(w.task(first))
+	released = events.UnneededPermits(w.task(first))[0].(*events.PermitReleased)
 	w.write(first, &events.TaskParked{Step: "charge", Reason: "it cannot be undone"})
 	w.write(first, released)
 	w.write("", &events.PermitsDecided{Limit: limit, Ending: released})

@@ -85,15 +85,15 @@ func ReleaseStepPermit(t *Task, path string, op Operation) *PermitReleased {
 	return StepPermitOf(t, path, op).release(t)
 }
 
-// UnneededPermit returns the release of a permit that no attempt needs any more: the attempt is over, or it will not start, because the task is
-// parked, paused, or turned back. It returns nil if each is needed.
-func UnneededPermit(t *Task) *PermitReleased {
+// UnneededPermits returns the releases of the permits that no attempt needs any more: the attempt is over, or it will not start, because the task is
+// parked, paused, or turned back.
+func UnneededPermits(t *Task) (list []Body) {
 	for i := range t.StepPermits {
 		if p := &t.StepPermits[i]; !p.needed(t) {
-			return p.release(t)
+			list = append(list, p.release(t))
 		}
 	}
-	return nil
+	return list
 }
 
 // needed says whether the attempt runs, or may still start.

@@ -50,7 +50,7 @@ func (w *scribe) fanOuts() {
 	w.write(id, &events.CancelRequested{Request: "f3"})
 	w.complete(id, item("call", 1), 1)
 	w.complete(id, item("call", 2), 1)
-	w.write(id, events.UnneededPermit(w.task(id)))
+	w.write(id, events.UnneededPermits(w.task(id))[0])
 	w.write(id, &events.CompensationStarted{Step: item("call", 2), Agent: "mailer", Attempt: 1, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.CompensationStarted{Step: item("call", 1), Agent: "mailer", Attempt: 1, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Compensated{Step: item("call", 2), Attempt: 1})

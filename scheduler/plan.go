@@ -57,13 +57,8 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	}
 	// A cancel that arrived before the task becomes a fact before any step starts. Otherwise the task could act after it
 	// was cancelled.
-	for _, h := range t.Held {
-		if h.Kind == events.RequestCancel && t.State == events.TaskStateUndoing { // an earlier one did it
-			return events.Plan{Facts: []events.Body{&events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: events.RefusedUndoing, By: h.By}}}, nil
-		}
-		if h.Kind == events.RequestCancel {
-			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil
-		}
+	if facts := heldCancels(t); len(facts) > 0 {
+		return events.Plan{Facts: facts}, nil
 	}
 	for i := range t.Held {
 		if h := &t.Held[i]; h.Kind == events.RequestSignal {
@@ -80,8 +75,8 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.ParkDue != "" {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
-	if fact := permitFact(t); fact != nil {
-		return events.Plan{Facts: []events.Body{fact}}, nil
+	if facts := permitFacts(t); len(facts) > 0 {
+		return events.Plan{Facts: facts}, nil
 	}
 	if !t.Starts() {
 		return events.Plan{}, nil
@@ -97,6 +92,20 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 		return events.Plan{}, err
 	}
 	return planSteps(p, t, &s.lists), nil
+}
+
+// heldCancels returns what follows from the cancels that arrived before the task: the first one makes it turn back, and then all others are refused.
+func heldCancels(t *events.Task) (facts []events.Body) {
+	for _, h := range t.Held {
+		switch {
+		case h.Kind != events.RequestCancel:
+		case t.State != events.TaskStateUndoing:
+			return []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}
+		default:
+			facts = append(facts, &events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: events.RefusedUndoing, By: h.By})
+		}
+	}
+	return facts
 }
 
 // planSteps finds the steps that may start, the steps to be skipped, and the end of the task. It allocates nothing for a task

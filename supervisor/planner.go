@@ -260,12 +260,17 @@ func (p *planner) park(t *events.Task, reason string) error {
 	if t.State == events.TaskStateError || t.State.Ended() {
 		return nil
 	}
-	err := p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
-	if b := events.UnusedPermit(t); b != nil && err == nil {
-		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
+	follow := func(b events.Body) error {
+		return p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
 	}
-	for b := events.UnneededPermit(t); b != nil && err == nil; b = events.UnneededPermit(t) {
-		err = p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: b}, nil)
+	err := follow(&events.TaskParked{Reason: events.Clip(reason, maxDetail)})
+	if b := events.UnusedPermit(t); b != nil && err == nil {
+		err = follow(b)
+	}
+	for _, b := range events.UnneededPermits(t) {
+		if err == nil {
+			err = follow(b)
+		}
 	}
 	return err
 }

@@ -120,8 +120,9 @@ func (t *timers) sweepable(by events.Instant) (swept *sweep, more bool, err erro
 	}
 	busy, inFlight, before := t.outbox.busy(), false, t.cache.bytes
 	for _, id := range ids {
-		if t.cache.bytes-before > sweepBytes && len(swept.Tasks)+len(swept.first) > 0 {
-			return swept, true, nil
+		some, read := len(swept.Tasks)+len(swept.first) > 0, t.cache.bytes-before
+		if read > sweepBytes && some || read > 16*sweepBytes {
+			return swept, some, nil
 		}
 		task, err := t.state.Task(id)
 		if err != nil {
