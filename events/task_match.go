@@ -6,6 +6,8 @@ import "iter"
 type TaskMatch struct {
 	// Schedule is the schedule that started the tasks.
 	Schedule string
+	// Parent is the task a step of which they do.
+	Parent string
 	// FailedStep is a step whose last attempt, or that of its undo, has failed. ErrorCode is the name of that error.
 	FailedStep, ErrorCode string
 	// ChangedBy is until when a task must have changed last; zero means no limit.
@@ -17,7 +19,7 @@ func (m TaskMatch) OfSteps() bool { return m.FailedStep != "" || m.ErrorCode != 
 
 // Fits says whether a task is selected.
 func (m TaskMatch) Fits(t *Task) bool {
-	if m.ChangedBy != 0 && t.UpdatedAt > m.ChangedBy || m.Schedule != "" && t.Schedule != m.Schedule {
+	if m.ChangedBy != 0 && t.UpdatedAt > m.ChangedBy || m.Schedule != "" && t.Schedule != m.Schedule || m.Parent != "" && (t.Parent == nil || t.Parent.Link.Task != m.Parent) {
 		return false
 	}
 	if !m.OfSteps() {

@@ -11,21 +11,22 @@ import (
 func TestAMatchIsAboutStepsThatStandWithAnError(t *testing.T) {
 	t.Parallel()
 	busy, silent := &events.Error{Class: events.ClassRetryable, Code: "http_503"}, &events.Error{Class: events.ClassTimeout}
-	task := &events.Task{UpdatedAt: 1000, Schedule: "daily", Steps: []*events.Step{
+	task := &events.Task{UpdatedAt: 1000, Schedule: "daily", Parent: &events.Parent{ParentLink: events.ParentLink{Link: events.Link{Task: "p"}}}, Steps: []*events.Step{
 		{Path: "reserve", Undo: &events.UndoState{Error: busy}}, {Path: "charge", Error: silent}, {Path: "ship"},
 	}}
 	for _, m := range []events.TaskMatch{
 		{}, {Schedule: "daily", FailedStep: "charge"}, {FailedStep: "charge"}, {FailedStep: "reserve"}, {ErrorCode: "http_503"}, {ErrorCode: "timeout"}, {FailedStep: "charge", ErrorCode: "timeout"},
-		{ChangedBy: 1000}, {FailedStep: "reserve", ErrorCode: "http_503", ChangedBy: 2000},
+		{ChangedBy: 1000}, {Parent: "p"}, {FailedStep: "reserve", ErrorCode: "http_503", ChangedBy: 2000},
 	} {
 		require.True(t, m.Fits(task), "%+v", m)
 	}
 	for _, m := range []events.TaskMatch{
-		{Schedule: "weekly"}, {FailedStep: "ship"}, {FailedStep: "other"}, {ErrorCode: "http_500"}, {FailedStep: "charge", ErrorCode: "http_503"}, {ChangedBy: 999},
+		{Schedule: "weekly"}, {Parent: "q"}, {FailedStep: "ship"}, {FailedStep: "other"}, {ErrorCode: "http_500"}, {FailedStep: "charge", ErrorCode: "http_503"}, {ChangedBy: 999},
 		{FailedStep: "charge", ChangedBy: 999}, {ErrorCode: "retryable"}, // the code is its name
 	} {
 		require.False(t, m.Fits(task), "%+v", m)
 	}
+	require.False(t, events.TaskMatch{Parent: "p"}.Fits(&events.Task{}))
 }
 
 func TestOlderThanCountsFromTheOpeningOfAJob(t *testing.T) {

@@ -3,6 +3,9 @@ package scheduler
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
@@ -181,8 +184,12 @@ func (s *outlineStep) shapeChild(m member) {
 	}
 	for _, name := range []string{"id", "deadline"} {
 		if v, has := keys[name]; has {
-			v.text()
-			s.given = append(s.given, v)
+			text, ok := v.text()
+			if s.given = append(s.given, v); ok && name == "deadline" && !strings.Contains(text, "${") {
+				if err := (&events.ChildCall{Task: "x", Workflow: "x", Deadline: text}).Check(); err != nil {
+					v.fault("%s", err)
+				}
+			}
 		}
 	}
 	if v, has := keys["priority"]; has {
@@ -193,6 +200,19 @@ func (s *outlineStep) shapeChild(m member) {
 		var o outline
 		o.shapeLabels(v)
 		s.given = append(s.given, o.labels...)
+	}
+}
+
+// warnOfRetries warns of what a child step does not use.
+func warnOfRetries(keys map[string]member) {
+	retry, has := keys["retry"]
+	if !has || retry.value.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(retry.value.Content); i += 2 {
+		if key := retry.value.Content[i]; key.Value != "then" {
+			retry.doc.warn(key, retry.path+"."+key.Value, "not used: a step whose child failed is not retried automatically, since the steps of the child were; only then counts here")
+		}
 	}
 }
 

@@ -163,6 +163,7 @@ func TestFaultsOfChildSteps(t *testing.T) {
 		`{child: {workflow: w, version: 0}}`:                                "0",
 		`{child: {workflow: "no name"}}`:                                    "no name",
 		`{child: {workflow: w, id: "x", deadline: 1h}, complete_within: 5}`: "duration",
+		`{child: {workflow: w, deadline: tomorrow}}`:                        "deadline",
 	} {
 		src, faults := scheduler.Parse("f", []byte("workflow: p\nsteps:\n  a: "+text+"\n  b: {agent: x}\n"), nil)
 		require.Nil(t, src, text)
@@ -185,4 +186,14 @@ func TestIDsOfChildren(t *testing.T) {
 	require.NotEqual(t, first, second)
 	require.NoError(t, events.CheckTaskID(second))
 	require.NotEqual(t, first, events.ChildID(long, "step-two", "", 1))
+}
+
+func TestWarningsOfChildSteps(t *testing.T) {
+	t.Parallel()
+	src, faults := scheduler.Parse("f", []byte("workflow: p\nsteps:\n  a: {child: {workflow: w, deadline: 2h}, retry: {attempts: 3, then: park}}\n"), nil)
+	require.NotNil(t, src)
+	require.Len(t, faults, 1)
+	require.True(t, faults[0].Warning)
+	require.Contains(t, faults[0].Message, "is not retried automatically")
+	require.Contains(t, faults[0].Path, "attempts")
 }

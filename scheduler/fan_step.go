@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -146,7 +145,7 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	case len(raw) > maxListBytes:
 		return nil, fmt.Errorf("for.each gives %d bytes, and at most %d are allowed: give IDs instead of whole objects, or split the list, and let a child do each part", len(raw), maxListBytes)
 	case len(raw) == 0 || raw[0] != '[':
-		return nil, errors.New("for.each does not give a list")
+		return nil, fmt.Errorf("for.each gives %s, and must give a list: %s", jsonKind(raw), events.Clip(string(f.step.For.Each), 200))
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("for.each: %w", err)
@@ -155,6 +154,21 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 		env.lists.add(key, list, len(env.task.Input))
 	}
 	return list, nil
+}
+
+// jsonKind names what a JSON value is.
+func jsonKind(raw json.RawMessage) string {
+	switch {
+	case len(raw) == 0 || raw[0] == 'n':
+		return "null"
+	case raw[0] == '{':
+		return "an object"
+	case raw[0] == '"':
+		return "a text"
+	case raw[0] == 't', raw[0] == 'f':
+		return "true or false"
+	}
+	return "a number"
 }
 
 // itemVariables are the variables that only the expressions of an item see.

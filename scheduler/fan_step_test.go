@@ -45,7 +45,7 @@ func TestAnItemThatDoesNotUseItsEntryNeedsNoList(t *testing.T) {
 	for _, c := range []struct{ input, do, fails string }{
 		{`{"ids":["a","b"]}`, "", ""},
 		{`{"ids":["a"]}`, "for.each gives 1 entries, and none for index 1", "for.each gives 1 entries, and none for index 1"},
-		{`{"ids":7}`, "for.each does not give a list", "for.each does not give a list"},
+		{`{"ids":7}`, "for.each gives a number", "for.each gives a number"},
 	} {
 		s, task := prepared(t, fmt.Sprintf(text, "output == id"), &events.Step{Path: "send", State: events.StepStateRunning, Fan: &events.FanOut{Count: 2, Begun: 2}}, item)
 		task.Input = json.RawMessage(c.input)
@@ -88,8 +88,10 @@ func TestAnItemThatDoesNotUseItsEntryNeedsNoList(t *testing.T) {
 func TestAListThatIsTooLongBeginsNoItem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ collect, input, want string }{
-		{"outputs", `{"a":1}`, "for.each does not give a list"},
-		{"outputs", `null`, "for.each does not give a list"},
+		{"outputs", `{"a":1}`, "for.each gives an object, and must give a list"},
+		{"outputs", `null`, "for.each gives null"},
+		{"outputs", `"a"`, "for.each gives a text"},
+		{"outputs", `true`, "for.each gives true or false"},
 		{"none", "[" + strings.Repeat("1,", 10_000) + "1]", "for.each gives 10001 entries, and a step has at most 10000 items: split the list"},
 		{"none", `["` + strings.Repeat("x", 256<<10) + `"]`, "for.each gives 262148 bytes, and at most 262144 are allowed: give IDs instead of whole objects"},
 		{"", "[" + strings.Repeat("1,", 1_000) + "1]", "for.each gives 1001 entries, and the outputs of more than 1000 are collected only on request: write collect: outputs"},

@@ -40,6 +40,7 @@ func (s *outlineStep) shapeKind(n *yaml.Node, keys map[string]member) {
 	case byChild:
 		s.child = &child
 		s.shapeChild(child)
+		warnOfRetries(keys)
 		s.refuse(keys, keyChild, "a step that a child does")
 	case isAgent && sleeps:
 		s.doc.fault(sleep.key, sleep.path, "a step has an agent or sleeps, not both: make it two steps")

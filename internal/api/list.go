@@ -68,6 +68,7 @@ type ListQuery struct {
 	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
 	Schedule string    `query:"schedule" doc:"Only the tasks that this schedule started. A page may then be short, or empty, and still have a next"`
+	Parent   string    `query:"parent" doc:"Only the children of this task: the tasks that do its steps. A page may then be short, or empty, and still have a next"`
 	Failed   string    `query:"failed_step" doc:"The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next"`
 	Code     string    `query:"error_code" doc:"The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any" example:"http_503"`
 	Older    string    `query:"older_than" doc:"Has not changed since this instant, or for this long" example:"1h"`
@@ -314,7 +315,7 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	if q.Until, err = s.instant(in.Until); err != nil {
 		fault("until", "%s", err)
 	}
-	q.Match = events.TaskMatch{Schedule: in.Schedule, FailedStep: in.Failed, ErrorCode: in.Code}
+	q.Match = events.TaskMatch{Schedule: in.Schedule, Parent: in.Parent, FailedStep: in.Failed, ErrorCode: in.Code}
 	if q.Match.ChangedBy, err = s.instant(in.Older); err != nil {
 		fault("older_than", "%s", err)
 	}
@@ -377,6 +378,7 @@ func (q *Query) values() url.Values {
 	set("cursor", q.Cursor)
 	set("request", q.Request)
 	set("schedule", q.Match.Schedule)
+	set("parent", q.Match.Parent)
 	set("failed_step", q.Match.FailedStep)
 	set("error_code", q.Match.ErrorCode)
 	set("waiting_for", string(q.WaitingFor))

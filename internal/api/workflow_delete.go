@@ -30,7 +30,7 @@ type DeletedAnswer struct{ Body DeletedDocument }
 
 func (s *workflows) registerDelete(api huma.API) {
 	tags := []string{"workflows"}
-	text := "Refused with 409 while schedules name it, or tasks that have not ended use it. Submissions that come afterwards are rejected. " +
+	text := "Refused with 409 while schedules name it, or, unless one version alone is deleted, steps of other workflows start it, or tasks that have not ended use it. Submissions that come afterwards are rejected. " +
 		"If the same content is applied again, it gets its version again."
 	all := needsOwner(api, huma.Operation{
 		OperationID: "delete-workflow", Method: http.MethodDelete, Path: "/v1/workflows/{name}", Summary: "Delete all versions of a workflow", Tags: tags, Description: text,
@@ -60,6 +60,9 @@ func (s *workflows) delete(ctx context.Context, name string, version int) (*Dele
 			"version %d of workflow %s is current: new tasks get it. Apply another version first, or delete the whole workflow", version, name))
 	}
 	if err := s.refuseScheduled(ctx, name, version); err != nil {
+		return nil, err
+	}
+	if err := s.refuseStarted(ctx, name, version); err != nil {
 		return nil, err
 	}
 	if err := s.refuseUsed(ctx, name, version); err != nil {
@@ -94,6 +97,33 @@ func (s *workflows) refuseScheduled(ctx context.Context, name string, version in
 	slices.Sort(users)
 	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
 		"schedules start tasks of workflow %s: %s. Delete them or apply them with another workflow first", name, strings.Join(users, ", ")))
+}
+
+// refuseStarted returns a problem if a step of another workflow, in its current version, starts tasks of the workflow.
+func (s *workflows) refuseStarted(ctx context.Context, name string, version int) error {
+	if version != 0 {
+		return nil
+	}
+	all, err := s.workflows.Workflows(ctx)
+	if err != nil {
+		return notRead(ctx, s.log, "list workflows", err)
+	}
+	var users []string
+	for _, w := range all {
+		steps, err := s.definitions.Steps(ctx, w.Hash)
+		if err != nil {
+			return s.log.internal(ctx, "read the steps of a definition", err)
+		}
+		if w.Name != name && slices.ContainsFunc(steps, func(x Step) bool { return x.Workflow == name }) {
+			users = append(users, w.Name)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	slices.Sort(users)
+	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
+		"steps of other workflows start tasks of workflow %s: %s. Delete these first, or apply them without such a step", name, strings.Join(users, ", ")))
 }
 
 // maxUsed bounds how many live tasks are counted before a deletion is refused.

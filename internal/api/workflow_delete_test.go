@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/internal/api"
 )
 
 func TestADefinitionIsDeletedOnceNoLiveTaskUsesIt(t *testing.T) {
@@ -52,4 +54,22 @@ func TestAWorkflowThatAScheduleStartsIsNotDeleted(t *testing.T) {
 	require.Contains(t, r.body, "schedules start tasks of workflow order: nightly. Delete them")
 	require.Equal(t, 200, w.do("DELETE", "/v1/schedules/nightly", "").status)
 	require.Equal(t, 200, w.do("DELETE", "/v1/workflows/order", "").status)
+}
+
+// The children of other workflows need theirs. One that only its own steps start can be deleted.
+func TestAWorkflowThatStepsStartIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, name := range []string{"hotel", "trip", "tour"} {
+		w.do("PUT", "/v1/workflows/"+name, "workflow: "+name+"\n")
+		x, err := w.engine.Workflow(t.Context(), name, 0)
+		require.NoError(t, err)
+		w.engine.SetSteps(x.Hash, api.Step{ID: "h", Workflow: "hotel"})
+	}
+	r := w.do("DELETE", "/v1/workflows/hotel", "")
+	require.Equal(t, 409, r.status, r.body)
+	require.Contains(t, r.body, "steps of other workflows start tasks of workflow hotel: tour, trip. Delete these first")
+	for _, name := range []string{"trip", "tour", "hotel"} {
+		require.Equal(t, 200, w.do("DELETE", "/v1/workflows/"+name, "").status, name)
+	}
 }

@@ -20,9 +20,13 @@ func TestListingTasksOfSeveralStates(t *testing.T) {
 	}
 	e.Finish("done")
 	e.Park("stuck", "no lamp")
+	e.Change("done", &events.ChildAnswered{}, func(t *events.Task) {
+		t.Parent = &events.Parent{ParentLink: events.ParentLink{Link: events.Link{Task: "waits"}}}
+	})
 	for args, want := range map[string]string{
 		"--state parked": "stuck", "--state error": "stuck", "--state parked --state processed": "stuck done",
 		"--state pending,processed": "done waits", "": "stuck done waits", "--waiting-for operator": "stuck", "--waiting-for signal": "", "--agent nobody": "",
+		"--parent waits": "done", "--parent done": "",
 	} {
 		r := e.run(append([]string{"task", "list", "-o", "jsonl"}, strings.Fields(args)...)...)
 		require.Equal(t, 0, r.code, r.err)
@@ -41,7 +45,7 @@ func TestAnEmptyListSaysThatItIsEmpty(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	for args, want := range map[string]string{
-		"task list": "there are no tasks", "task list --state error": "no task matches", "alert list": "no alert is open", "alert list --kind parked": "no alert of the kind parked is open",
+		"task list": "there are no tasks", "task list --state error": "no task matches", "task list --parent x": "no task matches", "alert list": "no alert is open", "alert list --kind parked": "no alert of the kind parked is open",
 		"alert list --open=false": "the topic of alerts holds no alert", "dlq list": "there are no dead letters", "job list": "there are no jobs", "schedule list": "there are no schedules",
 		"limit list": "there are no named limits, and no task waits for a permit", "limit list --all": "there are no limits",
 		"partitions takeovers 1": "partition 1 was never taken over, as far as the node that answers knows",
@@ -174,4 +178,23 @@ func TestAnIncompleteListSaysSo(t *testing.T) {
 	r := run("task", "list", "--all", "-o", "jsonl", "--api", engine.URL)
 	require.Equal(t, 0, r.code, r.err)
 	require.Equal(t, "{\"id\":\"x\"}\n{\"id\":\"y\"}\n", r.out)
+}
+
+// task get says how the child stands for which a task waits, and names it alone if it cannot be read.
+func TestATaskThatWaitsForAChildShowsHowThatStands(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for _, id := range []string{"trip", "trip/hotel"} {
+		e.submit(t, id)
+	}
+	waits := func(child string) func(t *events.Task) {
+		return func(t *events.Task) {
+			t.Steps = []*events.Step{{Path: "hotel", State: events.StepStateRunning, Attempt: 1, ByChild: &events.ChildState{Tries: []events.ChildTry{{Task: child, N: 1}}, AskedAt: 1000}}}
+		}
+	}
+	e.Change("trip", &events.StepStarted{Step: "hotel"}, waits("trip/hotel"))
+	e.Park("trip/hotel", "the hotel is closed")
+	require.Contains(t, e.run("task", "get", "trip").out, "(trip/hotel, which is parked: the hotel is closed)")
+	e.Change("trip", &events.StepStarted{Step: "hotel"}, waits("gone"))
+	require.Contains(t, e.run("task", "get", "trip").out, "(gone)")
 }

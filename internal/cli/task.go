@@ -15,6 +15,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/sentence"
 	"github.com/spf13/cobra"
 )
 
@@ -126,6 +127,7 @@ func (s *session) getTask(id, token string) error {
 		return err
 	}
 	if err := s.one(doc, func(w io.Writer) error {
+		s.nameChildren(&t)
 		if err := showTask(w, &t); err != nil {
 			return err
 		}
@@ -134,6 +136,33 @@ func (s *session) getTask(id, token string) error {
 		return err
 	}
 	return ending(&t)
+}
+
+// shownChildren bounds the children whose states task get looks up.
+const shownChildren = 20
+
+// nameChildren adds how the children stand for which a task waits. One that cannot be read is named alone.
+func (s *session) nameChildren(t *api.TaskDocument) {
+	n := 0
+	for i := range t.WaitingFor {
+		w := &t.WaitingFor[i]
+		if n++; w.Kind != events.WaitingChild || n > shownChildren {
+			continue
+		}
+		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodGet, path: taskPath(w.For)})
+		var child api.TaskDocument
+		if err != nil || decode(doc, &child) != nil {
+			continue
+		}
+		state := child.State
+		if state == string(events.TaskStateError) {
+			state = "parked"
+		}
+		if child.Paused != nil {
+			state += ", paused"
+		}
+		w.For += ", which is " + state + because(child.Reason)
+	}
 }
 
 // ending is the exit code of --wait.
@@ -314,6 +343,9 @@ func stepRow(st *api.StepDocument) row {
 			failed = u.Error
 		}
 	}
+	if f := st.FanOut; f != nil && f.Undone+f.Left > 0 {
+		r[5] = sentence.Undone(sentence.ItemCounts{All: f.Count, Undone: f.Undone, Left: f.Left})
+	}
 	if failed != nil {
 		r[6] = string(failed.Class) + ": " + failed.Message
 	}
@@ -373,7 +405,7 @@ func listCommand() *cobra.Command {
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
 			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl\n" +
-			"  sagalog task list --agent card --waiting-for capacity",
+			"  sagalog task list --agent card --waiting-for capacity\n  sagalog task list --parent trip-7",
 		RunE: client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
 	filterFlags(c)
@@ -381,6 +413,7 @@ func listCommand() *cobra.Command {
 	kinds := waitingKinds()
 	f.String("waiting-for", "", "what a step, or the task as a whole, waits for: "+strings.Join(kinds, ", "))
 	f.String("agent", "", "an agent that a step waits for, be it missing, busy or paused")
+	f.String("parent", "", "the task whose steps the tasks do, as its children")
 	suggest(c, "waiting-for", kinds...)
 	f.Int("limit", 100, "tasks a page, up to 1000")
 	f.String("cursor", "", "continue after an earlier page")
@@ -404,10 +437,13 @@ func (s *session) listTasks() error {
 	if s.filtered() {
 		none = "no task matches"
 	}
-	for _, name := range []string{"waiting-for", "agent", "limit", "cursor"} {
+	for _, name := range []string{"waiting-for", "agent", "parent", "limit", "cursor"} {
 		if v := s.flag(name); v != "" {
 			q.Set(strings.ReplaceAll(name, "-", "_"), v)
 		}
+	}
+	if q.Has("waiting_for") || q.Has("agent") || q.Has("parent") {
+		none = "no task matches"
 	}
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read
 		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for")

@@ -42,6 +42,15 @@ func Items(c ItemCounts) string {
 	return s
 }
 
+// Undone says how many items of a fan-out are undone, such as "412 of 5,000 items undone, 3 left as they are".
+func Undone(c ItemCounts) string {
+	s := fmt.Sprintf("%s of %s items undone", Number(c.Undone), Number(c.All))
+	if c.Left > 0 {
+		s += ", " + Number(c.Left) + " left as they are"
+	}
+	return s
+}
+
 // Number writes a number with a comma before each three digits.
 func Number(n int) string {
 	s := strconv.Itoa(n)

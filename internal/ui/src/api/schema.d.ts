@@ -1181,7 +1181,7 @@ export interface paths {
         post?: never;
         /**
          * Delete all versions of a workflow
-         * @description Refused with 409 while schedules name it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again.
+         * @description Refused with 409 while schedules name it, or, unless one version alone is deleted, steps of other workflows start it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again.
          */
         delete: operations["delete-workflow"];
         options?: never;
@@ -1221,7 +1221,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a version of a workflow
-         * @description Refused with 409 while schedules name it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again. The current version is refused while there are others.
+         * @description Refused with 409 while schedules name it, or, unless one version alone is deleted, steps of other workflows start it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again. The current version is refused while there are others.
          */
         delete: operations["delete-workflow-version"];
         options?: never;
@@ -5075,6 +5075,8 @@ export interface operations {
                 until?: string;
                 /** @description Only the tasks that this schedule started. A page may then be short, or empty, and still have a next */
                 schedule?: string;
+                /** @description Only the children of this task: the tasks that do its steps. A page may then be short, or empty, and still have a next */
+                parent?: string;
                 /** @description The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next */
                 failed_step?: string;
                 /** @description The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any */
