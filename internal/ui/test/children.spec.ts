@@ -43,6 +43,7 @@ test("a task and its children show each other, from the wait to the undo", async
     for (const step of ["flight", "hotel"]) {
       await expect(page.getByRole("status").filter({ hasText: "waiting" })).toContainText(`Step ${step} is waiting for the task that it started: t-1/${step}.`);
     }
+    await expect(page.locator("dd").filter({ hasText: "t-1/hotel" }).first()).toHaveText("t-1/flight running, t-1/hotel running");
     await accessible(page);
 
     // The step leads to its child, and the child to the step of its parent.
@@ -69,6 +70,7 @@ test("a task and its children show each other, from the wait to the undo", async
     await expect(title).toHaveText("t-1");
     await expect(state).toHaveText("undone");
     await expect(page.getByRole("button", { name: /^flight: .*undo undone/ })).toBeVisible();
+    await expect(page.locator("dd").filter({ hasText: "t-1/hotel" }).first()).toHaveText("t-1/flight undone, t-1/hotel undone");
     await page.keyboard.type("h");
     await expect(page.getByRole("list").filter({ hasText: "t-1/flight" })).toContainText("task t-1/flight is asked to undo itself");
     await accessible(page);

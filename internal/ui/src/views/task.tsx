@@ -36,6 +36,19 @@ async function history(id: string, signal: AbortSignal): Promise<{ events: Histo
 /** The facts up to the one after which the task is shown. */
 const until = (events: readonly HistoryEvent[], t: Document): readonly HistoryEvent[] => events.filter((e) => e.offset <= (t.at?.offset ?? Infinity));
 
+/** How many children of a task are looked up, to show how they stand. */
+const lookedUp = 10;
+
+/** A child of the task, and how it stands now. */
+function Child({ id, looks }: { id: string; looks: boolean }): JSX.Element {
+  const child = useLive<Document>(looks ? `task ${id}` : null, (signal) => get(`v1/tasks/${segment(id)}`, { signal }), 5);
+  return (
+    <>
+      <a href={to(["tasks", id])}>{id}</a> {child.data && <State of={child.data.state} />}
+    </>
+  );
+}
+
 export function Task({ id }: { id: string }): JSX.Element {
   const tab = place.value.query.get("tab") ?? "steps";
   const chosen = place.value.query.get("step") ?? undefined;
@@ -136,7 +149,7 @@ export function Task({ id }: { id: string }): JSX.Element {
               {children.map((s, i) => (
                 <span key={s.id}>
                   {i > 0 && ", "}
-                  <a href={to(["tasks", s.child ?? ""])}>{s.child}</a>
+                  <Child id={s.child ?? ""} looks={!t.at && i < lookedUp} />
                 </span>
               ))}
             </dd>
