@@ -2,7 +2,6 @@ package supervisor_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -224,24 +223,6 @@ func TestACancelThatOvertakesItsTask(t *testing.T) {
 	b.request(events.RequestCancel, "q1", "t1")
 	a.run()
 	require.Len(t, b.names(), 6, "the repeat adds no fact")
-}
-
-// However many cancels overtake a task, one decision answers all of them.
-func TestManyCancelsOvertakeTheirTask(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, oneStep)
-	a := b.candidate("A").own()
-	const many = 2300
-	for i := range many {
-		b.request(events.RequestCancel, fmt.Sprint("q", i), "t1")
-	}
-	a.run()
-	b.submit("t1", "one", "")
-	a.run()
-	require.Equal(t, events.TaskStateUndone, b.task("t1").State)
-	require.Equal(t, many-1, count[*events.RequestRefused](b))
-	require.EqualValues(t, 1, a.o.Status().Stats.Epochs)
-	sameEverywhere(t, b, a)
 }
 
 func TestAHeldCancelExpires(t *testing.T) {

@@ -127,7 +127,7 @@ func (s *session) getTask(id, token string) error {
 		return err
 	}
 	if err := s.one(doc, func(w io.Writer) error {
-		s.nameChildren(&t)
+		nameChildren(s, &t)
 		if err := showTask(w, &t); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (s *session) getTask(id, token string) error {
 const shownChildren = 20
 
 // nameChildren adds how the children stand for which a task waits. One that cannot be read is named alone.
-func (s *session) nameChildren(t *api.TaskDocument) {
+func nameChildren(s *session, t *api.TaskDocument) {
 	n := 0
 	for i := range t.WaitingFor {
 		w := &t.WaitingFor[i]

@@ -25,8 +25,6 @@ const Partitions = 4
 
 // Engine is a log, its projection and its definitions, in memory. Its exported fields are set before use.
 type Engine struct {
-	// steps are those of definitions that have other ones than most.
-	steps map[string][]api.Step
 	// Manual makes inputs wait for Judge; otherwise they are judged as they come.
 	Manual bool
 	// CatchingUp is called when somebody waits until all inputs so far are judged; nil: nothing is.
@@ -54,8 +52,8 @@ type Engine struct {
 	// Late is what Delayed returns.
 	Late []string
 
-	mu sync.Mutex
-	// mu guards the fields below.
+	mu          sync.Mutex            // guards the fields below
+	steps       map[string][]api.Step // of definitions that have other ones than most
 	now         events.Instant
 	inputs      map[events.Input]*[Partitions][]events.Record
 	passed      map[events.Input]*[Partitions]int64
@@ -342,16 +340,6 @@ func (e *Engine) Definition(ctx context.Context, name string, version int) (api.
 
 // Lookups counts the calls of Workflow and Definition.
 func (e *Engine) Lookups() int { e.mu.Lock(); defer e.mu.Unlock(); return e.lookups }
-
-// SetSteps gives a definition other steps than all others have.
-func (e *Engine) SetSteps(hash string, steps ...api.Step) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.steps == nil {
-		e.steps = map[string][]api.Step{}
-	}
-	e.steps[hash] = steps
-}
 
 // Steps implements api.Definitions.
 func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {

@@ -238,3 +238,13 @@ func (e *Engine) Finish(id string) {
 func (e *Engine) Park(id, reason string) {
 	e.Change(id, &events.TaskParked{Reason: reason}, func(t *events.Task) { t.State, t.Reason = events.TaskStateError, reason })
 }
+
+// SetSteps gives a definition other steps than all others have.
+func (e *Engine) SetSteps(hash string, steps ...api.Step) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.steps == nil {
+		e.steps = map[string][]api.Step{}
+	}
+	e.steps[hash] = steps
+}
