@@ -106,10 +106,10 @@ func (t byHand) compensated(b *Compensated) error {
 	return nil
 }
 
-// undone ends the undo of a step, or only what concerns one of its children. It returns whether the step must ask that of an earlier try.
+// undone ends the undo of a step, or only what concerns one of its children. It returns whether the child of an earlier try must be asked.
 func (t byHand) undone(s *Step, child string, why Name) (more bool, err error) {
-	if child != "" && (s.unsettled() < 0 || s.ChildToUndo() != child) {
-		return false, fmt.Errorf("%w: %s of step %q and task %q, which is not the child to undo", ErrImpossible, why, s.Path, child)
+	if child != "" && (s.Settled() || s.ChildToUndo() != child || s.Undo.State != StepStateFailed) {
+		return false, fmt.Errorf("%w: %s of step %q names child %q, but the child to undo is %q, and its undo is %s", ErrImpossible, why, s.Path, child, s.ChildToUndo(), s.Undo.State)
 	}
 	//mutant:decision-is-about-one-child
 	if child != "" && s.undoneByChild(t.fact.Time) {

@@ -29,7 +29,7 @@ type ChildAnswer struct {
 	// State says how the child stands.
 	State  ChildEnd        `json:"state"`
 	Output json.RawMessage `json:"output,omitempty"`
-	// Left says that the child is undone but for steps that an operator left.
+	// Left says that the child is undone, except for what an operator left.
 	Left bool `json:"left,omitzero"`
 	// Reason says why, except for a child that processed. Code is the reason of a rejection.
 	Reason string `json:"reason,omitempty"`

@@ -164,7 +164,7 @@ func TestAnOperatorDecidesAboutTheChildThatWasAsked(t *testing.T) {
 	skip := &events.StepSkipped{Step: "a", Why: events.SkipOperator, Left: true, Child: "p/a~2", Operator: q}
 	for _, b := range []events.Body{complete, skip} {
 		w := twice(t)
-		require.Equal(t, "p/a~2", w.task("p").Step("a").AskedToUndo())
+		require.Equal(t, "p/a~2", w.task("p").Step("a").ChildToDecide())
 		w.write("p", b)
 		s := w.task("p").Step("a")
 		require.Equal(t, events.TaskStateUndoing, w.task("p").State, "nothing that failed is left to decide")
@@ -177,6 +177,9 @@ func TestAnOperatorDecidesAboutTheChildThatWasAsked(t *testing.T) {
 		w.write("p", &events.Compensated{Step: "a", Attempt: 2})
 		require.Equal(t, events.StepStateUndone, w.task("p").Step("a").State)
 		require.Equal(t, b == skip, w.task("p").Step("a").Left)
+		w = twice(t)
+		w.write("p", b)
+		w.refused("p", &events.Compensated{Step: "a", Attempt: 1, Child: "p/a", Operator: events.Operator{Request: "r"}}) // it has not refused
 	}
 	for _, child := range []string{"p/a", "p/a~3"} {
 		twice(t).refused("p", &events.Compensated{Step: "a", Attempt: 1, Child: child, Operator: q})
@@ -185,7 +188,10 @@ func TestAnOperatorDecidesAboutTheChildThatWasAsked(t *testing.T) {
 	w := twice(t)
 	w.write("p", &events.Compensated{Step: "a", Attempt: 1, Operator: q}) // about all of them
 	require.Equal(t, events.StepStateUndone, w.task("p").Step("a").State)
-	require.Empty(t, w.task("p").Step("a").ChildToUndo())
+	require.True(t, w.task("p").Step("a").Settled())
+	w.refused("p", &events.Compensated{Step: "a", Attempt: 2, Child: "p/a"})
+	w, _ = reopened(t)
+	w.refused("p", &events.Compensated{Step: "a", Attempt: 1, Left: true, Operator: q})
 }
 
 // A step whose child undid itself but for what an operator left is not undone either: it is named as left.

@@ -35,17 +35,22 @@ func (s *Step) Child() string {
 }
 
 // ChildToUndo returns the child that the step asks next to undo itself, or asks now: that of the latest try of which something is left to undo.
-// The step is undone after the first one. It is empty if nothing of its children is left to undo.
+// The step is undone once that of the first try is. If nothing
+// of its children is left to undo, it is that of the latest try, which an owner does not ask: see Settled. It is empty if the step has no child.
 func (s *Step) ChildToUndo() string {
 	if i := s.unsettled(); i >= 0 {
 		return s.ByChild.Tries[i].Task
 	}
-	return ""
+	return s.Child()
 }
 
-// AskedToUndo returns the child to undo, if the latest attempt to undo the step asked one, and not an agent.
-func (s *Step) AskedToUndo() string {
-	if u := s.Undo; u == nil || u.Agent != "" || u.Attempt <= s.EarlierUndos {
+// Settled says whether nothing of the children of the step is left to undo.
+func (s *Step) Settled() bool { return s.unsettled() < 0 }
+
+// ChildToDecide returns the child that an operator's decision about the undo of the step is about; empty if it is about all, since no attempt of this run has
+// begun to undo the step, or the latest one asked an agent.
+func (s *Step) ChildToDecide() string {
+	if u := s.Undo; u == nil || u.Agent != "" || u.Attempt <= s.EarlierUndos || s.Settled() {
 		return ""
 	}
 	return s.ChildToUndo()

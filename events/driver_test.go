@@ -255,7 +255,7 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 
 // undoneByHand returns what an operator decides about the undo of a step.
 func (d *driver) undoneByHand(s *events.Step) []events.Body {
-	by, child := events.Operator{Request: fmt.Sprint("u", d.next), Reason: "why"}, s.AskedToUndo()
+	by, child := events.Operator{Request: fmt.Sprint("u", d.next), Reason: "why"}, s.ChildToDecide()
 	return []events.Body{
 		&events.Compensated{Step: s.Path, Attempt: s.Undo.Attempt, Child: child, Operator: by},
 		&events.StepSkipped{Step: s.Path, Why: events.SkipOperator, Left: true, Child: child, Operator: by},
@@ -293,7 +293,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 		if child := s.ChildToUndo(); child != "" {
 			list = append(list, &events.CompensationStarted{Step: s.Path, Attempt: attempt, Child: &events.ChildCall{Task: child}})
 		}
-		if u != nil {
+		if u != nil && s.ChildToDecide() == "" {
 			list = append(list, d.undoneByHand(s)...)
 		}
 		return list

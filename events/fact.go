@@ -295,7 +295,7 @@ type StepSkipped struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	// Left says that an operator skipped the undo of the step: it counts as undone, and what it did is left.
 	Left bool `json:"left,omitzero"`
-	// Child is set if the undo was asked of a child: only that of this try is left, and those of earlier tries are still asked.
+	// Child, if set, is the child to which the decision is limited: only what it did is left, and the children of earlier tries are still asked.
 	Child string `json:"child,omitempty"`
 	Operator
 }

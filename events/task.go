@@ -223,8 +223,8 @@ type Step struct {
 	Run             int `json:"run,omitzero"`
 	EarlierAttempts int `json:"earlier_attempts,omitzero"`
 	EarlierUndos    int `json:"earlier_undos,omitzero"`
-	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left. In a later run it says that of an
-	// earlier one.
+	// Left says that an operator left something of what the step did, in this run or an earlier one: the undo of the step, of one of its children, or of a
+	// step inside a child was skipped. That counts as undone.
 	Left bool `json:"left,omitzero"`
 	// Continued says that the step timed out and the task went on without it.
 	Continued bool `json:"continued,omitzero"`
@@ -371,7 +371,7 @@ func (t *Task) NotUndone() (paths []string) {
 	return paths
 }
 
-// LeftOf returns the steps whose undo an operator skipped, in any run, in the order in which they started.
+// LeftOf returns the steps of which an operator left something, in any run, in the order in which they started: see Step.Left.
 func LeftOf(t *Task) (paths []string) {
 	for _, s := range t.Steps {
 		if s.Left {

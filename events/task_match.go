@@ -6,7 +6,7 @@ import "iter"
 type TaskMatch struct {
 	// Schedule is the schedule that started the tasks.
 	Schedule string
-	// Parent is the task a step of which they do.
+	// Parent is the task whose children are selected.
 	Parent string
 	// FailedStep is a step whose last attempt, or that of its undo, has failed. ErrorCode is the name of that error.
 	FailedStep, ErrorCode string

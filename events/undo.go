@@ -10,9 +10,9 @@ type Compensated struct {
 	Attempt int    `json:"attempt"`
 	// QuietAt is set if the attempt may also be carried out by another instance, or a second time. No do of the step starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
-	// Left says that a child undid itself, but for steps that an operator left.
+	// Left says that a child undid itself, except for what an operator left.
 	Left bool `json:"left,omitzero"`
-	// Child is set if an operator decides about an undo that was asked of a child: only what that child did is undone.
+	// Child, if set, is the child to which an operator's decision is limited: only what it did counts as undone.
 	Child string `json:"child,omitempty"`
 	Outcome
 	Operator
@@ -56,6 +56,9 @@ func (t *Task) openUndo(path string, why Name) (*Step, error) {
 }
 
 func (t *Task) compensated(f *Fact, b *Compensated) error {
+	if b.Request != "" && b.Left || b.Request == "" && b.Child != "" {
+		return fmt.Errorf("%w: the undo of step %q is over for child %q, left: %t, by the request %q", ErrImpossible, b.Step, b.Child, b.Left, b.Request)
+	}
 	if b.Request != "" {
 		return byHand{t, f}.compensated(b)
 	}

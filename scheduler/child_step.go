@@ -84,11 +84,11 @@ func (c *childStep) start(env *Env, path string, op events.Operation) (start eve
 	if c.step.Undo == nil || c.step.Undo.Agent != "" {
 		return c.agentStep.start(env, path, op)
 	}
-	id := env.step(path).ChildToUndo()
-	if id == "" {
-		return start, fmt.Errorf("no child of step %q has anything to undo, and an operator completed the step: undo that by hand, then complete or skip its undo", path)
+	at := env.step(path)
+	if at.Settled() {
+		return start, fmt.Errorf("an operator completed step %q, and none of its children has anything to undo: undo by hand what the operator did and complete the undo of the step, or skip the undo to leave it", path)
 	}
-	start.Child = &events.ChildCall{Task: id}
+	start.Child = &events.ChildCall{Task: at.ChildToUndo()}
 	return start, nil
 }
 
@@ -211,7 +211,7 @@ func warnOfRetries(keys map[string]member) {
 	}
 	for i := 0; i+1 < len(retry.value.Content); i += 2 {
 		if key := retry.value.Content[i]; key.Value != "then" {
-			retry.doc.warn(key, retry.path+"."+key.Value, "not used: a step whose child failed is not retried automatically, since the steps of the child were; only then counts here")
+			retry.doc.warn(key, retry.path+"."+key.Value, "has no effect when the child fails: such a step is not retried automatically, because the steps of the child were. Of retry, only then applies: leave this out")
 		}
 	}
 }

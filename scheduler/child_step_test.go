@@ -194,6 +194,6 @@ func TestWarningsOfChildSteps(t *testing.T) {
 	require.NotNil(t, src)
 	require.Len(t, faults, 1)
 	require.True(t, faults[0].Warning)
-	require.Contains(t, faults[0].Message, "is not retried automatically")
+	require.Contains(t, faults[0].Message, "such a step is not retried automatically")
 	require.Contains(t, faults[0].Path, "attempts")
 }

@@ -145,7 +145,7 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	case len(raw) > maxListBytes:
 		return nil, fmt.Errorf("for.each gives %d bytes, and at most %d are allowed: give IDs instead of whole objects, or split the list, and let a child do each part", len(raw), maxListBytes)
 	case len(raw) == 0 || raw[0] != '[':
-		return nil, fmt.Errorf("for.each gives %s, and must give a list: %s", jsonKind(raw), events.Clip(string(f.step.For.Each), 200))
+		return nil, fmt.Errorf("for.each gives %s, but must give a list: correct the expression %s", jsonKind(raw), events.Clip(string(f.step.For.Each), 200))
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("for.each: %w", err)
@@ -164,9 +164,9 @@ func jsonKind(raw json.RawMessage) string {
 	case raw[0] == '{':
 		return "an object"
 	case raw[0] == '"':
-		return "a text"
+		return "text"
 	case raw[0] == 't', raw[0] == 'f':
-		return "true or false"
+		return "a boolean"
 	}
 	return "a number"
 }
@@ -217,7 +217,7 @@ type listKey struct {
 	run               int
 	// input is the first byte of the input of the task, which a rerun would replace: nil if the task has none.
 	input *byte
-	// output says that the list has one entry, the output of the step that is put together.
+	// output says that the only entry is the collected output of the step.
 	output bool
 }
 
@@ -258,7 +258,7 @@ func (l *lists) add(key listKey, list []json.RawMessage, input int) {
 }
 
 // items adds what the items of a fan-out need next, and says whether one of them makes the task go on. failed is an item that an operator must look
-// at: then no more begin. Most items that are open run, and of those it looks at the state alone.
+// at: then no more begin. Most open items are running; of those it reads only the state.
 func (w *planner) items(c *compiledStep, at *events.Step, env *Env) (active bool, failed string) {
 	open := at.Fan.Open()
 	for _, s := range w.task.Live() {
@@ -371,17 +371,18 @@ func (m fanMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	return (*stepMember)(m.step).Member(s, name)
 }
 
-// collected returns the output of the step. It stays as it is as long as the step is completed, so it is put together once.
+// collected returns the output of the step. It does not change while the step is completed, so it is kept.
 func (m fanMember) collected(s *exprlang.Scope) (json.RawMessage, error) {
 	key := listKey{incarnation: m.task.Incarnation, path: m.step.Path, run: m.task.RunOf(m.step.Path), output: true}
+	if err := s.Spend(m.step.Fan.Count); err != nil { // whether it is known or not, so that what follows does not depend on that
+		return nil, err
+	}
 	if known, ok := m.known.find(key); ok {
 		return known[0], nil
 	}
-	if err := s.Spend(len(m.task.Steps)); err != nil {
-		return nil, err
-	}
 	all, err := Collected(m.task, m.step)
 	if err == nil {
+		all = bytes.Clone(all) // it may have twice the memory
 		m.known.add(key, []json.RawMessage{all}, 0)
 	}
 	return all, err
@@ -395,16 +396,11 @@ func Collected(t *events.Task, fan *events.Step) (json.RawMessage, error) {
 	if fan.Fan.Collect == events.CollectNone {
 		return nil, nil
 	}
-	items := make([]*events.Step, fan.Fan.Count)
-	for _, s := range t.Steps {
-		if step, index, item := events.SplitItem(s.Path); item && step == fan.Path && index < len(items) {
-			items[index] = s
-		}
-	}
 	var b bytes.Buffer
 	b.WriteByte('[')
 	n := 0
-	for index, s := range items {
+	for index := range fan.Fan.Count {
+		s := t.Step(events.ItemPath(fan.Path, index))
 		if b.Len() > maxCollectedBytes {
 			return nil, fmt.Errorf("the %s of the items of step %q take more than %d MiB: let the items store their results elsewhere and return IDs, or write collect: none", fan.Fan.Collect, fan.Path, maxCollectedBytes>>20)
 		}

@@ -84,14 +84,37 @@ func TestAnItemThatDoesNotUseItsEntryNeedsNoList(t *testing.T) {
 	require.Greater(t, first.Cost, again.Cost, "the list is made once")
 }
 
+// What follows from facts that turn out to be void is forgotten, and what it costs to use an output does not depend on whether it is known.
+func TestOutputsThatFollowFromVoidFactsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s, task := prepared(t, "workflow: w\nsteps:\n  send: {agent: m, for: {each: \"${ filter(steps.ids.output, true) }\", collect: outputs}, needs: [ids]}\n  ids: {agent: m}\n  last: {needs: [send], agent: m, with: \"${ map(steps.send.output, # + 0) }\"}",
+		&events.Step{Path: "ids", State: events.StepStateCompleted, Output: json.RawMessage(`["x"]`)},
+		&events.Step{Path: "send", State: events.StepStateCompleted, Fan: &events.FanOut{Count: 1, Begun: 1, Completed: 1, Collect: events.CollectOutputs}},
+		&events.Step{Path: "send[0]", State: events.StepStateCompleted, Output: json.RawMessage(`1`)})
+	starts := func(path string) (string, int) {
+		start, err := s.Start(task, path, events.Do)
+		require.NoError(t, err)
+		return string(start.Input), start.Cost
+	}
+	input, cost := starts("last")
+	require.JSONEq(t, `[1]`, input)
+	task.Step("send[0]").Output = json.RawMessage(`2`)
+	again, sameCost := starts("last")
+	require.JSONEq(t, `[1]`, again, "it is known")
+	require.Equal(t, cost, sameCost)
+	s.Reset()
+	input, _ = starts("last")
+	require.JSONEq(t, `[2]`, input)
+}
+
 // A list that cannot be used stops the step before its first item.
 func TestAListThatIsTooLongBeginsNoItem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ collect, input, want string }{
-		{"outputs", `{"a":1}`, "for.each gives an object, and must give a list"},
+		{"outputs", `{"a":1}`, "for.each gives an object, but must give a list"},
 		{"outputs", `null`, "for.each gives null"},
-		{"outputs", `"a"`, "for.each gives a text"},
-		{"outputs", `true`, "for.each gives true or false"},
+		{"outputs", `"a"`, "for.each gives text"},
+		{"outputs", `true`, "for.each gives a boolean"},
 		{"none", "[" + strings.Repeat("1,", 10_000) + "1]", "for.each gives 10001 entries, and a step has at most 10000 items: split the list"},
 		{"none", `["` + strings.Repeat("x", 256<<10) + `"]`, "for.each gives 262148 bytes, and at most 262144 are allowed: give IDs instead of whole objects"},
 		{"", "[" + strings.Repeat("1,", 1_000) + "1]", "for.each gives 1001 entries, and the outputs of more than 1000 are collected only on request: write collect: outputs"},

@@ -41,6 +41,10 @@ func (s *Scheduler) Prepare(hash string, body []byte) error {
 // Prepared says whether Prepare needs no body.
 func (s *Scheduler) Prepared(hash string) bool { return s.Program(hash) != nil }
 
+// Reset forgets the lists and outputs that were put together. They follow from facts, and are found by run and path alone: if facts turn out to be void,
+// others take their places.
+func (s *Scheduler) Reset() { s.lists = lists{} }
+
 // prepared returns the program of a task.
 func (s *Scheduler) prepared(t *events.Task) (*Program, error) {
 	if p := s.Program(t.Definition); p != nil {

@@ -86,7 +86,7 @@ steps:
 	require.Zero(t, *at["send"].Items)
 	require.Nil(t, at["send"].Input)
 	show(`{"ids":5}`)
-	require.Equal(t, "for.each gives a number, and must give a list: \"${ input.ids }\"", at["send"].Error)
+	require.Equal(t, "for.each gives a number, but must give a list: correct the expression \"${ input.ids }\"", at["send"].Error)
 	require.False(t, at["send"].Starts)
 	var texts []string
 	for _, s := range p.Definition().Steps {

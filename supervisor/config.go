@@ -163,6 +163,8 @@ type Scheduler interface {
 	// Redone returns the steps that run once more if the task is rerun from that step, or from its beginning if path is empty.
 	Redone(t *events.Task, path string) []string
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
+	// Reset forgets what was found out from facts that may be void: an epoch ended.
+	Reset()
 	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
 	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int, err error)
 	// If a sealed value cannot be opened now, Start, Check and CheckSignal return an *events.NoKeyError, and Accept and Plan set Unopened. The owner asks

@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// However many cancels overtake a task, one decision answers all of them.
+// However many cancels overtake a task, the first makes it turn back, and one plan refuses all others.
 func TestManyCancelsOvertakeTheirTask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

@@ -258,5 +258,6 @@ func (o *Owner) end(next phase) {
 	o.dispatch.reset()
 	//mutant:carry-looks-again-in-each-epoch
 	o.carry.reset()
+	o.sched.Reset()
 	o.deciding = false
 }

@@ -28,7 +28,7 @@ const (
 	// planRounds bounds the rounds of planning after one fact: each round ends a step or the task, so even the largest workflow
 	// needs no more.
 	planRounds = 2100
-	// planCost bounds the cost of the expressions that one cause may lead to, beyond which the task is parked. A single plan may
+	// planCost bounds the cost of the expressions that one cause may lead to, beyond which the task is parked, or a rerun refused. A single plan may
 	// use a quarter of it, but each condition that skips a step leads to another plan.
 	planCost = 4_000_000
 	// unplannedBatch bounds the tasks planned at once after a take-over, so that inputs do not wait for all of them.

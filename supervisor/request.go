@@ -232,6 +232,13 @@ func notRetried(t *events.Task, path string) string {
 			}
 		}
 	}
+	for _, x := range t.Live() {
+		for _, op := range []events.Operation{events.Do, events.Undo} {
+			if child := x.DoneByChild(op); child != "" {
+				return "nothing can be retried: " + byChild(child, x.Path, op)
+			}
+		}
+	}
 	return "nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt"
 }
 

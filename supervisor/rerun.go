@@ -82,8 +82,8 @@ func insteadOf(pivot *events.Step) string {
 	return "retry it, or complete it if it is done, and rerun the task from a step behind it"
 }
 
-// undoneOtherwise says why a rerun is refused that keeps a step whose undo would get another input: its do had the old one, and what an undo reads from
-// the new one need not be what was done. So is one for which it takes too long to find that out. The error is an *events.NoKeyError.
+// undoneOtherwise returns why a rerun is refused, or "". It is refused if a step that is kept would get another input for its undo: its do had the old
+// one, so the undo might undo something else. It is also refused if it costs more than planCost to find that out. The error is an *events.NoKeyError.
 func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (why string, _ error) {
 	next, again := *t, events.Rerun{Steps: b.Steps}
 	next.Input = b.Input
@@ -97,7 +97,7 @@ func undoneOtherwise(i *inbox, t *events.Task, b *events.TaskRerun) (why string,
 		cost, done = cost+was.Cost+is.Cost, done+1
 		i.planner.batch.cost += was.Cost + is.Cost
 		if cost > planCost {
-			return fmt.Sprintf("it takes too much work to find out whether the new input would change what the undos of the kept steps are given: the expressions of %d of them were evaluated. Rerun the whole task, or leave the input as it is", done), nil
+			return fmt.Sprintf("it takes too much work to find out whether the new input would change the inputs of the undos of the kept steps (stopped after %d undos): rerun the whole task, without from, or leave the input as it is", done), nil
 		}
 		if why, passes := errors.AsType[*events.NoKeyError](errors.Join(err, errNext)); passes {
 			return "", why

@@ -13,12 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// forgetful is a Scheduler of which nothing is asked.
+type forgetful struct{ Scheduler }
+
+func (forgetful) Reset() {}
+
 // A loss is accepted while the owner, which asked for the acceptance before, is about to stop: nobody says so again afterwards.
 func TestAnAcceptanceThatComesBeforeTheStopCounts(t *testing.T) {
 	t.Parallel()
 	stopped := func(accept ...int) (phase, error) {
 		s := &Shell{cfg: ShellConfig{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}, mailbox: newMailbox(), clock: NewClock(time.Now())}
-		o, err := NewOwner(Config{Partitions: 1, Node: "n", Entropy: func() (b [16]byte) { return b }}, nil, nil)
+		o, err := NewOwner(Config{Partitions: 1, Node: "n", Entropy: func() (b [16]byte) { return b }}, forgetful{}, nil)
 		require.NoError(t, err)
 		s.owner, s.ctx = o, t.Context()
 		for turn := range 3 {

@@ -207,5 +207,5 @@ func (p *planner) tooLarge(t *events.Task) string {
 	if bytes <= limit {
 		return ""
 	}
-	return fmt.Sprintf("the task has %d bytes, and no step starts beyond %d, which is %d times payload_bytes: let steps give IDs instead of contents; until then raise payload_bytes with sagalog namespace set, up to %d, and retry the task, or undo it", bytes, limit, events.PayloadsOfTask, events.MaxPayloadBytes)
+	return fmt.Sprintf("the task has %d bytes, and no step starts beyond %d, which is %d times payload_bytes: make the steps return IDs instead of contents. To let this task go on, raise the limit (sagalog namespace set payload_bytes=N, at most %d) and retry the task; otherwise cancel it", bytes, limit, events.PayloadsOfTask, events.MaxPayloadBytes)
 }

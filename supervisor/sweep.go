@@ -121,7 +121,7 @@ func (t *timers) sweepable(by events.Instant) (swept *sweep, more bool, err erro
 	busy, inFlight, before := t.outbox.busy(), false, t.cache.bytes
 	for _, id := range ids {
 		some, read := len(swept.Tasks)+len(swept.first) > 0, t.cache.bytes-before
-		if read > sweepBytes && some || read > 16*sweepBytes {
+		if read > sweepBytes && some || read > sweepBytesAtMost {
 			return swept, some, nil
 		}
 		task, err := t.state.Task(id)

@@ -100,7 +100,9 @@ const (
 	dueBatch   = 500
 	sweepBatch = 200
 	sweepBytes = 16 << 20 // of the tasks that are read for it, once one of them may be forgotten
-	sweepEvery = 10 * time.Second
+	// sweepBytesAtMost bounds what is read if none may.
+	sweepBytesAtMost = 16 * sweepBytes
+	sweepEvery       = 10 * time.Second
 )
 
 func (t *timers) reset() {

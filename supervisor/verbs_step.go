@@ -46,7 +46,7 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 		return s, fmt.Sprintf("step %q is over, so nothing is to be decided about its items", step)
 	case s == nil:
 		return nil, ""
-	case s.Fans():
+	case s.Fans() || s.Fan != nil && op == events.Undo:
 		return s, fmt.Sprintf("step %q has %d items: decide about these", path, s.Fan.Count)
 	}
 	state, attempt := s.State, s.Attempt
@@ -89,8 +89,13 @@ func decidable(t *events.Task, q *events.Request) (s *events.Step, op events.Ope
 	if op, why = askedOperation(t, q); why != "" {
 		return nil, op, why
 	}
-	if s, why = undecided(t, q.Step, op); why == "" && op == events.Undo && (s == nil || s.Undo == nil) {
+	s, why = undecided(t, q.Step, op)
+	switch {
+	case why != "" || op == events.Do:
+	case s == nil || s.Undo == nil:
 		why = fmt.Sprintf("no attempt to undo step %q has begun", q.Step)
+	case s.Undo.State == events.StepStateWaiting && s.ChildToDecide() != "":
+		why = fmt.Sprintf("the undo of step %q is about to ask task %q: decide if that refuses, or fail the undo first", q.Step, s.ChildToDecide())
 	}
 	return s, op, why
 }
@@ -107,7 +112,7 @@ func skipped(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	}
 	b := &events.StepSkipped{Step: q.Step, Why: events.SkipOperator, Output: q.Output, Left: op == events.Undo, Operator: operatorOf(q)}
 	if b.Left {
-		b.Child = s.AskedToUndo()
+		b.Child = s.ChildToDecide()
 	}
 	return b, Refusal{}
 }
@@ -123,7 +128,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case why != "":
 		return refused("%s", why)
 	case op == events.Undo:
-		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Child: s.AskedToUndo(), Operator: operatorOf(q)}, Refusal{}
+		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Child: s.ChildToDecide(), Operator: operatorOf(q)}, Refusal{}
 	case s == nil || !s.Attempted() && !s.Waits():
 		return refused("no attempt of step %q has begun, so there is nothing to complete: skip it with the output that later steps need, unless it is the pivot", q.Step)
 	}

@@ -112,7 +112,7 @@ func startGPU(t *testing.T, file string) string {
 }
 
 // badly are the commands of the page of which it says that they exit with 6.
-var badly = map[string]bool{"sagalog task get order-3 --wait": true, "sagalog task get trip-2 --wait": true, "sagalog task get trip-3 --wait": true, "sagalog task get invoices-2 --wait": true}
+var badly = map[string]bool{"sagalog task get order-3 --wait": true, "sagalog task get trip-2 --wait": true, "sagalog task get trip-3 --wait": true, "sagalog task get invoices-2 --wait --timeout 2m": true}
 
 // run runs a command of the page in a shell, and returns what it prints.
 func (x *examples) run(t *testing.T, command string) string {

@@ -473,7 +473,8 @@ class Step(Entity):
         if children is None or ("child" not in body if by_hand else "asked_at" not in children):
             return False
         if by_hand:
-            assert children.to_undo()["task"] == body["child"]
+            asked = children.to_undo()
+            assert asked["task"] == body["child"] and "settled" not in asked and self["undo"]["state"] == '"failed"'
         if not children.settle():
             return False
         self.tried()
@@ -495,13 +496,12 @@ class ByChild(Entity):
     order = "tries asked_at cancelled late detach"
 
     def to_undo(self):
-        return next((x for x in reversed(self["tries"]) if "settled" not in x), None)
+        return next((x for x in reversed(self["tries"]) if "settled" not in x), self["tries"][-1])
 
     def settle(self):
         """Nothing of the latest try is left to undo of which something was; returns whether an earlier one is left."""
-        if self.to_undo():
-            self.to_undo()["settled"] = "true"
-        return self.to_undo() is not None
+        self.to_undo()["settled"] = "true"
+        return "settled" not in self.to_undo()
 
     def settle_all(self):
         for x in self["tries"]:
@@ -1151,6 +1151,7 @@ class State:
         failed = s["undo"]["state"] == '"failed"'
         self.doubt(s, body)
         children = s.get("by_child")
+        assert "left" not in body if "request" in body else "child" not in body
         s.keep(body, "left")
         if not s.undone_of(body, time):
             if children is not None:

@@ -85,7 +85,7 @@ type StepDocument struct {
 	Error        *events.Error   `json:"error,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
 	With         json.RawMessage `json:"with,omitempty" doc:"The input that an operator gave for all further attempts"`
-	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo, in this run or an earlier one: what the step did then is left"`
+	Left         bool            `json:"left,omitzero" doc:"In this run or an earlier one, an operator skipped the undo of the step, of one of its children, or of a step inside a child: what that did stays"`
 	Continued    bool            `json:"continued,omitzero" doc:"It timed out, or is an item whose failure is tolerated, and the task went on without it"`
 	Heartbeat    events.Duration `json:"heartbeat,omitzero" doc:"How long the running attempt may be silent"`
 	CapBy        events.Instant  `json:"cap_by,omitzero" format:"date-time" doc:"When the running attempt ends whatever progress it shows"`

@@ -244,6 +244,8 @@ type Step struct {
 	Title, Description string
 	// Operation is the operation of the agent, if it has a name. Workflow is that of the task that does the step, if no agent does it.
 	Agent, Operation, Workflow string
+	// WorkflowVersion is the version of that workflow; zero for the current one.
+	WorkflowVersion int
 	// For says which items the step has, "" if it has no for.
 	For     string
 	Needs   []string

@@ -24,7 +24,7 @@ type FanOutDocument struct {
 	Failed    int    `json:"failed" doc:"How many have failed: those that are tolerated and, in a task that is parked or undone, others too"`
 	Skipped   int    `json:"skipped"`
 	Undone    int    `json:"undone" doc:"How many were undone"`
-	Left      int    `json:"left" doc:"How many are left as they are, since an operator skipped their undo"`
+	Left      int    `json:"left" doc:"How many count as undone, but an operator left something of what they did"`
 	Running   int    `json:"running" doc:"How many have begun and are not over: they run, wait, or are being undone"`
 }
 
@@ -41,11 +41,10 @@ func fanOutDocument(t *events.Task, s *events.Step) *FanOutDocument {
 	if f.Open() == 0 && f.Undone == 0 {
 		return d
 	}
-	for _, x := range t.Live() { // the fold counts only what lets the task go on
-		step, _, item := events.SplitItem(x.Path)
+	for _, x := range t.Steps { // the fold counts only what lets the task go on
 		switch {
-		case !item || step != s.Path:
-		case x.State == events.StepStateUndone && x.Undo != nil && x.Undo.Skipped && !x.Continued:
+		case !events.IsItemOf(x.Path, s.Path):
+		case x.State == events.StepStateUndone && x.Left && !x.Continued:
 			d.Undone, d.Left = d.Undone-1, d.Left+1
 		case x.Failed() && !x.Continued, x.State == events.StepStateUndoFailed:
 			d.Running, d.Failed = d.Running-1, d.Failed+1

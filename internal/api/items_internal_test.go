@@ -19,7 +19,7 @@ func TestItemsThatFailedDoNotRun(t *testing.T) {
 		{Path: "send[1]", State: events.StepStateFailed, Continued: true, Error: failed},
 		{Path: "send[2]", State: events.StepStateFailed, Error: failed},
 		{Path: "send[3]", State: events.StepStateUndone, Error: failed, Undo: &events.UndoState{State: events.StepStateUndone}},
-		{Path: "send[4]", State: events.StepStateUndone, Completion: 2, Undo: &events.UndoState{State: events.StepStateUndone, Skipped: true}},
+		{Path: "send[4]", State: events.StepStateUndone, Completion: 2, Left: true, Undo: &events.UndoState{State: events.StepStateUndone, Skipped: true}},
 		{Path: "send[5]", State: events.StepStateRunning},
 	}}
 	require.Equal(t, &FanOutDocument{Count: 9, Begun: 6, Completed: 1, Failed: 2, Undone: 1, Left: 1, Running: 1}, fanOutDocument(task, fan))

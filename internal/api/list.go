@@ -68,7 +68,7 @@ type ListQuery struct {
 	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
 	Schedule string    `query:"schedule" doc:"Only the tasks that this schedule started. A page may then be short, or empty, and still have a next"`
-	Parent   string    `query:"parent" doc:"Only the children of this task: the tasks that do its steps. A page may then be short, or empty, and still have a next"`
+	Parent   string    `query:"parent" doc:"Only the children of this task, including detached ones and those of earlier tries. A page may then be short, or empty, and still have a next"`
 	Failed   string    `query:"failed_step" doc:"The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next"`
 	Code     string    `query:"error_code" doc:"The code of such an error, or its class if it has no code: with failed_step of that step, otherwise of any" example:"http_503"`
 	Older    string    `query:"older_than" doc:"Has not changed since this instant, or for this long" example:"1h"`

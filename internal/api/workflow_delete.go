@@ -30,8 +30,8 @@ type DeletedAnswer struct{ Body DeletedDocument }
 
 func (s *workflows) registerDelete(api huma.API) {
 	tags := []string{"workflows"}
-	text := "Refused with 409 while schedules name it, or, unless one version alone is deleted, steps of other workflows start it, or tasks that have not ended use it. Submissions that come afterwards are rejected. " +
-		"If the same content is applied again, it gets its version again."
+	text := "Refused with 409 while a schedule starts it, the current version of another workflow has a step that starts it, or tasks that have not ended use it. " +
+		"Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again."
 	all := needsOwner(api, huma.Operation{
 		OperationID: "delete-workflow", Method: http.MethodDelete, Path: "/v1/workflows/{name}", Summary: "Delete all versions of a workflow", Tags: tags, Description: text,
 	})
@@ -62,7 +62,7 @@ func (s *workflows) delete(ctx context.Context, name string, version int) (*Dele
 	if err := s.refuseScheduled(ctx, name, version); err != nil {
 		return nil, err
 	}
-	if err := s.refuseStarted(ctx, name, version); err != nil {
+	if err := s.refuseStarted(ctx, w, version); err != nil {
 		return nil, err
 	}
 	if err := s.refuseUsed(ctx, name, version); err != nil {
@@ -99,10 +99,11 @@ func (s *workflows) refuseScheduled(ctx context.Context, name string, version in
 		"schedules start tasks of workflow %s: %s. Delete them or apply them with another workflow first", name, strings.Join(users, ", ")))
 }
 
-// refuseStarted returns a problem if a step of another workflow, in its current version, starts tasks of the workflow.
-func (s *workflows) refuseStarted(ctx context.Context, name string, version int) error {
-	if version != 0 {
-		return nil
+// refuseStarted returns a problem if a step of another workflow, in its current version, starts tasks of the version, of any for version 0.
+func (s *workflows) refuseStarted(ctx context.Context, of *Workflow, version int) error {
+	name := of.Name
+	if len(of.Versions) == 1 {
+		version = 0
 	}
 	all, err := s.workflows.Workflows(ctx)
 	if err != nil {
@@ -114,7 +115,9 @@ func (s *workflows) refuseStarted(ctx context.Context, name string, version int)
 		if err != nil {
 			return s.log.internal(ctx, "read the steps of a definition", err)
 		}
-		if w.Name != name && slices.ContainsFunc(steps, func(x Step) bool { return x.Workflow == name }) {
+		if w.Name != name && slices.ContainsFunc(steps, func(x Step) bool {
+			return x.Workflow == name && (version == 0 || x.WorkflowVersion == version)
+		}) {
 			users = append(users, w.Name)
 		}
 	}
@@ -123,7 +126,7 @@ func (s *workflows) refuseStarted(ctx context.Context, name string, version int)
 	}
 	slices.Sort(users)
 	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
-		"steps of other workflows start tasks of workflow %s: %s. Delete these first, or apply them without such a step", name, strings.Join(users, ", ")))
+		"workflow %s is started by steps of these workflows: %s. Delete them first, or apply versions without such a step", name, strings.Join(users, ", ")))
 }
 
 // maxUsed bounds how many live tasks are counted before a deletion is refused.

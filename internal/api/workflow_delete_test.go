@@ -68,7 +68,15 @@ func TestAWorkflowThatStepsStartIsNotDeleted(t *testing.T) {
 	}
 	r := w.do("DELETE", "/v1/workflows/hotel", "")
 	require.Equal(t, 409, r.status, r.body)
-	require.Contains(t, r.body, "steps of other workflows start tasks of workflow hotel: tour, trip. Delete these first")
+	require.Contains(t, r.body, "workflow hotel is started by steps of these workflows: tour, trip. Delete them first")
+	require.Equal(t, 409, w.do("DELETE", "/v1/workflows/hotel/versions/1", "").status, "it is the only one")
+	w.do("PUT", "/v1/workflows/hotel", "workflow: hotel\ndescription: second\n")
+	require.Equal(t, 200, w.do("DELETE", "/v1/workflows/hotel/versions/1", "").status, "the steps start the current one")
+	w.do("PUT", "/v1/workflows/hotel", "workflow: hotel\ndescription: third\n")
+	x, err := w.engine.Workflow(t.Context(), "tour", 0)
+	require.NoError(t, err)
+	w.engine.SetSteps(x.Hash, api.Step{ID: "h", Workflow: "hotel", WorkflowVersion: 2})
+	require.Equal(t, 409, w.do("DELETE", "/v1/workflows/hotel/versions/2", "").status, "a step starts this one")
 	for _, name := range []string{"trip", "tour", "hotel"} {
 		require.Equal(t, 200, w.do("DELETE", "/v1/workflows/"+name, "").status, name)
 	}

@@ -138,33 +138,6 @@ func (s *session) getTask(id, token string) error {
 	return ending(&t)
 }
 
-// shownChildren bounds the children whose states task get looks up.
-const shownChildren = 20
-
-// nameChildren adds how the children stand for which a task waits. One that cannot be read is named alone.
-func nameChildren(s *session, t *api.TaskDocument) {
-	n := 0
-	for i := range t.WaitingFor {
-		w := &t.WaitingFor[i]
-		if n++; w.Kind != events.WaitingChild || n > shownChildren {
-			continue
-		}
-		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodGet, path: taskPath(w.For)})
-		var child api.TaskDocument
-		if err != nil || decode(doc, &child) != nil {
-			continue
-		}
-		state := child.State
-		if state == string(events.TaskStateError) {
-			state = "parked"
-		}
-		if child.Paused != nil {
-			state += ", paused"
-		}
-		w.For += ", which is " + state + because(child.Reason)
-	}
-}
-
 // ending is the exit code of --wait.
 func ending(t *api.TaskDocument) error {
 	switch t.State {
@@ -326,8 +299,9 @@ func waitingRow(w *api.WaitingDocument) row {
 func stepRow(st *api.StepDocument) row {
 	r := row{st.ID, doneBy(st), st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
+	const left = "an operator left part of what it did"
 	if st.Left {
-		r[5] = "what an earlier run did is left"
+		r[5] = left
 	}
 	if u := st.Undo; u != nil {
 		switch {
@@ -335,7 +309,7 @@ func stepRow(st *api.StepDocument) row {
 			r[2] = "skipped (effect left)"
 			r[5] = "skipped: what the step did is left"
 		case st.Left:
-			r[5] = u.State + "; what an earlier run did is left"
+			r[5] = u.State + "; " + left
 		default:
 			r[5] = u.State
 		}
@@ -413,7 +387,7 @@ func listCommand() *cobra.Command {
 	kinds := waitingKinds()
 	f.String("waiting-for", "", "what a step, or the task as a whole, waits for: "+strings.Join(kinds, ", "))
 	f.String("agent", "", "an agent that a step waits for, be it missing, busy or paused")
-	f.String("parent", "", "the task whose steps the tasks do, as its children")
+	f.String("parent", "", "list only the children of this task")
 	suggest(c, "waiting-for", kinds...)
 	f.Int("limit", 100, "tasks a page, up to 1000")
 	f.String("cursor", "", "continue after an earlier page")

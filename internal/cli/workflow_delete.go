@@ -15,8 +15,9 @@ import (
 func deleteWorkflowCommand() *cobra.Command {
 	return asksFirst("the workflow", output(&cobra.Command{
 		Use: "delete NAME[@VERSION]", Short: "Delete a workflow, or one of its versions", Args: cobra.ExactArgs(1),
-		Long: `Delete all versions of a workflow, or one of them. That is refused while tasks that have not ended use it, and for the current version
-while there are others: apply another one first. Nothing else becomes current by a deletion.
+		Long: `Delete all versions of a workflow, or one of them. That is refused while a schedule starts it, the current version of another workflow has
+a step that starts it, or tasks that have not ended use it. The current version cannot be deleted while there are others: apply another
+version first. Nothing else becomes current by a deletion.
 
 Submissions that come afterwards are rejected. What has ended keeps its history. If the same content is applied again, it gets its version
 again. The work topics of its agents stay; ` + "`sagalog doctor`" + ` lists those that no workflow names any more.`,

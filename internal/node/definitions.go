@@ -200,10 +200,11 @@ func (d *definitions) Preview(_ context.Context, hash string, t *events.Task) (l
 
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
-		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Workflow: s.ChildWorkflow(), Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
+		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Operation: s.Operation, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
 		if s.For != nil {
 			x.For = s.For.String()
 		}
+		x.Workflow, x.WorkflowVersion = s.ChildVersion()
 		x.Calls = s.Calls()
 		list = append(list, x)
 	}

@@ -167,7 +167,7 @@ func ofSteps(body events.Body) string {
 	case *events.StepSkipped:
 		switch {
 		case b.Left && b.Child != "":
-			return because(by(b.By)+" skipped the undo of "+step(b.Step)+" by task "+strconv.Quote(b.Child)+", so what that task did stays", b.Reason)
+			return because(by(b.By)+" skipped the undo of task "+strconv.Quote(b.Child)+", the child of "+step(b.Step)+", so what that task did stays", b.Reason)
 		case b.Left:
 			return because(by(b.By)+" skipped the undo of "+step(b.Step)+", so what the step did stays", b.Reason)
 		case b.Why == events.SkipOperator:
@@ -270,7 +270,7 @@ func ofUndos(body events.Body) string {
 		if b.Request != "" {
 			what := by(b.By) + " completed the undo of " + step(b.Step) + " by hand"
 			if b.Child != "" {
-				what += ", in place of task " + strconv.Quote(b.Child)
+				what = by(b.By) + " undid by hand what task " + strconv.Quote(b.Child) + ", the child of " + step(b.Step) + ", did"
 			}
 			return because(what, b.Reason)
 		}

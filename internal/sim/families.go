@@ -184,7 +184,7 @@ func (c *families) persists(id string, at int) {
 	}
 }
 
-// insists makes an operator decide about each undo of a parent that fails. from is when the parent is cancelled.
+// insists makes an operator decide about each failed undo of a parent. from is when the parent is cancelled.
 func (c *families) insists(id string, from int) {
 	w := c.w
 	verb := []events.Verb{events.RequestSkip, events.RequestComplete}[c.hand.IntN(2)]

@@ -95,12 +95,15 @@ func (s *sagaStep) childToUndo() string {
 	return s.child.left[n-1]
 }
 
-// decidedUndo takes an operator's decision about the undo of a step. It says whether another child has something to undo, or why nobody could decide
-// so.
+// decidedUndo takes an operator's decision about the undo of a step. It returns whether another child has something to undo, or why the
+// decision is wrong.
 func (s *sagaStep) decidedUndo(w *World, child string) (more bool, why string) {
 	want := s.childToUndo()
 	if s.undo == s.earlierUndos {
 		want = "" // no child was asked
+	}
+	if child != "" && !s.undoFailed {
+		return false, "an operator decides about the undo of a child that has not refused it"
 	}
 	if child != want {
 		return false, fmt.Sprintf("an operator decides about the child %q, and the one that was asked is %q", child, want)

@@ -311,6 +311,12 @@ func (p *Process) Redone(t *events.Task, path string) []string {
 	return p.by(t.Definition).Redone(t, path)
 }
 
+// Reset implements supervisor.Scheduler.
+func (p *Process) Reset() {
+	p.prepared.Reset()
+	p.unprepared.Reset()
+}
+
 // Policy implements supervisor.Scheduler.
 func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
 	return p.by(t.Definition).Policy(t, path, op)

@@ -75,16 +75,19 @@ func (t *telling) compensatedByHand(b *events.Compensated) {
 	t.decided(b.Request, failed)
 }
 
-// undoneByHand takes an operator's decision that the undo of a step is over, or what one of its children has to undo. Then that of an earlier try is
-// asked.
+// undoneByHand notes an operator's decision about the undo of a step, or about one of its children only. Then the child of an earlier try is asked next, if
+// one is left.
 func undoneByHand(t *telling, st *step, child string) {
-	st.undoFailed, st.undo.waiting = false, false
 	asked := ""
-	if x := t.toUndo(st.id); x != nil && st.undo.agent == "" && st.undo.made() > 0 {
+	if x := t.toUndo(st.id); x != nil && !x.settled && st.undo.agent == "" && st.undo.made() > 0 {
 		asked = x.child
 	}
+	refused := st.undoFailed
+	if st.undoFailed, st.undo.waiting = false, false; child != "" && !refused {
+		t.wrong(CheckUndo, "child", st.id, "an operator decides about the undo of child %q, which has not refused it", child)
+	}
 	if child != asked {
-		t.wrong(CheckUndo, "child", st.id, "an operator decides about the undo of task %q, and the one that was asked is %q", child, asked)
+		t.wrong(CheckUndo, "child", st.id, "an operator decides about the undo of child %q, but the child to undo is %q (empty: none)", child, asked)
 	}
 	if child != "" && t.settle(st.id) {
 		asksEarlier(t, st)
@@ -109,7 +112,7 @@ func (t *telling) leaves(b *events.TaskUndone) {
 		}
 	}
 	for id := range named {
-		t.wrong(CheckUndo, "left", id, "the task ends undone and names this step as left, but nobody skipped its undo")
+		t.wrong(CheckUndo, "left", id, "the task ends undone and names this step as left, but no operator left anything of it or of its children")
 	}
 }
 

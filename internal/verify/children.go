@@ -62,7 +62,7 @@ func undoesChild(t *telling, r *stepRule, b *events.CompensationStarted) {
 	}
 }
 
-// toUndo returns the latest try of the step of which something is left to undo; nil if it has none.
+// toUndo returns the latest try of the step of which something is left to undo, or the latest one if nothing is; nil if it has none.
 func (s *story) toUndo(path string) *try {
 	tries := s.tries[path]
 	for i := len(tries) - 1; i >= 0; i-- {
@@ -70,15 +70,19 @@ func (s *story) toUndo(path string) *try {
 			return &tries[i]
 		}
 	}
-	return nil
+	if len(tries) == 0 {
+		return nil
+	}
+	return &tries[len(tries)-1]
 }
 
-// settle notes that nothing of the latest try is left to undo of which something was, and returns whether an earlier one is left.
+// settle marks the latest try that is not settled as settled, and returns whether an earlier one is not.
 func (s *story) settle(path string) (left bool) {
 	if x := s.toUndo(path); x != nil {
 		x.settled = true
+		left = !s.toUndo(path).settled
 	}
-	return s.toUndo(path) != nil
+	return left
 }
 
 // settleAll notes that nothing of the step is left to undo.

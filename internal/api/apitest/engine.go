@@ -53,7 +53,7 @@ type Engine struct {
 	Late []string
 
 	mu          sync.Mutex            // guards the fields below
-	steps       map[string][]api.Step // of definitions that have other ones than most
+	steps       map[string][]api.Step // by hash, of definitions that do not have the default ones
 	now         events.Instant
 	inputs      map[events.Input]*[Partitions][]events.Record
 	passed      map[events.Input]*[Partitions]int64

@@ -239,7 +239,7 @@ func (e *Engine) Park(id, reason string) {
 	e.Change(id, &events.TaskParked{Reason: reason}, func(t *events.Task) { t.State, t.Reason = events.TaskStateError, reason })
 }
 
-// SetSteps gives a definition other steps than all others have.
+// SetSteps gives one definition these steps; the others keep the default ones.
 func (e *Engine) SetSteps(hash string, steps ...api.Step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1181,7 +1181,7 @@ export interface paths {
         post?: never;
         /**
          * Delete all versions of a workflow
-         * @description Refused with 409 while schedules name it, or, unless one version alone is deleted, steps of other workflows start it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again.
+         * @description Refused with 409 while a schedule starts it, the current version of another workflow has a step that starts it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again.
          */
         delete: operations["delete-workflow"];
         options?: never;
@@ -1221,7 +1221,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a version of a workflow
-         * @description Refused with 409 while schedules name it, or, unless one version alone is deleted, steps of other workflows start it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again. The current version is refused while there are others.
+         * @description Refused with 409 while a schedule starts it, the current version of another workflow has a step that starts it, or tasks that have not ended use it. Submissions that come afterwards are rejected. If the same content is applied again, it gets its version again. The current version is refused while there are others.
          */
         delete: operations["delete-workflow-version"];
         options?: never;
@@ -1665,7 +1665,7 @@ export interface components {
             failed: number;
             /**
              * Format: int64
-             * @description How many are left as they are, since an operator skipped their undo
+             * @description How many count as undone, but an operator left something of what they did
              */
             left: number;
             /**
@@ -1759,7 +1759,7 @@ export interface components {
              */
             index: number;
             input?: unknown;
-            /** @description An operator skipped its undo, in this run or an earlier one: what the step did then is left */
+            /** @description In this run or an earlier one, an operator skipped the undo of the step, of one of its children, or of a step inside a child: what that did stays */
             left?: boolean;
             /** @description The operation of the agent, if it has a name */
             operation?: string;
@@ -2811,7 +2811,7 @@ export interface components {
             heartbeat?: string;
             id: string;
             input?: unknown;
-            /** @description An operator skipped its undo, in this run or an earlier one: what the step did then is left */
+            /** @description In this run or an earlier one, an operator skipped the undo of the step, of one of its children, or of a step inside a child: what that did stays */
             left?: boolean;
             /** @description The operation of the agent, if it has a name */
             operation?: string;
@@ -5075,7 +5075,7 @@ export interface operations {
                 until?: string;
                 /** @description Only the tasks that this schedule started. A page may then be short, or empty, and still have a next */
                 schedule?: string;
-                /** @description Only the children of this task: the tasks that do its steps. A page may then be short, or empty, and still have a next */
+                /** @description Only the children of this task, including detached ones and those of earlier tries. A page may then be short, or empty, and still have a next */
                 parent?: string;
                 /** @description The last attempt of this step, or of its undo, has failed. A page may then be short, or empty, and still have a next */
                 failed_step?: string;

@@ -281,8 +281,8 @@ function StepPart({ task, step: s, asOf, at, choose }: { task: string; step: Ste
         )}
         {s.left && !s.undo?.skipped && (
           <>
-            <dt>earlier run</dt>
-            <dd>an operator skipped its undo there: what the step did then is left</dd>
+            <dt>left</dt>
+            <dd>an operator skipped an undo of this step, in this run or an earlier one, or of a step of its child: what that did stays</dd>
           </>
         )}
       </dl>
