@@ -124,7 +124,10 @@ func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		if cause := context.Cause(ctx); cause != nil {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, context.Canceled):
+			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "stopped", Err: errUnwanted}
+		case cause != nil:
 			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "breaker_open", Err: cause}
 		}
 	}

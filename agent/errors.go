@@ -9,6 +9,8 @@ import (
 var (
 	// ErrCompleteBy is the cause of an attempt's context once its complete-by time has passed.
 	ErrCompleteBy = errors.New("the complete-by time of the attempt has passed")
+	// errUnwanted is why a call did not begin that waited for the service.
+	errUnwanted = errors.New("the attempt was no longer needed")
 	// ErrStopped is the cause of an attempt's context when the runner stops and its grace is over.
 	ErrStopped = errors.New("the agent is stopping")
 	// ErrStuck is returned by Runner.Run when functions did not return although their context was cancelled. Their

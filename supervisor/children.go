@@ -281,7 +281,7 @@ func undoneByChild(i *inbox, t *events.Task, s *events.Step, a *events.ChildAnsw
 	if a.State == events.ChildUndone {
 		return &events.Compensated{Step: s.Path, Attempt: n, Left: a.Left}
 	}
-	e := events.Error{Class: events.ClassPermanent, Code: a.Code, Message: fmt.Sprintf("task %q does not undo itself: %s", a.Child, a.Reason)}
+	e := events.Error{Class: events.ClassPermanent, Code: a.Code, Message: fmt.Sprintf("task %q does not undo itself: %s. A retry helps only if that changes: undo by hand what it did and complete the undo of the step, or skip the undo to leave it", a.Child, a.Reason)}
 	switch a.State {
 	case events.ChildTerminated:
 		e.Code = childTerminated

@@ -135,9 +135,13 @@ func lapsed(f Failure, reason string) events.Verdict {
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
 	if step, _, item := events.SplitItem(f.Path); item && !f.Task.Undoing() {
+		switch s := f.Task.Step(step); {
+		case s == nil || s.Fan == nil:
 		//mutant:failure-beyond-tolerate-counts
-		if s := f.Task.Step(step); s != nil && s.Fan != nil && events.Tolerates(f.Task, s) {
+		case events.Tolerates(f.Task, s):
 			return events.Verdict{Action: events.ActionContinue, Reason: "tolerated: " + reason}
+		case s.Fan.Tolerate > 0:
+			reason += fmt.Sprintf("; of the items of %q, %d may fail, and this one is beyond that", step, s.Fan.Tolerate)
 		}
 	}
 	// A parked task belongs to the operator: a step that fails in it waits or parks too, and undoes nothing behind

@@ -194,6 +194,8 @@ func (x *exchange) networkFailure(err error) *agent.Failure {
 	}
 	var text string
 	switch {
+	case x.outer.Err() != nil && errors.Is(context.Cause(x.outer), context.Canceled):
+		f.Code, text = "stopped", "the call was broken off, because its attempt was no longer needed; "+x.connections.left()
 	case x.outer.Err() != nil:
 		f.Code, text = "timeout", "no answer within the time of the attempt; "+x.connections.left()
 	case x.ctx.Err() != nil:

@@ -84,7 +84,7 @@ func requestCommand(u requestUse) *cobra.Command {
 		if u.kind == "retry" {
 			use += " (default: each step that failed)"
 		}
-		c.Flags().String("step", "", use)
+		c.Flags().Var(new(oneStep), "step", use)
 	}
 	for _, m := range u.members {
 		c.Flags().String(cmp.Or(m.flag, m.name), "", m.use)
@@ -223,4 +223,22 @@ func showOutcome(w io.Writer, r *api.RequestReceipt) error {
 		rows = append(rows, row{"BY FACT", r.Position}, row{"STATE", r.State})
 	}
 	return table(w, nil, rows)
+}
+
+// oneStep is a flag that may be given once. Otherwise the last of several would be taken, and the others ignored without a word.
+type oneStep string
+
+// String implements pflag.Value.
+func (s *oneStep) String() string { return string(*s) }
+
+// Type implements pflag.Value.
+func (*oneStep) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (s *oneStep) Set(text string) error {
+	if *s != "" {
+		return fmt.Errorf("%s was given already: a request is about one step, so make one for each", *s)
+	}
+	*s = oneStep(text)
+	return nil
 }

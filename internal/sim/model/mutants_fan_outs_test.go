@@ -5,7 +5,7 @@ var fanOutMutants = []mutant{
 	{"items-being-undone-have-failed", "an item that is being undone counts among the failures that are tolerated",
 		never, "^a fan-out, a failure that is tolerated$", "more failures are tolerated"},
 	{"failure-beyond-tolerate-counts", "a failure beyond those that are tolerated is that of the task",
-		swap(" && events.Tolerates(f.Task, s)", ""), "^a fan-out, a failure that is tolerated$", "more failures are tolerated"},
+		swap("events.Tolerates(f.Task, s)", "true"), "^a fan-out, a failure that is tolerated$", "more failures are tolerated"},
 	{"tolerated-item-is-undone", "a fan-out is over when the items whose failure is tolerated are undone",
 		never, "^a fan-out, a failure that is tolerated$", "before its items are over|count as"},
 	{"fan-out-waits-for-its-items", "a fan-out is over when all its items are",
