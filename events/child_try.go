@@ -35,8 +35,8 @@ func (s *Step) Child() string {
 }
 
 // ChildToUndo returns the child that the step asks next to undo itself, or asks now: that of the latest try of which something is left to undo.
-// The step is undone once that of the first try is. If nothing
-// of its children is left to undo, it is that of the latest try, which an owner does not ask: see Settled. It is empty if the step has no child.
+// The step is undone once that of the first try is. If nothing of its children is left to undo, it is that of the latest try, which an owner does not
+// ask: see Settled. It is empty if the step has no child.
 func (s *Step) ChildToUndo() string {
 	if i := s.unsettled(); i >= 0 {
 		return s.ByChild.Tries[i].Task

@@ -145,7 +145,7 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 	case len(raw) > maxListBytes:
 		return nil, fmt.Errorf("for.each gives %d bytes, and at most %d are allowed: give IDs instead of whole objects, or split the list, and let a child do each part", len(raw), maxListBytes)
 	case len(raw) == 0 || raw[0] != '[':
-		return nil, fmt.Errorf("for.each gives %s, but must give a list: correct the expression %s", jsonKind(raw), events.Clip(string(f.step.For.Each), 200))
+		return nil, fmt.Errorf("for.each gives %s, but must give a list: correct the expression %s", exprlang.KindOf(raw), events.Clip(string(f.step.For.Each), 200))
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("for.each: %w", err)
@@ -154,21 +154,6 @@ func (f *fanStep) list(env *Env, path string) ([]json.RawMessage, error) {
 		env.lists.add(key, list, len(env.task.Input))
 	}
 	return list, nil
-}
-
-// jsonKind names what a JSON value is.
-func jsonKind(raw json.RawMessage) string {
-	switch {
-	case len(raw) == 0 || raw[0] == 'n':
-		return "null"
-	case raw[0] == '{':
-		return "an object"
-	case raw[0] == '"':
-		return "text"
-	case raw[0] == 't', raw[0] == 'f':
-		return "a boolean"
-	}
-	return "a number"
 }
 
 // itemVariables are the variables that only the expressions of an item see.
@@ -199,7 +184,8 @@ func (v *itemVariables) set(env *Env, s *exprlang.Scope) {
 	})
 }
 
-// lists are the lists that were evaluated last, and the outputs that were put together. Within one run of a step the list is always the same, and otherwise each item would evaluate it again.
+// lists are the lists that were evaluated last, and the outputs that were put together. Within one run of a step they do not change, and otherwise each
+// item would make them again.
 type lists struct {
 	keys   []listKey
 	values map[listKey]knownList

@@ -113,7 +113,7 @@ func TestAListThatIsTooLongBeginsNoItem(t *testing.T) {
 	for _, c := range []struct{ collect, input, want string }{
 		{"outputs", `{"a":1}`, "for.each gives an object, but must give a list"},
 		{"outputs", `null`, "for.each gives null"},
-		{"outputs", `"a"`, "for.each gives text"},
+		{"outputs", `"a"`, "for.each gives a string"},
 		{"outputs", `true`, "for.each gives a boolean"},
 		{"none", "[" + strings.Repeat("1,", 10_000) + "1]", "for.each gives 10001 entries, and a step has at most 10000 items: split the list"},
 		{"none", `["` + strings.Repeat("x", 256<<10) + `"]`, "for.each gives 262148 bytes, and at most 262144 are allowed: give IDs instead of whole objects"},

@@ -91,12 +91,16 @@ func (s *workflows) refuseScheduled(ctx context.Context, name string, version in
 			users = append(users, x.Schedule)
 		}
 	}
+	return neededBy(users, "schedules start tasks of workflow %s: %s. Delete them or apply them with another workflow first", name)
+}
+
+// neededBy returns a problem if a workflow has users. text says what they do, with the name of the workflow and those of the users.
+func neededBy(users []string, text, name string) error {
 	if len(users) == 0 {
 		return nil
 	}
 	slices.Sort(users)
-	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
-		"schedules start tasks of workflow %s: %s. Delete them or apply them with another workflow first", name, strings.Join(users, ", ")))
+	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(text, name, strings.Join(users, ", ")))
 }
 
 // refuseStarted returns a problem if a step of another workflow, in its current version, starts tasks of the version, of any for version 0.
@@ -121,12 +125,7 @@ func (s *workflows) refuseStarted(ctx context.Context, of *Workflow, version int
 			users = append(users, w.Name)
 		}
 	}
-	if len(users) == 0 {
-		return nil
-	}
-	slices.Sort(users)
-	return problem(http.StatusConflict, codePrecondition, fmt.Sprintf(
-		"workflow %s is started by steps of these workflows: %s. Delete them first, or apply versions without such a step", name, strings.Join(users, ", ")))
+	return neededBy(users, "workflow %s is started by steps of these workflows: %s. Delete them first, or apply versions without such a step", name)
 }
 
 // maxUsed bounds how many live tasks are counted before a deletion is refused.

@@ -143,6 +143,9 @@ func (h hop) text() string {
 	return fmt.Sprintf("member %q", h.name)
 }
 
+// KindOf names what a JSON value is, such as "an object". An empty one is null.
+func KindOf(raw json.RawMessage) string { return kindName(first(raw)) }
+
 func kindName(kind byte) string {
 	switch kind {
 	case '{':

@@ -11,9 +11,8 @@ import (
 
 // sagaChild is what a saga knows of the child that does the latest attempt of a step, and of those of earlier attempts.
 type sagaChild struct {
-	// left are the children of which something may be left to undo, and last is that of the latest attempt. None of them is detached.
+	// left are the children of which something may be left to undo. None of them is detached.
 	left []string
-	last string
 	// turned says that it was asked to turn back, and late that it was because the time of the step is over.
 	turned, late bool
 	// lost says that nobody knows of it: then an operator must look, also if the task is being undone.
@@ -70,7 +69,7 @@ func (s *sagaStep) startsChild(g *saga, f *events.Fact, b *events.StepStarted) s
 	}
 	s.child = sagaChild{left: s.child.left}
 	if !def.Detach {
-		s.child.left, s.child.last = append(s.child.left, b.Child.Task), b.Child.Task
+		s.child.left = append(s.child.left, b.Child.Task)
 	}
 	return ""
 }

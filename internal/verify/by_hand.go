@@ -82,13 +82,13 @@ func undoneByHand(t *telling, st *step, child string) {
 	if x := t.toUndo(st.id); x != nil && !x.settled && st.undo.agent == "" && st.undo.made() > 0 {
 		asked = x.child
 	}
-	refused := st.undoFailed
-	if st.undoFailed, st.undo.waiting = false, false; child != "" && !refused {
+	if child != "" && !st.undoFailed {
 		t.wrong(CheckUndo, "child", st.id, "an operator decides about the undo of child %q, which has not refused it", child)
 	}
 	if child != asked {
 		t.wrong(CheckUndo, "child", st.id, "an operator decides about the undo of child %q, but the child to undo is %q (empty: none)", child, asked)
 	}
+	st.undoFailed, st.undo.waiting = false, false
 	if child != "" && t.settle(st.id) {
 		asksEarlier(t, st)
 		return
