@@ -173,17 +173,20 @@ func (w *World) loop(until events.Instant, done func() bool) {
 		if (w.report.Steps%64 == 0 || w.patient) && done() { // a patient world has few steps, most of them at times when something moves
 			return
 		}
-		if most := maxSteps + stepsPerSecond*int(w.opt.Chaos.Seconds()); w.report.Steps > most {
+		if most := maxSteps + stepsPerSecond*int(w.opt.Chaos.Seconds()) + int(stepsPerHour*w.opt.Faults.Away); w.report.Steps > most {
 			w.fail("the world does not come to rest within %d steps: %s", most, w.unrest())
 		}
 	}
 	w.now = max(w.now, min(until, w.now.Add(time.Millisecond)))
 }
 
-// maxSteps and stepsPerSecond, of the time with faults, are far above what a run takes: more is a livelock.
+// maxSteps, with stepsPerSecond of the time with faults and stepsPerHour of the time in which agents are away, is far above what a
+// run takes: more is a livelock. (While agents are away, requests to another may be lost for good: an outage. All its tasks try
+// again all the time then, each try a round of carrying.)
 const (
 	maxSteps       = 400_000
 	stepsPerSecond = 10
+	stepsPerHour   = 50_000
 )
 
 // after has run called d milliseconds from now.
