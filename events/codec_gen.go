@@ -6885,6 +6885,9 @@ func (v *TaskTerminated) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
+	if v.MoreNotUndone != 0 {
+		w.Int(`,"more_not_undone":`, int64(v.MoreNotUndone))
+	}
 	if v.Release != nil {
 		w.Literal(`,"release":`)
 		v.Release.write(w)
@@ -6922,18 +6925,21 @@ func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
 				item = r.String()
 				v.NotUndone = append(v.NotUndone, item)
 			}
-		case "release":
+		case "more_not_undone":
 			r.Once(&seen, 1<<4)
+			v.MoreNotUndone = r.Int()
+		case "release":
+			r.Once(&seen, 1<<5)
 			v.Release = new(PermitReleased)
 			v.Release.read(r)
 		case "schedule":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			r.Text(&v.Schedule)
 		case "schedule_began":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.ScheduleBegan = r.Int64()
 		case "answers":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Answers = new(Link)
 			v.Answers.read(r)
 		default:
@@ -6955,6 +6961,9 @@ func (v *TaskTerminated) size() int {
 	}
 	if len(v.NotUndone) > 0 {
 		n += 14 + 32*len(v.NotUndone)
+	}
+	if v.MoreNotUndone != 0 {
+		n += 19 + 5
 	}
 	if v.Release != nil {
 		n += 11 + v.Release.size()

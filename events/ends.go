@@ -37,9 +37,11 @@ type TaskTerminated struct {
 	Request string `json:"request"`
 	Reason  string `json:"reason,omitempty"`
 	By      string `json:"by,omitempty"`
-	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started. Those whose undo an
-	// operator skipped are among them.
+	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started: the first MaxNamed.
+	// Those whose undo an operator skipped are among them.
 	NotUndone []string `json:"not_undone,omitempty"`
+	// MoreNotUndone is how many more of them there are.
+	MoreNotUndone int `json:"more_not_undone,omitzero"`
 	// Release is that of its permit, and Schedule the schedule that started it.
 	Release  *PermitReleased `json:"release,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
@@ -47,6 +49,18 @@ type TaskTerminated struct {
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 	// Answers is the link of the parent that learns of it; absent if none does.
 	Answers *Link `json:"answers,omitempty"`
+}
+
+// MaxNamed bounds the steps that a fact names. Some tasks have more items than a record has room for.
+const MaxNamed = 10_000
+
+// Terminated returns the fact that ends the task where it stands, at the request of an operator.
+func Terminated(t *Task, q *Request) *TaskTerminated {
+	left := t.NotUndone()
+	named := left[:min(len(left), MaxNamed)]
+	b := &TaskTerminated{Request: q.ID, Reason: q.Reason, By: q.By, NotUndone: named, MoreNotUndone: len(left) - len(named)}
+	End(t, b)
+	return b
 }
 
 // End completes a fact that ends the task with what others wait for: the release of its permit, and the schedule that started it.

@@ -186,9 +186,7 @@ func terminated(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		}
 		return refused("attempt %d of the %s of step %q is running: fail it, or pause the task and wait for the attempt, then terminate the task", n, op, s.Path)
 	}
-	b := &events.TaskTerminated{Request: q.ID, Reason: q.Reason, By: q.By, NotUndone: t.NotUndone()}
-	events.End(t, b)
-	return b, Refusal{}
+	return events.Terminated(t, q), Refusal{}
 }
 
 // retried reopens the failed steps of a parked task, or starts a waiting step at once.

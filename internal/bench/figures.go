@@ -136,7 +136,7 @@ func (b *bench) fillBytes(e evidence) {
 	r, sent := &b.result, int64(b.load.sent())
 	if e.ends {
 		r.LogBytes = round(per(float64(b.watch.counts().bytes), sent), 0)
-		r.ItemBytes = round(per(r.LogBytes, int64(b.cfg.items)), 1)
+		r.ItemBytes = round(per(float64(b.watch.counts().itemBytes), sent*int64(b.cfg.items)), 1)
 	}
 	r.BrokerBytes = round(per(float64(max(0, sizeOf(b.brokerDir())-b.before.broker)), sent), 0)
 	if r.RecordsBefore = b.before.records; r.RecordsBefore > 0 {

@@ -74,7 +74,7 @@ type Result struct {
 	TenMillion   float64 `json:"rss_mib_at_10_million,omitzero" unit:"MiB" label:"RSS with 10 million tasks, by that rise"`
 	Backlog      int64   `json:"backlog_tasks,omitzero" label:"tasks that had not ended at the end"`
 	LogBytes     float64 `json:"log_bytes_per_task,omitzero" unit:"B/task" label:"facts in the log per task"`
-	ItemBytes    float64 `json:"log_bytes_per_item,omitzero" unit:"B/item" label:"facts in the log per item, those of its task included"`
+	ItemBytes    float64 `json:"log_bytes_per_item,omitzero" unit:"B/item" label:"facts in the log about an item"`
 	BrokerBytes  float64 `json:"broker_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the broker per submitted task"`
 	StateBytes   float64 `json:"state_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the state per submitted task"`
 	AllocsTask   float64 `json:"allocations_per_task,omitzero" unit:"/task" label:"allocations per task (this process)"`

@@ -121,6 +121,8 @@ func TestTheItemsOfTasksAreAllAccountedFor(t *testing.T) {
 	require.EqualValues(t, tasks*items, r.Calls)
 	require.Contains(t, r.Load, "33 tasks outstanding, each task with 30 items")
 	requireMembers(t, r, "log_bytes_per_item")
+	require.Greater(t, r.ItemBytes, 400.0, "an item starts and completes")
+	require.Less(t, r.ItemBytes*items, r.LogBytes, "the task has facts of its own")
 }
 
 func TestARunEndsAfterTheAskedTasks(t *testing.T) {

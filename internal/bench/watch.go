@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,9 @@ import (
 
 // counts holds the numbers of facts that the watcher has read so far.
 type counts struct {
-	facts, bytes                         int64
+	facts, bytes int64
+	// itemBytes are the bytes of facts about one item.
+	itemBytes                            int64
 	submitted, ended, badly              int64
 	started, outcomes, timeouts, failure int64
 	// completed counts what was done, items included.
@@ -85,6 +88,7 @@ func (w *watcher) run(ctx context.Context, c *kafka.Cluster, topic string, parti
 func (c *counts) add(d *counts) {
 	c.facts += d.facts
 	c.bytes += d.bytes
+	c.itemBytes += d.itemBytes
 	c.submitted += d.submitted
 	c.ended += d.ended
 	c.badly += d.badly
@@ -93,6 +97,13 @@ func (c *counts) add(d *counts) {
 	c.completed += d.completed
 	c.timeouts += d.timeouts
 	c.failure += d.failure
+}
+
+// ofItem says whether the fact with this value is about an item: its first member is the path of one.
+func ofItem(value []byte) bool {
+	path, ok := bytes.CutPrefix(value, []byte(`{"step":"`))
+	end := bytes.IndexByte(path, '"')
+	return ok && end > 0 && path[end-1] == ']'
 }
 
 func (w *watcher) see(r *events.Record, now int64, sum *counts) {
@@ -104,6 +115,9 @@ func (w *watcher) see(r *events.Record, now int64, sum *counts) {
 	}
 	sum.facts++
 	sum.bytes += int64(r.Size())
+	if ofItem(r.Value) {
+		sum.itemBytes += int64(r.Size())
+	}
 	switch string(header(r, events.HeaderType)) { // a switch needs no copy
 	case "sagalog.Submitted":
 		if _, ours := w.names.number(r.Key); ours { // an earlier run may have left submissions

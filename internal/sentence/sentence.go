@@ -87,7 +87,7 @@ func ofTask(body events.Body) string {
 	case *events.TaskUndone:
 		s := because("the task is undone", b.Reason)
 		if len(b.Left) > 0 {
-			s += "; an operator left what these did: " + steps(b.Left)
+			s += "; an operator left what these did: " + steps(b.Left, 0)
 		}
 		return s
 	case *events.TaskParked:
@@ -102,10 +102,16 @@ func ofTask(body events.Body) string {
 
 func step(path string) string { return "step " + strconv.Quote(path) }
 
-func steps(paths []string) string {
-	list := make([]string, len(paths))
-	for i, p := range paths {
+// steps names steps, the first few of many. more is how many there are beside them.
+func steps(paths []string, more int) string {
+	const most = 20
+	named := paths[:min(len(paths), most)]
+	list := make([]string, len(named), len(named)+1)
+	for i, p := range named {
 		list[i] = step(p)
+	}
+	if more += len(paths) - len(named); more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(list, ", ")
 }
@@ -290,7 +296,7 @@ func ofOperators(body events.Body) string {
 	case *events.TaskReopened:
 		s := by(b.By) + " retried the task"
 		if len(b.Steps) > 0 {
-			s = by(b.By) + " retried " + steps(b.Steps)
+			s = by(b.By) + " retried " + steps(b.Steps, 0)
 		}
 		return because(s+otherInput(b.With), b.Reason)
 	case *events.TaskRerun:
@@ -308,7 +314,7 @@ func ofOperators(body events.Body) string {
 	case *events.TaskTerminated:
 		s := because(by(b.By)+" terminated the task", b.Reason)
 		if len(b.NotUndone) > 0 {
-			s += "; not undone: " + steps(b.NotUndone)
+			s += "; not undone: " + steps(b.NotUndone, b.MoreNotUndone)
 		}
 		return s
 	case *events.SignalReceived:

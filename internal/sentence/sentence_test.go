@@ -102,6 +102,7 @@ func TestEachFactOfATaskHasItsSentence(t *testing.T) {
 		{&events.TaskPaused{Request: "q", By: "ada"}, "ada paused the task"},
 		{&events.TaskResumed{Request: "q"}, "an operator resumed the task"},
 		{&events.TaskTerminated{Request: "q", By: "ada", Reason: "known", NotUndone: []string{"a"}}, `ada terminated the task: known; not undone: step "a"`},
+		{&events.TaskTerminated{Request: "q", By: "ada", NotUndone: strings.Split(strings.Repeat("a,", 20)+"b", ","), MoreNotUndone: 5}, `ada terminated the task; not undone: ` + strings.Repeat(`step "a", `, 20) + `and 6 more`},
 		{&events.TaskRerun{Request: "q", By: "ada", From: "s", Input: []byte(`{"n":1}`), Reason: "wrong address"}, `ada reran the task from step "s" with another input: wrong address`},
 		{&events.TaskRerun{Request: "q"}, "an operator reran the task"},
 		{&events.RunBegun{Run: 2}, "run 2 begins"},

@@ -113,7 +113,7 @@ func (g *saga) terminates(b *events.TaskTerminated) string {
 		}
 		delete(left, id)
 	}
-	if len(left) > 0 {
+	if len(left) != b.MoreNotUndone {
 		return "a terminated task does not name what is left"
 	}
 	g.rerun = nil
