@@ -252,6 +252,37 @@ var childCorruptions = []struct {
 		f.alter("child.task", "another")
 		return f.place()
 	}},
+	{"a parent forgets what an operator left in a child", verify.CheckInputs, "not_its_input", func(h *relatives) string {
+		f, ok := h.first(events.NameCompensated, func(f found) bool { return h.answerOf(f) != nil && f.body()["left"] == nil })
+		if !ok {
+			return ""
+		}
+		f.alter("left", true)
+		return f.place()
+	}},
+	{"a task ends undone and names a step of which nothing is left", verify.CheckUndo, "left", func(h *relatives) string {
+		undone, ok := h.first(events.NameCompensated, func(f found) bool {
+			end, ok := h.first(events.NameTaskUndone, about(string(f.Key)))
+			return ok && h.answerOf(f) != nil && f.body()["left"] == nil && end.body()["left"] == nil
+		})
+		if !ok {
+			return ""
+		}
+		end, _ := h.first(events.NameTaskUndone, about(string(undone.Key)))
+		end.alter("left", []string{undone.text("step")})
+		return string(undone.Key) + "/" + undone.text("step")
+	}},
+	{"an operator decides about a child that has refused nothing", verify.CheckUndo, "child", func(h *relatives) string {
+		var into found
+		f, ok := h.first(events.NameCompensationStarted, func(f found) (ok bool) {
+			into, ok = h.free(f.part, f.Offset, far)
+			return ok && f.body()["child"] != nil
+		})
+		if !ok {
+			return ""
+		}
+		return h.forge(into, events.NameStepSkipped, string(f.Key), &events.StepSkipped{Step: f.text("step"), Why: events.SkipOperator, Left: true, Child: "another", Operator: events.Operator{Request: "forged"}}).place()
+	}},
 	{"a task that another started is forgotten, and the fact does not say so", verify.CheckAttempts, "swept", func(h *relatives) string {
 		f, ok := h.first(events.NameTasksSwept, func(f found) bool { return f.body()["scheduled_forgotten_before"] != nil })
 		if !ok {
