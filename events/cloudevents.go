@@ -20,6 +20,7 @@ const (
 	TypeLoss                 = "sagalog.loss"
 	TypeAgentPause           = "sagalog.agent.pause"
 	TypeAlertAcknowledgement = "sagalog.alert.acknowledgement"
+	TypeDeadLetterMark       = "sagalog.deadletter.mark"
 	TypeJob                  = "sagalog.job"
 	TypeJobProgress          = "sagalog.job.progress"
 	TypeJobStop              = "sagalog.job.stop"

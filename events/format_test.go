@@ -145,7 +145,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) }, "reply": func() any { return new(events.Reply) },
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
-		"acknowledgement": func() any { return new(events.AlertAcknowledgement) },
+		"acknowledgement": func() any { return new(events.AlertAcknowledgement) }, "mark": func() any { return new(events.DeadLetterMark) },
 		"job":             func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
 		"definition": func() any { return new(events.Definition) },
 		"permit":     func() any { return new(events.PermitMessage) },

@@ -138,7 +138,7 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = applyCopying(c, data)
 	case typeClosed:
 		err = applyClosed(c, data)
-	case events.TypeOmitted:
+	case events.TypeOmitted, events.TypeDeadLetterMark: // nothing follows from the marks here
 	case events.TypeKeysMade:
 		c.applyKeysMade()
 	case events.TypeDefinition:

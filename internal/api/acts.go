@@ -43,8 +43,8 @@ type Act struct {
 	At      events.Instant `json:"at" format:"date-time"`
 	By      string         `json:"by,omitempty" doc:"The name of the token or, while access is off, who the request said it is"`
 	Verb    string         `json:"verb" example:"retry"`
-	Kind    string         `json:"kind" enum:"task,schedule,limit,agent,alert,job,settings,loss" doc:"What it was done to"`
-	Subject string         `json:"subject,omitempty" doc:"The ID of the task, job or alert, or the name"`
+	Kind    string         `json:"kind" enum:"task,schedule,limit,agent,alert,dead_letter,job,settings,loss" doc:"What it was done to"`
+	Subject string         `json:"subject,omitempty" doc:"The ID of the task, job, alert or dead letter, or the name"`
 	Detail  string         `json:"detail,omitempty" doc:"The steps of a task, the verb of a job, the names of settings"`
 	Result  string         `json:"result" enum:"granted,refused"`
 	Reason  string         `json:"reason,omitempty" doc:"What the operator gave as the reason or, if it was refused, why"`
@@ -70,7 +70,7 @@ type acts struct {
 func (s *acts) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-acts", Method: http.MethodGet, Path: actsPath, Summary: "What operators did lately", Tags: []string{"engine"},
-		Description: fmt.Sprintf("At most %d acts, the latest first: requests about tasks, schedules and limits with what became of them; pauses of agents; jobs; acknowledgements of alerts; "+
+		Description: fmt.Sprintf("At most %d acts, the latest first: requests about tasks, schedules and limits with what became of them; pauses of agents; jobs; acknowledgements of alerts; marks of dead letters; "+
 			"changes of settings; accepted losses. Requests of jobs and schedules and signals are left out. Each node keeps in memory what it decided, so acts that a node decided "+
 			"before it was restarted are missing; the history of a task has all about the task.", MaxActs),
 	}), s.list)

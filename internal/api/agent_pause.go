@@ -1,11 +1,8 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
 	"time"
@@ -76,8 +73,8 @@ func (p *agentPauses) pause(ctx context.Context, name string, paused bool) (*Age
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The agent: "+err.Error()+".")
 	}
 	x := exchangeOf(ctx)
-	body, err := x.readAgentPause()
-	if err != nil {
+	var body AgentPauseBody
+	if err := x.readTexts("a pause", "The agent is left as it is.", map[string]memberText{"reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID}}); err != nil {
 		return nil, err
 	}
 	changed, err := p.pauses.PauseAgent(ctx, events.AgentPause{Agent: name, Paused: paused, Reason: body.Reason, By: x.by(body.By)})
@@ -100,28 +97,4 @@ func (p *agentPauses) pause(ctx context.Context, name string, paused bool) (*Age
 		}
 	}
 	return &AgentPauseAnswer{Body: d}, nil
-}
-
-// readAgentPause reads the body {"reason","by"}, which is optional.
-func (x exchange) readAgentPause() (body AgentPauseBody, err error) {
-	data, err := x.readBody(settingsBytes, "a pause")
-	if err != nil || len(bytes.TrimSpace(data)) == 0 {
-		return body, err
-	}
-	if err := x.acceptsJSON(); err != nil {
-		return body, err
-	}
-	var faults []ProblemPlace
-	err = x.readMembers(data, []string{"reason", "by"}, func(name string, raw json.RawMessage) {
-		switch {
-		case name == "reason" && (json.Unmarshal(raw, &body.Reason) != nil || len(body.Reason) > maxReason):
-			faults = append(faults, ProblemPlace{Pointer: "/reason", Message: fmt.Sprintf("is not a text of at most %d bytes", maxReason)})
-		case name == "by" && (json.Unmarshal(raw, &body.By) != nil || len(body.By) > events.MaxTaskID):
-			faults = append(faults, ProblemPlace{Pointer: "/by", Message: "is not a text of at most 255 bytes"})
-		}
-	})
-	if err == nil && len(faults) > 0 {
-		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The agent is left as it is.", faults...)
-	}
-	return body, err
 }

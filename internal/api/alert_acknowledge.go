@@ -1,10 +1,8 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,8 +47,10 @@ func (s *alerts) registerAcknowledge(api huma.API) {
 
 func (s *alerts) acknowledge(ctx context.Context, in *AlertPath) (*AcknowledgedAnswer, error) {
 	x := exchangeOf(ctx)
-	body, err := x.readAcknowledgement()
-	if err != nil {
+	var body AcknowledgeBody
+	if err := x.readTexts("an acknowledgement", "The alert is not acknowledged.", map[string]memberText{
+		"note": {&body.Note, maxReason}, "reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID},
+	}); err != nil {
 		return nil, err
 	}
 	a, err := s.one(ctx, in.ID)
@@ -92,29 +92,4 @@ func (s *alerts) one(ctx context.Context, id string) (Alert, error) {
 		return Alert{}, takeoverProblem(missing...)
 	}
 	return Alert{}, problem(http.StatusConflict, codeRefused, fmt.Sprintf("The alert %s is not open: its cause is gone, or has changed since. GET /v1/alerts (`sagalog alert list`) lists the open alerts.", id))
-}
-
-// readAcknowledgement reads the body {"note","reason","by"}, which is optional.
-func (x exchange) readAcknowledgement() (body AcknowledgeBody, err error) {
-	data, err := x.readBody(settingsBytes, "an acknowledgement")
-	if err != nil || len(bytes.TrimSpace(data)) == 0 {
-		return body, err
-	}
-	if err := x.acceptsJSON(); err != nil {
-		return body, err
-	}
-	texts := map[string]struct {
-		into *string
-		most int
-	}{"note": {&body.Note, maxReason}, "reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID}}
-	var faults []ProblemPlace
-	err = x.readMembers(data, []string{"note", "reason", "by"}, func(name string, raw json.RawMessage) {
-		if t := texts[name]; json.Unmarshal(raw, t.into) != nil || len(*t.into) > t.most {
-			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", t.most)})
-		}
-	})
-	if err == nil && len(faults) > 0 {
-		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The alert is not acknowledged.", faults...)
-	}
-	return body, err
 }

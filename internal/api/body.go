@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -96,4 +98,31 @@ func position(b []byte, offset int64) (line, column int) {
 		before = before[i+1:]
 	}
 	return line, 1 + utf8.RuneCount(before)
+}
+
+// memberText is a text in a body, of most bytes at most.
+type memberText struct {
+	into *string
+	most int
+}
+
+// readTexts reads an optional body of texts. what is the body, and left says what the fault of one leaves undone: a sentence.
+func (x exchange) readTexts(what, left string, texts map[string]memberText) error {
+	data, err := x.readBody(settingsBytes, what)
+	if err != nil || len(bytes.TrimSpace(data)) == 0 {
+		return err
+	}
+	if err := x.acceptsJSON(); err != nil {
+		return err
+	}
+	var faults []ProblemPlace
+	err = x.readMembers(data, slices.Sorted(maps.Keys(texts)), func(name string, raw json.RawMessage) {
+		if t := texts[name]; json.Unmarshal(raw, t.into) != nil || len(*t.into) > t.most {
+			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", t.most)})
+		}
+	})
+	if err == nil && len(faults) > 0 {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, left, faults...)
+	}
+	return err
 }

@@ -47,6 +47,18 @@ type DeadLetterDocument struct {
 	Headers   map[string]string `json:"headers,omitempty" doc:"As the sender wrote them"`
 	Value     *string           `json:"value,omitempty" doc:"The original bytes, if they are UTF-8"`
 	Base64    []byte            `json:"value_base64,omitempty" doc:"The original bytes, if they are not"`
+	Mark      *DeadLetterMark   `json:"mark,omitempty" doc:"What somebody has done about it; a namespace remembers 10,000 marks"`
+}
+
+// DeadLetterMark says what somebody has done about a dead letter.
+type DeadLetterMark struct {
+	Mark      string         `json:"mark" enum:"redriven,dismissed"`
+	At        events.Instant `json:"at" format:"date-time"`
+	By        string         `json:"by,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Task      string         `json:"task,omitempty" doc:"The task of the input that was sent again"`
+	Partition *int32         `json:"partition,omitempty" doc:"Where that input stands in the topic; absent if a task had it already"`
+	Offset    *int64         `json:"offset,omitempty"`
 }
 
 // DeadLetterPath is the path of a dead letter.
@@ -58,6 +70,8 @@ type DeadLetterPath struct {
 type DeadLetterQuery struct {
 	Cursor string    `query:"cursor" doc:"next of the page before"`
 	Limit  pageLimit `query:"limit" default:"100" doc:"Dead letters a page"`
+	Open   bool      `query:"open" doc:"Only those that nobody has redriven or dismissed"`
+	Reason string    `query:"reason" doc:"Only those with this reason"`
 }
 
 // DeadLetterAnswer is a dead letter.
@@ -72,7 +86,10 @@ type DeadLettersAnswer struct {
 	}
 }
 
-const redrivePath = "/v1/dead-letters/{id}/redrive"
+const (
+	redrivePath = "/v1/dead-letters/{id}/redrive"
+	dismissPath = "/v1/dead-letters/{id}/dismiss"
+)
 
 func (s *deadLetters) register(api huma.API) {
 	const path = "/v1/dead-letters"
@@ -89,14 +106,15 @@ func (s *deadLetters) register(api huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		return &DeadLetterAnswer{Body: deadDocument(ref, r)}, nil
+		return &DeadLetterAnswer{Body: s.document(ref, r)}, nil
 	})
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "redrive-dead-letter", Method: http.MethodPost, Path: redrivePath, Summary: "Send a rejected input again", Tags: tags,
 		DefaultStatus: http.StatusAccepted,
 		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other: " +
-			"one that would be rejected again is answered with the problem instead.",
+			"one that would be rejected again is answered with the problem instead. The dead letter is marked with the place of the new record.",
 	}), func(ctx context.Context, in *DeadLetterPath) (*ReceiptAnswer, error) { return s.redrive(ctx, in.ID) })
+	s.registerDismiss(api, tags)
 }
 
 // deadRef names a dead letter by the coordinates of its record.
@@ -144,9 +162,9 @@ func (s *deadLetters) find(ctx context.Context, id string) (deadRef, *events.Rec
 	return ref, nil, missing
 }
 
-func deadDocument(ref deadRef, r *events.Record) DeadLetterDocument {
+func (s *deadLetters) document(ref deadRef, r *events.Record) DeadLetterDocument {
 	d := DeadLetterDocument{
-		ID: ref.String(), Reason: r.Header(DeadHeaderReason), Detail: r.Header(DeadHeaderMessage), Topic: r.Header(DeadHeaderTopic),
+		ID: ref.String(), Mark: s.letters.LetterMark(ref.String()), Reason: r.Header(DeadHeaderReason), Detail: r.Header(DeadHeaderMessage), Topic: r.Header(DeadHeaderTopic),
 		Time: r.Timestamp, Key: strings.ToValidUTF8(string(r.Key), "\uFFFD"),
 	}
 	if at, err := events.ParseInstant(r.Header(DeadHeaderTime)); err == nil {
@@ -227,6 +245,7 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 			return nil, err
 		}
 	}
+	s.redriven(ctx, events.DeadLetterMark{Letter: ref.String(), Task: task, Partition: t.partition, Offset: t.offset})
 	return submitted(task, t), nil
 }
 

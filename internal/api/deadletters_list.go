@@ -12,9 +12,12 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// deadPageBytes bounds the values of one page, so that a list of rejected half-megabyte inputs does not become a
-// download.
-const deadPageBytes = 4 << 20
+// deadPageBytes bounds the values of one page, so that a list of rejected half-megabyte inputs does not become a download. deadPageRecords
+// bounds those that a filter looks at.
+const (
+	deadPageBytes   = 4 << 20
+	deadPageRecords = 10_000
+)
 
 // deadWithin is how long a partition of a dead-letter topic may take, so that the others are answered.
 const deadWithin = 3 * time.Second
@@ -46,8 +49,8 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 	chunk := int64(limit/max(1, len(tails)) + 4)
 	out := &DeadLettersAnswer{}
 	out.Body.DeadLetters = []DeadLetterDocument{}
-	size := 0
-	for len(out.Body.DeadLetters) < limit && size < deadPageBytes {
+	size, looked := 0, 0
+	for ; len(out.Body.DeadLetters) < limit && size < deadPageBytes && looked < deadPageRecords; looked++ {
 		newest, err := s.newestTail(ctx, tails, chunk)
 		if err != nil {
 			return nil, s.log.internal(ctx, "read dead letters", err)
@@ -59,7 +62,11 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 		newest.chunk = newest.chunk[:len(newest.chunk)-1]
 		newest.End = r.Offset
 		size += len(r.Value)
-		out.Body.DeadLetters = append(out.Body.DeadLetters, deadDocument(deadRef{newest.Input, newest.Partition, r.Offset}, &r))
+		d := s.document(deadRef{newest.Input, newest.Partition, r.Offset}, &r)
+		if in.Open && d.Mark != nil || in.Reason != "" && in.Reason != d.Reason {
+			continue
+		}
+		out.Body.DeadLetters = append(out.Body.DeadLetters, d)
 	}
 	read := false
 	for _, t := range tails {

@@ -224,8 +224,8 @@ func (s *jobs) get(ctx context.Context, in *JobPath) (*JobAnswer, error) {
 
 func (s *jobs) stop(ctx context.Context, in *JobPath) (*JobAnswer, error) {
 	x := exchangeOf(ctx)
-	body, err := x.readAgentPause()
-	if err != nil {
+	var body JobStopBody
+	if err := x.readTexts("a stop", "The job goes on.", map[string]memberText{"reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID}}); err != nil {
 		return nil, err
 	}
 	now, changed, err := s.jobs.StopJob(ctx, events.JobStop{Job: in.ID, By: x.by(body.By), Reason: body.Reason})

@@ -55,10 +55,11 @@ func documentLimits(doc *huma.OpenAPI) {
 		}
 	}
 	limitText(schemas["SignalBody"].Properties["signal"], events.MaxTaskID)
-	for _, name := range []string{"AcceptedLossBody", "AgentPauseBody", "JobBody", "JobStopBody"} {
+	for _, name := range []string{"AcceptedLossBody", "AgentPauseBody", "DismissBody", "JobBody", "JobStopBody"} {
 		limitText(schemas[name].Properties["reason"], maxReason)
 		limitText(schemas[name].Properties["by"], events.MaxTaskID)
 	}
+	limitText(schemas["DismissBody"].Properties["task"], events.MaxTaskID)
 	acknowledge := schemas["AcknowledgeBody"].Properties
 	limitText(acknowledge["note"], maxReason)
 	limitText(acknowledge["reason"], maxReason)

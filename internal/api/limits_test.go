@@ -225,6 +225,7 @@ var places = map[string]limited{
 	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
 	"list-items id": ofTaskItems, "list-items limit": ofItems("limit"), "list-items after": ofItems("after"),
 	"list-alerts limit":       inPath("GET", "/v1/alerts?limit=%s", ""),
+	"dismiss-dead-letter /reason": dismissing("reason"), "dismiss-dead-letter /task": dismissing("task"), "dismiss-dead-letter /by": dismissing("by"),
 	"acknowledge-alert /note": acknowledging("note"), "acknowledge-alert /reason": acknowledging("reason"), "acknowledge-alert /by": acknowledging("by"),
 	"open-job /reason": opening("reason"), "open-job /by": opening("by"), "stop-job /reason": stopping("reason"), "stop-job /by": stopping("by"),
 	"pause-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/pause"), "resume-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/resume"),
@@ -253,6 +254,13 @@ func acknowledging(member string) func(w *world, v string) reply {
 	return func(w *world, v string) reply {
 		w.engine.SetAlerts([]api.Alert{missingBank}, nil)
 		return w.do("POST", "/v1/alerts/"+missingBank.ID+"/acknowledge", `{"`+member+`":`+quoted(v)+`}`)
+	}
+}
+
+func dismissing(member string) func(w *world, v string) reply {
+	return func(w *world, v string) reply {
+		w.engine.Bury(events.Submissions, events.Record{Value: []byte(`{}`)}, "unreadable")
+		return w.do("POST", "/v1/dead-letters/submissions-0-0/dismiss", `{"`+member+`":`+quoted(v)+`}`)
 	}
 }
 
@@ -369,7 +377,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
-		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`, "make-checkpoint": `{"to":"x"}`,
+		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`, "dismiss-dead-letter": `{"reason":"why"}`, "make-checkpoint": `{"to":"x"}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
 		"apply-limit": `{"limit":"w","max":2}`, "pause-limit": `{"reason":"why"}`, "resume-limit": `{"reason":"why"}`,
@@ -381,6 +389,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	w.do("PUT", "/v1/limits/w", `{"limit":"w","max":2}`)
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	w.engine.SetAlerts([]api.Alert{missingBank}, nil)
+	w.engine.Bury(events.Submissions, events.Record{Value: []byte(`{}`)}, "unreadable")
 	for at, item := range w.description().Paths {
 		for method, op := range item {
 			if op.RequestBody == nil {
@@ -390,7 +399,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 			require.True(t, ok, op.OperationID)
 			limit := op.RequestBody.Bytes
 			require.Positive(t, limit, op.OperationID)
-			target := strings.NewReplacer("alerts/{id}", "alerts/"+missingBank.ID, "{id}", "known", "{name}", "w", "{ticket}", ticket(t, callbackNamespace, callbackSecret, asIs)).Replace(at)
+			target := strings.NewReplacer("alerts/{id}", "alerts/"+missingBank.ID, "dead-letters/{id}", "dead-letters/submissions-0-0", "{id}", "known", "{name}", "w", "{ticket}", ticket(t, callbackNamespace, callbackSecret, asIs)).Replace(at)
 			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
 			if r.status != 409 { // a refused request was understood, and its task may have been terminated
 				require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)

@@ -32,6 +32,7 @@ func TestBrokersThatDoNotAnswerAre503(t *testing.T) {
 		{"the dead letters", "GET", "/v1/dead-letters", ""},
 		{"a dead letter", "GET", letter, ""},
 		{"a dead letter sent again", "POST", letter + "/redrive", ""},
+		{"a dead letter dismissed", "POST", letter + "/dismiss", ""},
 		{"a submission for a workflow that is not known here yet", "PUT", "/v1/tasks/n", `{"workflow":"new"}`},
 		{"a workflow", "GET", "/v1/workflows/new", ""},
 		{"a definition", "PUT", "/v1/workflows/new", "workflow: new\n"},

@@ -122,7 +122,7 @@ func TestTheItemsOfTasksAreAllAccountedFor(t *testing.T) {
 	require.Contains(t, r.Load, "33 tasks outstanding, each task with 30 items")
 	requireMembers(t, r, "log_bytes_per_item")
 	require.Greater(t, r.ItemBytes, 400.0, "an item starts and completes")
-	require.Less(t, r.ItemBytes*items, r.LogBytes, "the task has facts of its own")
+	require.Less(t, r.ItemBytes*items, r.LogBytes, "the task has facts too")
 }
 
 func TestARunEndsAfterTheAskedTasks(t *testing.T) {

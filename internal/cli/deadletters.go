@@ -3,11 +3,9 @@ package cli
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,16 +17,23 @@ import (
 func deadLetterCommand() *cobra.Command {
 	list := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List rejected inputs, newest first", Args: cobra.NoArgs,
-		RunE: client(func(s *session, _ []string) error {
-			q := url.Values{"limit": {s.flag("limit")}}
+		Long: "List rejected inputs, newest first, with what somebody has done about them. --open leaves out those that were redriven or dismissed.",
+		RunE: letterClient(func(s letterCaller, _ []string) error {
+			q := s.letterQuery()
+			q.Set("limit", s.flag("limit"))
 			if v := s.flag("cursor"); v != "" {
 				q.Set("cursor", v)
 			}
-			return s.pages("/v1/dead-letters", q, "dead_letters", listing{none: "there are no dead letters", head: row{"ID", "TIME", "REASON", "KEY", "FROM", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
-				return row{d.ID, instant(d.Time), d.Reason, d.Key, fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset), d.Detail}
+			if s.isSet("open") {
+				q.Set("open", "true")
+			}
+			return s.pages(deadLettersPath, q, "dead_letters", listing{none: "there are no dead letters", head: row{"ID", "TIME", "REASON", "KEY", "FROM", "MARK", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
+				return row{d.ID, instant(d.Time), d.Reason, d.Key, fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset), markText(d.Mark), d.Detail}
 			})})
 		}),
 	})
+	letterFlags(list)
+	list.Flags().Bool("open", false, "only those that nobody has redriven or dismissed")
 	list.Flags().Int("limit", 100, "dead letters a page, up to 1000")
 	list.Flags().String("cursor", "", "continue after an earlier page")
 	list.Flags().Bool("all", false, "all pages")
@@ -42,19 +47,46 @@ func deadLetterCommand() *cobra.Command {
 			return s.one(doc, func(w io.Writer) error { return showDeadLetter(w, doc) })
 		}),
 	})
-	redrive := output(&cobra.Command{
-		Use: "redrive ID...", Short: "Send rejected inputs again, once their cause is fixed", Args: cobra.MinimumNArgs(1),
-		Long: "Send rejected inputs again: the original bytes, as new records. A submission that would be rejected again is not sent;\n" +
-			"its problem is printed instead.",
-		Example: "  sagalog dlq redrive submissions-3-17",
-		RunE:    client(func(s *session, args []string) error { return s.redrive(args) }),
-	})
-	g := group("dlq", "Look at dead letters and send them again", list, show, redrive)
+	g := group("dlq", "Look at dead letters, and redrive or dismiss them", list, show, redriveCommand(), dismissCommand())
 	g.Aliases = []string{"dead-letters"}
 	return g
 }
 
-func deadPath(id string) string { return "/v1/dead-letters/" + url.PathEscape(id) }
+const deadLettersPath = "/v1/dead-letters"
+
+func deadPath(id string) string { return deadLettersPath + "/" + url.PathEscape(id) }
+
+// letterCaller is a session that is about dead letters.
+type letterCaller struct{ *session }
+
+func letterClient(run func(s letterCaller, args []string) error) func(*cobra.Command, []string) error {
+	return client(func(s *session, args []string) error { return run(letterCaller{s}, args) })
+}
+
+func letterFlags(c *cobra.Command) {
+	c.Flags().String("reason", "", "only those that were rejected for this reason, such as unknown_workflow")
+	WithoutVariable(c.Flags(), "reason")
+}
+
+// letterQuery returns the parameters of the flags that choose dead letters.
+func (s letterCaller) letterQuery() url.Values {
+	q := url.Values{}
+	if v := s.flag("reason"); v != "" {
+		q.Set("reason", v)
+	}
+	return q
+}
+
+// markText says in a cell what somebody has done about a dead letter.
+func markText(m *api.DeadLetterMark) string {
+	switch {
+	case m == nil:
+		return ""
+	case m.Task != "":
+		return m.Mark + " as " + m.Task
+	}
+	return m.Mark
+}
 
 func showDeadLetter(w io.Writer, doc json.RawMessage) error {
 	var d api.DeadLetterDocument
@@ -63,6 +95,16 @@ func showDeadLetter(w io.Writer, doc json.RawMessage) error {
 	}
 	rows := []row{{"ID", d.ID}, {"REASON", d.Reason}, {"DETAIL", d.Detail}, {"TIME", instant(d.Time)}, {"TOPIC", d.Topic},
 		{"PARTITION", strconv.Itoa(int(d.Partition))}, {"OFFSET", strconv.FormatInt(d.Offset, 10)}, {"KEY", d.Key}}
+	if m := d.Mark; m != nil {
+		text := markText(m) + " at " + instant(m.At)
+		if m.By != "" {
+			text += " by " + m.By
+		}
+		if m.Reason != "" {
+			text += ": " + m.Reason
+		}
+		rows = append(rows, row{"MARK", text})
+	}
 	for _, k := range slices.Sorted(maps.Keys(d.Headers)) {
 		rows = append(rows, row{"HEADER", k + ": " + d.Headers[k]})
 	}
@@ -72,25 +114,4 @@ func showDeadLetter(w io.Writer, doc json.RawMessage) error {
 		rows = append(rows, row{"VALUE (BASE64)", base64.StdEncoding.EncodeToString(d.Base64)})
 	}
 	return table(w, nil, rows)
-}
-
-// redrive sends each one; a failure does not stop the others.
-func (s *session) redrive(ids []string) error {
-	var docs []json.RawMessage
-	var failed []error
-	for _, id := range ids {
-		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPost, path: deadPath(id) + "/redrive"})
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", id, ofData(err)))
-			continue
-		}
-		docs = append(docs, doc)
-	}
-	if len(docs) == 0 && s.format == formatTable {
-		return errors.Join(failed...)
-	}
-	err := s.list(docs, listing{head: row{"TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
-		return row{r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
-	})})
-	return errors.Join(append(failed, err)...)
 }

@@ -174,6 +174,15 @@ func recordedAct(kind string) (body any, act func() api.Act) {
 			}
 			return api.Act{Verb: "acknowledge", Kind: "alert", Subject: b.Alert, By: b.By, Reason: b.Note}
 		}
+	case events.TypeDeadLetterMark:
+		b := &events.DeadLetterMark{}
+		return b, func() api.Act {
+			verb, detail := map[string]string{events.MarkRedriven: "redrive", events.MarkDismissed: "dismiss", "": "restore"}[b.Mark], ""
+			if b.Task != "" {
+				detail = "task " + b.Task
+			}
+			return api.Act{Verb: verb, Kind: "dead_letter", Subject: b.Letter, Detail: detail, By: b.By, Reason: b.Reason}
+		}
 	case events.TypeJob:
 		b := &events.Job{}
 		return b, func() api.Act {

@@ -25,6 +25,8 @@ type catalog struct {
 	maxLevel int
 	// acts takes what operators wrote.
 	acts *acts
+	// letters takes the marks of dead letters.
+	letters letterMarks
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -138,6 +140,7 @@ func (c *catalog) apply(r *events.Record) {
 		return
 	}
 	c.acts.record(r)
+	c.letters.record(r)
 	if key := string(r.Key); len(key) > 64 && r.Value != nil {
 		c.mu.Lock()
 		hash := key[len(key)-64:]

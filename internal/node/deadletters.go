@@ -2,15 +2,44 @@ package node
 
 import (
 	"context"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
 	"golang.org/x/sync/errgroup"
 )
 
-// deadLetters reads the dead-letter topics.
-type deadLetters struct{ ns *namespace }
+// deadLetters reads the dead-letter topics, and marks the letters.
+type deadLetters struct {
+	ns       *namespace
+	producer *kafka.Producer
+}
+
+// LetterMark implements api.DeadLetters.
+func (d *deadLetters) LetterMark(letter string) *api.DeadLetterMark {
+	r, ok := d.ns.catalog.letters.of(letter)
+	if !ok {
+		return nil
+	}
+	m := &api.DeadLetterMark{Mark: r.Mark, At: r.At, Task: r.Task, Reason: r.Reason, By: r.By}
+	if r.Task != "" && r.Offset >= 0 {
+		m.Partition, m.Offset = &r.Partition, &r.Offset
+	}
+	return m
+}
+
+// MarkLetter implements api.DeadLetters.
+func (d *deadLetters) MarkLetter(ctx context.Context, m events.DeadLetterMark) error {
+	r, err := scheduler.EncodeMark(&m, events.Subject{ID: uuid.NewString(), Source: "/" + d.ns.name + "/dead-letters", Time: events.At(time.Now())})
+	if err != nil {
+		return err
+	}
+	_, err = d.ns.define(ctx, d.producer, "the mark of a dead letter", r)
+	return err
+}
 
 // Ranges implements api.DeadLetters.
 func (d *deadLetters) Ranges(ctx context.Context) ([]api.DeadRange, error) {

@@ -163,7 +163,7 @@ func (n *Node) Missing() []events.Missing { return n.liveness.missing() }
 func (n *Node) IgnoredDefinitions() int { return n.ns.catalog.ignoredRecords() }
 
 func (n *Node) Letters() api.DeadLetters {
-	return &deadLetters{n.ns}
+	return &deadLetters{n.ns, n.producer}
 }
 
 // Heartbeats returns a liveness that has no topic.

@@ -291,7 +291,7 @@ func (n *Node) openAPI() (err error) {
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo, Callbacks: n.cfg.Callbacks,
 		Access: n.cfg.Access, TLS: n.cfg.TLS, PeerTLS: n.cfg.PeerTLS,
-		DeadLetters: &deadLetters{n.ns}, Alerts: n.alerts, Checkpoints: n.checkpoints,
+		DeadLetters: &deadLetters{n.ns, n.producer}, Alerts: n.alerts, Checkpoints: n.checkpoints,
 		Ready: n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
 	if n.cfg.Traces != nil {

@@ -14,6 +14,13 @@ type deadAt struct {
 	partition int32
 }
 
+// deadState says what is to happen to reads of dead letters, and what was done about them.
+type deadState struct {
+	cut     map[deadAt]bool
+	cutNext bool
+	marks   map[string]*api.DeadLetterMark
+}
+
 // Cut silences the brokers of these partitions of a dead-letter topic, and makes all others answer.
 func (e *Engine) Cut(in events.Input, partitions ...int32) {
 	e.mu.Lock()
@@ -26,6 +33,27 @@ func (e *Engine) Cut(in events.Input, partitions ...int32) {
 
 // CutNext silences the brokers of the partition that is read next.
 func (e *Engine) CutNext() { e.mu.Lock(); e.cutNext = true; e.mu.Unlock() }
+
+// LetterMark implements api.DeadLetters.
+func (e *Engine) LetterMark(letter string) *api.DeadLetterMark {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.marks[letter]
+}
+
+// MarkLetter implements api.DeadLetters.
+func (e *Engine) MarkLetter(_ context.Context, m events.DeadLetterMark) error {
+	if err := e.asked(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.marks == nil {
+		e.marks = map[string]*api.DeadLetterMark{}
+	}
+	e.marks[m.Letter] = &api.DeadLetterMark{Mark: m.Mark, At: 1, By: m.By, Reason: m.Reason, Task: m.Task, Partition: &m.Partition, Offset: &m.Offset}
+	return nil
+}
 
 // Ranges implements api.DeadLetters.
 func (e *Engine) Ranges(context.Context) ([]api.DeadRange, error) {

@@ -71,8 +71,7 @@ type Engine struct {
 	lookups     int
 	refreshes   int
 	silent      error
-	cut         map[deadAt]bool
-	cutNext     bool
+	deadState
 	// changes are the recorded changes of settings.
 	changes []events.SettingsChange
 	// lost are the losses of the inputs, and accepted those that an operator accepted.

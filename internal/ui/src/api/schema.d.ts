@@ -67,7 +67,7 @@ export interface paths {
         };
         /**
          * What operators did lately
-         * @description At most 500 acts, the latest first: requests about tasks, schedules and limits with what became of them; pauses of agents; jobs; acknowledgements of alerts; changes of settings; accepted losses. Requests of jobs and schedules and signals are left out. Each node keeps in memory what it decided, so acts that a node decided before it was restarted are missing; the history of a task has all about the task.
+         * @description At most 500 acts, the latest first: requests about tasks, schedules and limits with what became of them; pauses of agents; jobs; acknowledgements of alerts; marks of dead letters; changes of settings; accepted losses. Requests of jobs and schedules and signals are left out. Each node keeps in memory what it decided, so acts that a node decided before it was restarted are missing; the history of a task has all about the task.
          */
         get: operations["list-acts"];
         put?: never;
@@ -252,6 +252,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dead-letters/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark a dead letter as dealt with
+         * @description Records that nothing more is to be done about it; lists with open=true leave it out. It stays where it is, for as long as its topic keeps it, and can still be redriven. The mark is durable when the call is answered; other nodes follow within moments. A namespace remembers 10,000 marks, and forgets the oldest for one more.
+         */
+        post: operations["dismiss-dead-letter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dead-letters/{id}/redrive": {
         parameters: {
             query?: never;
@@ -263,7 +283,7 @@ export interface paths {
         put?: never;
         /**
          * Send a rejected input again
-         * @description The original bytes go to the input topic again, as a new record. A submission is checked first like any other: one that would be rejected again is answered with the problem instead.
+         * @description The original bytes go to the input topic again, as a new record. A submission is checked first like any other: one that would be rejected again is answered with the problem instead. The dead letter is marked with the place of the new record.
          */
         post: operations["redrive-dead-letter"];
         delete?: never;
@@ -1331,14 +1351,14 @@ export interface components {
              * @description What it was done to
              * @enum {string}
              */
-            kind: "task" | "schedule" | "limit" | "agent" | "alert" | "job" | "settings" | "loss";
+            kind: "task" | "schedule" | "limit" | "agent" | "alert" | "dead_letter" | "job" | "settings" | "loss";
             /** @description What the operator gave as the reason or, if it was refused, why */
             reason?: string;
             /** @description The ID of the request */
             request?: string;
             /** @enum {string} */
             result: "granted" | "refused";
-            /** @description The ID of the task, job or alert, or the name */
+            /** @description The ID of the task, job, alert or dead letter, or the name */
             subject?: string;
             /** @example retry */
             verb: string;
@@ -1567,6 +1587,8 @@ export interface components {
             /** @example submissions-3-17 */
             id: string;
             key?: string;
+            /** @description What somebody has done about it; a namespace remembers 10,000 marks */
+            mark?: components["schemas"]["DeadLetterMark"];
             /** Format: int64 */
             offset: number;
             /** Format: int32 */
@@ -1580,6 +1602,23 @@ export interface components {
             value?: string;
             /** @description The original bytes, if they are not */
             value_base64?: string;
+        };
+        DeadLetterMark: {
+            /** Format: date-time */
+            at: string;
+            by?: string;
+            /** @enum {string} */
+            mark: "redriven" | "dismissed";
+            /** Format: int64 */
+            offset?: number;
+            /**
+             * Format: int32
+             * @description Where that input stands in the topic; absent if a task had it already
+             */
+            partition?: number;
+            reason?: string;
+            /** @description The task of the input that was sent again */
+            task?: string;
         };
         DeadLettersAnswerBody: {
             /** @description The newest first */
@@ -1605,6 +1644,14 @@ export interface components {
             name: string;
             /** @description The versions that were deleted */
             versions: number[];
+        };
+        DismissBody: {
+            /** @description Who dismisses it, for the record; at most 255 bytes of UTF-8 */
+            by?: string;
+            /** @description Why nothing else is done about it; at most 1024 bytes of UTF-8 */
+            reason?: string;
+            /** @description The task that was submitted in its place: then it counts as redriven; at most 255 bytes of UTF-8 */
+            task?: string;
         };
         Error: {
             class: string;
@@ -3545,6 +3592,10 @@ export interface operations {
                 cursor?: string;
                 /** @description Dead letters a page */
                 limit?: number;
+                /** @description Only those that nobody has redriven or dismissed */
+                open?: boolean;
+                /** @description Only those with this reason */
+                reason?: string;
             };
             header?: never;
             path?: never;
@@ -3583,6 +3634,49 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetterDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "dismiss-dead-letter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description As listed */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description At most 16384 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "by": "anna",
+                 *       "reason": "a test of the sender"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DismissBody"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {

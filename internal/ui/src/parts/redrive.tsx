@@ -1,4 +1,3 @@
-import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { lacking } from "../access";
@@ -8,36 +7,12 @@ import { to } from "../router";
 import { Dialog } from "./dialog";
 import { Fault } from "./fault";
 import { layOut } from "./layout";
+import type { Letter } from "./letters";
 import { curl, quote, Terminal } from "./terminal";
 import "./redrive.css";
 import { word } from "./words";
 
-export type Letter = components["schemas"]["DeadLetterDocument"];
 type Receipt = components["schemas"]["Receipt"];
-
-/** What this tab has sent again. The API keeps no mark of it. */
-interface Sent {
-  at: string;
-  task: string;
-  edited: boolean;
-}
-const kept = "redriven";
-const most = 200;
-const readSent = (): [string, Sent][] => {
-  try {
-    const all: unknown = JSON.parse(sessionStorage.getItem(kept) ?? "[]");
-    return Array.isArray(all) ? (all as [string, Sent][]) : [];
-  } catch {
-    return [];
-  }
-};
-export const sent = signal<ReadonlyMap<string, Sent>>(new Map(readSent()));
-
-function keep(id: string, s: Sent): void {
-  const all = [...new Map([...sent.value].filter(([other]) => other !== id)), [id, s] as [string, Sent]].slice(-most);
-  sent.value = new Map(all);
-  sessionStorage.setItem(kept, JSON.stringify(all));
-}
 
 /** The header of a name, whose case is free. */
 const header = (d: Letter, name: string): string => Object.entries(d.headers ?? {}).find(([n]) => n.toLowerCase() === name)?.[1] ?? "";
@@ -65,7 +40,7 @@ function draft(d: Letter): string {
 const line = (text: string, at: number): string => `line ${text.slice(0, at).split("\n").length}, column ${at - text.lastIndexOf("\n", at - 1)}`;
 
 /** Sends the record of a dead letter again as it is, or what a person makes of it as a new submission, and says what became of it. */
-export function RedriveDialog({ letter: d, close }: { letter: Letter; close: () => void }): JSX.Element {
+export function RedriveDialog({ letter: d, close, done }: { letter: Letter; close: () => void; done: () => void }): JSX.Element {
   const [edits, setEdits] = useState(lacking("operator") !== null && submits(d));
   const [text, setText] = useState(() => draft(d));
   const [fault, setFault] = useState<CallError>();
@@ -91,7 +66,8 @@ export function RedriveDialog({ letter: d, close }: { letter: Letter; close: () 
     setBusy(true);
     try {
       const r = await call<Receipt>("POST", path, { ...body, headers: { "Idempotency-Key": key.current } });
-      keep(d.id, { at: new Date().toISOString(), task: r.id, edited: edits });
+      if (edits && lacking("operator") === null) await call("POST", `v1/dead-letters/${segment(d.id)}/dismiss`, { body: { task: r.id } });
+      done();
       say({ words: `The engine has it. Whether it is accepted is not known yet. Task ${r.id}`, task: r.id });
       const t = await get<Task>(`v1/tasks/${segment(r.id)}`, { query: { token: r.token } });
       say({ words: `Accepted. Task ${r.id} is ${word(t.state)}.`, task: r.id });

@@ -11,7 +11,8 @@ import { KcatLine } from "../parts/kcat";
 import { placesOf } from "../parts/layout";
 import { Marked } from "../parts/marked";
 import { Payload } from "../parts/payload";
-import { below, type Letter, RedriveDialog, sent } from "../parts/redrive";
+import { type Letter, LettersDialog, type LetterVerb, Mark, Marked as Done } from "../parts/letters";
+import { below, RedriveDialog } from "../parts/redrive";
 import { type Column, Rows } from "../parts/rows";
 import { When } from "../parts/words";
 import { go, place, refine, to } from "../router";
@@ -31,18 +32,12 @@ const columns: readonly Column<Letter>[] = [
   { name: "Key", size: "minmax(8rem, 1fr)", cell: (d) => d.key ?? "-" },
   { name: "Detail", size: "minmax(10rem, 3fr)", minor: true, cell: (d) => <span title={d.detail}>{d.detail ?? ""}</span> },
   { name: "From", size: "minmax(9rem, 1fr)", minor: true, cell: (d) => <span title={d.topic}>{`${d.topic.slice(d.topic.lastIndexOf(".") + 1)} ${d.partition}@${d.offset}`}</span> },
-  { name: "Redriven", size: "minmax(6rem, .6fr)", minor: true, cell: (d) => <Redriven id={d.id} /> },
+  { name: "Done about it", size: "minmax(8rem, .8fr)", minor: true, cell: (d) => <Mark of={d} /> },
   { name: "When", size: "8rem", cell: (d) => <When at={d.time} /> },
 ];
 
-/** Whether this tab has sent a dead letter again. */
-function Redriven({ id }: { id: string }): JSX.Element | null {
-  const s = sent.value.get(id);
-  return s ? <When at={s.at} /> : null;
-}
-
 /** The newest dead letters, which are read again at the pace, and as many older ones as were asked for. */
-function useLetters(): { rows: readonly Letter[]; head: Answer | undefined; error: CallError | undefined; more: (() => void) | undefined; all: boolean } {
+function useLetters(): { rows: readonly Letter[]; head: Answer | undefined; error: CallError | undefined; more: (() => void) | undefined; all: boolean; again: () => void } {
   const live = useLive<Answer>("dead letters", (signal) => get("v1/dead-letters", { query: { limit: size }, signal }), 5);
   const [older, set] = useState<{ rows: readonly Letter[]; next?: string | undefined; read?: boolean }>({ rows: [] });
   const [fault, setFault] = useState<CallError>();
@@ -62,16 +57,25 @@ function useLetters(): { rows: readonly Letter[]; head: Answer | undefined; erro
       )
       .finally(() => setBusy(false));
   };
-  return { rows, head: live.data, error: live.error ?? fault, more: next !== undefined && rows.length < most ? more : undefined, all: next === undefined };
+  const again = () => {
+    set({ rows: [] }); // their marks may have changed
+    live.again();
+  };
+  return { rows, head: live.data, error: live.error ?? fault, more: next !== undefined && rows.length < most ? more : undefined, all: next === undefined, again };
 }
 
 export function DeadLetters(): JSX.Element {
-  const { rows, head, error, more, all } = useLetters();
+  const { rows: read, head, error, more, all, again } = useLetters();
+  const [verb, setVerb] = useState<LetterVerb>();
   const reason = place.value.query.get("reason") ?? "";
+  const every = place.value.query.get("marked") === "1";
+  const rows = every ? read : read.filter((d) => !d.mark);
   const groups = new Map<string, number>();
   for (const d of rows) groups.set(d.reason, (groups.get(d.reason) ?? 0) + 1);
   if (reason !== "" && !groups.has(reason)) groups.set(reason, 0);
   const shown = reason === "" ? rows : rows.filter((d) => d.reason === reason);
+  const open = shown.filter((d) => !d.mark);
+  const no = lacking("operator");
   const tab = (name: string, of: string, n: number) => (
     <button key={of} type="button" aria-pressed={reason === of} onClick={() => refine({ reason: of })}>
       {name}{" "}
@@ -91,8 +95,18 @@ export function DeadLetters(): JSX.Element {
             {[...groups].sort(([, a], [, b]) => b - a).map(([of, n]) => tab(of.replaceAll("_", " "), of, n))}
           </nav>
         )}
+        <label class="choice">
+          <input type="checkbox" checked={every} onChange={() => refine({ marked: every ? "" : "1" })} /> also those that were dealt with
+        </label>
+        {open.length > 0 &&
+          (["redrive", "dismiss"] as const).map((v) => (
+            <button key={v} type="button" aria-disabled={no !== null || undefined} title={no ?? undefined} onClick={() => no === null && setVerb(v)}>
+              {v} all {open.length.toLocaleString()} …
+            </button>
+          ))}
       </header>
       <Fault of={error} />
+      {verb && <LettersDialog verb={verb} letters={open} close={() => setVerb(undefined)} done={again} />}
       {(head?.missing?.length ?? 0) > 0 && (
         <p class="notice" role="status">
           Partitions {head?.missing?.map((m) => m.partition).join(", ")} cannot be read now ({head?.missing?.[0]?.reason}). Their dead letters are missing from this list and its counts.
@@ -104,11 +118,11 @@ export function DeadLetters(): JSX.Element {
         rows={shown}
         id={(d) => d.id}
         open={(d) => go(to(["dead-letters", d.id]))}
-        empty={!head ? "Reading …" : rows.length > 0 ? `None of the ${rows.length.toLocaleString()} that were read has this reason.` : "There are none. Inputs that cannot be used appear here."}
+        empty={!head ? "Reading …" : rows.length > 0 ? `None of the ${rows.length.toLocaleString()} that were read has this reason.` : read.length > 0 ? "Somebody has dealt with all that were read." : "There are none. Inputs that cannot be used appear here."}
       />
       {!all && (
         <footer class="count">
-          <span>The newest {rows.length.toLocaleString()} are read; the counts are of these.</span>
+          <span>The newest {read.length.toLocaleString()} are read; the counts are of these.</span>
           {more ? (
             <button type="button" class="link" onClick={more}>
               read {size} older ones
@@ -127,19 +141,22 @@ const taskOf = (d: Letter): string | undefined => (d.topic.endsWith(".submission
 
 export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
   const live = useLive<Letter>(`dead letter ${id}`, (signal) => get(`v1/dead-letters/${segment(id)}`, { signal }), 30);
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState<LetterVerb>();
   const [plain, setPlain] = useState(false);
   const d = live.data;
   const no = lacking("submitter") ?? (d ? null : "It is not read yet.");
-  const redrive = () => no === null && setOpen(true);
+  const noDismissal = lacking("operator") ?? (d ? null : "It is not read yet.");
+  const redrive = () => no === null && setOpen("redrive");
+  const dismiss = () => noDismissal === null && setOpen("dismiss");
+  const close = () => setOpen(undefined);
   useKeys({
     r: { does: "redrive the dead letter", run: redrive },
+    x: { does: "dismiss the dead letter", run: dismiss },
     b: { does: "the record as it came, or laid out", run: () => setPlain((p) => !p) },
     Escape: { does: "back to the list", run: () => go(to(["dead-letters"])) },
   });
   const bytes = d?.value_base64 !== undefined ? bytesOf(d.value_base64) : undefined;
   const length = bytes?.length ?? new TextEncoder().encode(d?.value ?? "").length;
-  const again = sent.value.get(id);
   const task = d && taskOf(d);
   return (
     <section class="screen task">
@@ -148,20 +165,20 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
         <button type="button" aria-disabled={no !== null || undefined} title={no ?? "Send it again, as it is or edited. Key: r"} aria-label="redrive the dead letter" onClick={redrive}>
           redrive …
         </button>
+        <button type="button" aria-disabled={noDismissal !== null || undefined} title={noDismissal ?? "Record that nothing more is to be done. Key: x"} aria-label="dismiss the dead letter" onClick={dismiss}>
+          dismiss …
+        </button>
       </header>
       <Fault of={live.error} />
-      {open && d && <RedriveDialog letter={d} close={() => setOpen(false)} />}
+      {open === "redrive" && d && <RedriveDialog letter={d} close={close} done={live.again} />}
+      {open === "dismiss" && d && <LettersDialog verb="dismiss" letters={[d]} close={close} done={live.again} />}
       {d && (
         <>
           <div class="why bad lines">
             {d.reason}
             {d.detail ? `: ${d.detail}` : ""}
           </div>
-          {again && (
-            <p class="notice" role="status">
-              {again.edited ? "Edited and submitted" : "Redriven"} from this tab <When at={again.at} />, as <a href={to(["tasks", again.task])}>task {again.task}</a>. The API keeps no mark of that: another tab does not see it.
-            </p>
-          )}
+          <Done of={d} />
           <dl class="facts">
             <dt>from</dt>
             <dd>

@@ -9,7 +9,6 @@ import { Fault } from "../parts/fault";
 import { JobDialog } from "../parts/jobs";
 import { clock } from "../parts/lasted";
 import { useQuiet } from "../parts/lookout";
-import { sent } from "../parts/redrive";
 import { Took, tone, When, word } from "../parts/words";
 import { to } from "../router";
 import { span } from "../time";
@@ -37,7 +36,7 @@ export function Overview(): JSX.Element {
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
-  const letters = useLive<Letters>("dead letters new", (signal) => get("v1/dead-letters", { query: { limit: mostLetters }, signal }), 30);
+  const letters = useLive<Letters>("dead letters new", (signal) => get("v1/dead-letters", { query: { limit: mostLetters, open: true }, signal }), 30);
   const alerts = useAlerts();
   const needs: JSX.Element[] = [];
   for (const g of (groups.data?.counts ?? []).slice(0, 20)) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
@@ -92,7 +91,7 @@ export function Overview(): JSX.Element {
       </li>,
     );
   }
-  const fresh = (letters.data?.dead_letters ?? []).filter((d) => d.time !== undefined && now.value - Date.parse(d.time) < day && !sent.value.has(d.id));
+  const fresh = (letters.data?.dead_letters ?? []).filter((d) => d.time !== undefined && now.value - Date.parse(d.time) < day);
   if (fresh.length > 0) needs.push(<DeadOnes key="dead letters" of={fresh} more={fresh.length === mostLetters} />);
   const unowned = (partitions.data ?? []).filter((p) => !p.owner);
   if (unowned.length > 0) {
@@ -136,7 +135,7 @@ export function Overview(): JSX.Element {
   );
 }
 
-/** The dead letters of the last day, by reason. Older ones are left out, because nothing records whether somebody dealt with them. */
+/** The dead letters of the last day that nobody has dealt with, by reason. */
 function DeadOnes({ of: list, more }: { of: Letters["dead_letters"]; more: boolean }): JSX.Element {
   const reasons = new Map<string, number>();
   for (const d of list) reasons.set(d.reason, (reasons.get(d.reason) ?? 0) + 1);

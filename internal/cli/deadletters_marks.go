@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/spf13/cobra"
+)
+
+// mostLetters bounds the dead letters that a command redrives or dismisses by their reason: it keeps their IDs.
+const mostLetters = 10_000
+
+func redriveCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "redrive [ID...]", Short: "Send rejected inputs again, once their cause is fixed", Args: lettersChosen,
+		Long: "Send rejected inputs again: the original bytes, as new records. A submission that would be rejected again is not sent;\n" +
+			"its problem is printed instead. What was sent is marked as redriven.\n\n" + chosenHelp,
+		Example: "  sagalog dlq redrive submissions-3-17\n  sagalog dlq redrive --reason unknown_workflow",
+		RunE:    letterClient(func(s letterCaller, args []string) error { return s.redrive(args) }),
+	})
+	chosenFlags(c)
+	return c
+}
+
+func dismissCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "dismiss [ID...]", Short: "Mark rejected inputs as dealt with", Args: lettersChosen,
+		Long:    "Record that nothing more is to be done about rejected inputs. They stay where they are, as long as the topic keeps them, and can still be redriven.\n\n" + chosenHelp,
+		Example: "  sagalog dlq dismiss submissions-3-17 --because 'a test of the sender'\n  sagalog dlq dismiss --reason unreadable --yes",
+		RunE:    letterClient(func(s letterCaller, args []string) error { return s.dismiss(args) }),
+	})
+	chosenFlags(c)
+	c.Flags().String("because", "", "why nothing more is done about them, for the record")
+	c.Flags().String("by", "", "who dismisses them, for the record")
+	return c
+}
+
+const chosenHelp = "With --reason or --all instead of IDs, the command takes those that nobody has redriven or dismissed: it counts them, shows ten, and asks\n" +
+	"you first unless you give --yes. If you interrupt it, the others are left as they were."
+
+func chosenFlags(c *cobra.Command) {
+	letterFlags(c)
+	c.Flags().Bool("all", false, "all that nobody has redriven or dismissed")
+	c.Flags().BoolP("yes", "y", false, "do not ask")
+	WithoutVariable(c.Flags(), "all")
+}
+
+// lettersChosen says whether IDs and flags fit together.
+func lettersChosen(c *cobra.Command, args []string) error {
+	switch byFlag := c.Flags().Changed("reason") || c.Flags().Changed("all"); {
+	case byFlag && len(args) > 0:
+		return errors.New("give IDs or a filter, not both: --reason and --all choose dead letters without IDs")
+	case !byFlag && len(args) == 0:
+		return errors.New("give the IDs of dead letters, or --reason REASON; --all is every open one")
+	}
+	return nil
+}
+
+// chosen returns the IDs of the dead letters that the command is about. A person is asked about those that flags chose.
+func (s letterCaller) chosen(verb string, ids []string) ([]string, error) {
+	if len(ids) > 0 {
+		return ids, nil
+	}
+	yes := s.isSet("yes")
+	if !yes && !isTerminal(s.cmd.InOrStdin()) {
+		return nil, Usage("there is no terminal to ask you whether to %s them all: give --yes; `sagalog dlq list --open` shows them", verb)
+	}
+	q := s.letterQuery()
+	q.Set("open", "true")
+	q.Set("limit", "1000")
+	var examples []json.RawMessage
+	for {
+		p, err := s.page(deadLettersPath, q, "dead_letters")
+		switch {
+		case err != nil:
+			return nil, err
+		case len(p.missing) > 0:
+			return nil, incomplete(p)
+		}
+		for _, doc := range p.items {
+			var d api.DeadLetterDocument
+			if err := decode(doc, &d); err != nil {
+				return nil, err
+			}
+			if len(ids) < 10 {
+				examples = append(examples, doc)
+			}
+			ids = append(ids, d.ID)
+		}
+		if p.next == "" {
+			break
+		}
+		if len(ids) >= mostLetters {
+			ids = ids[:mostLetters]
+			s.note("these are the newest %d; repeat the command for the others", mostLetters)
+			break
+		}
+		q.Set("cursor", p.next)
+	}
+	if len(ids) == 0 {
+		s.note("no open dead letter matches")
+		return nil, nil
+	}
+	rows := make([]row, len(examples))
+	for i, doc := range examples {
+		var d api.DeadLetterDocument
+		if err := decode(doc, &d); err != nil {
+			return nil, err
+		}
+		rows[i] = row{d.ID, instant(d.Time), d.Reason, d.Key, d.Detail}
+	}
+	if err := table(s.err, row{"EXAMPLE", "TIME", "REASON", "KEY", "DETAIL"}, rows); err != nil {
+		return nil, err
+	}
+	if more := len(ids) - len(rows); more > 0 {
+		fmt.Fprintf(s.err, "and %d more\n", more)
+	}
+	if !yes && !agreed(s.cmd.InOrStdin(), s.err, fmt.Sprintf("%s %s?", verb, Counted(len(ids), "dead letter"))) {
+		return nil, exit(ExitError, "nothing was done")
+	}
+	return ids, nil
+}
+
+// ofLetters makes a request about each dead letter; a failure does not stop the others. It prints what the answers say.
+func (s letterCaller) ofLetters(verb string, args []string, body map[string]any, l listing) error {
+	ids, err := s.chosen(verb, args)
+	if err != nil {
+		return err
+	}
+	bar := newCount(s.err, "dead letters")
+	defer bar.abort()
+	var docs []json.RawMessage
+	var failed []error
+	for i, id := range ids {
+		doc, err := s.change(s.cmd.Context(), http.MethodPost, deadPath(id)+"/"+verb, body)
+		switch {
+		case s.cmd.Context().Err() != nil:
+			return s.cmd.Context().Err()
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s: %w", id, ofData(err)))
+		default:
+			docs = append(docs, doc)
+		}
+		bar.set(i+1, len(ids))
+	}
+	bar.done()
+	if len(docs) > 0 || s.format != formatTable {
+		failed = append(failed, s.list(docs, l))
+	}
+	return errors.Join(failed...)
+}
+
+func (s letterCaller) redrive(ids []string) error {
+	return s.ofLetters("redrive", ids, map[string]any{}, listing{head: row{"TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
+		return row{r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
+	})})
+}
+
+func (s letterCaller) dismiss(ids []string) error {
+	body := map[string]any{}
+	for flag, member := range map[string]string{"because": "reason", "by": "by"} {
+		if v := s.flag(flag); v != "" {
+			body[member] = v
+		}
+	}
+	return s.ofLetters("dismiss", ids, body, listing{head: row{"ID", "REASON", "KEY"}, cells: rowOf(func(d api.DeadLetterDocument) row {
+		return row{d.ID, d.Reason, d.Key}
+	})})
+}
