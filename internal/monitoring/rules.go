@@ -82,7 +82,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
 		Summary:     "inputs were rejected: {{ $labels.reason }}",
-		Description: "They are in the topic dead-letters with the reason. Correct the sender, then submit them again.",
+		Description: "They are in the dead-letter topics with the reason. Remove the cause, then redrive them (`sagalog dlq redrive --reason REASON`), or dismiss them.",
 		Command:     "sagalog dlq list",
 	},
 	{
