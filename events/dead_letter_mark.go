@@ -5,6 +5,8 @@ package events
 type DeadLetterMark struct {
 	// Letter is the ID of the dead letter: input, partition and offset, as in submissions-3-17.
 	Letter string `json:"letter"`
+	// Written is the timestamp of that record: another record with the same ID, in a topic that was made again, has no mark.
+	Written Instant `json:"written"`
 	// Mark is MarkRedriven or MarkDismissed; an empty one takes an earlier mark back.
 	Mark string `json:"mark,omitempty"`
 	// Task is that of the input that was sent again, and Partition and Offset are where it stands; Offset is negative if it was already known.

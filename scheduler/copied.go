@@ -57,7 +57,7 @@ func EncodeOmitted(s events.Subject) events.Record {
 	return events.Record{Key: []byte("omitted"), Value: []byte("{}"), Headers: headers(s, events.TypeOmitted, "")}
 }
 
-// Omits says whether a copy of a namespace leaves out a record of the definitions: it is about topics or partitions of this namespace, or about
+// Omits says whether a copy of a namespace leaves out a record of the definitions: it is about topics, partitions or dead letters of this namespace, or about
 // jobs that have ended. A node of the copy writes again that there are keys, if there are. The progress of a job is by partition, so one that has not ended begins again.
 func Omits(c *Catalog, r *events.Record) bool {
 	if r.Control {
@@ -68,7 +68,7 @@ func Omits(c *Catalog, r *events.Record) bool {
 		return err != nil
 	}
 	switch e.Type {
-	case typeNamespace, typeClosed, events.TypeCopying, events.TypeOmitted, events.TypeKeysMade, events.TypeLoss, events.TypeJobProgress, events.TypeJobStop:
+	case typeNamespace, typeClosed, events.TypeCopying, events.TypeOmitted, events.TypeKeysMade, events.TypeLoss, events.TypeDeadLetterMark, events.TypeJobProgress, events.TypeJobStop:
 		return true
 	case events.TypeJob:
 		var j events.Job

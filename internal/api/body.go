@@ -122,6 +122,7 @@ func (x exchange) readTexts(what, left string, texts map[string]memberText) erro
 		}
 	})
 	if err == nil && len(faults) > 0 {
+		slices.SortFunc(faults, func(a, b ProblemPlace) int { return strings.Compare(a.Pointer, b.Pointer) })
 		return problem(http.StatusUnprocessableEntity, codeInvalid, left, faults...)
 	}
 	return err

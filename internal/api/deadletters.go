@@ -47,7 +47,7 @@ type DeadLetterDocument struct {
 	Headers   map[string]string `json:"headers,omitempty" doc:"As the sender wrote them"`
 	Value     *string           `json:"value,omitempty" doc:"The original bytes, if they are UTF-8"`
 	Base64    []byte            `json:"value_base64,omitempty" doc:"The original bytes, if they are not"`
-	Mark      *DeadLetterMark   `json:"mark,omitempty" doc:"What somebody has done about it; a namespace remembers 10,000 marks"`
+	Mark      *DeadLetterMark   `json:"mark,omitempty" doc:"What somebody has done about it; a namespace remembers 100,000 marks"`
 }
 
 // DeadLetterMark says what somebody has done about a dead letter.
@@ -164,7 +164,7 @@ func (s *deadLetters) find(ctx context.Context, id string) (deadRef, *events.Rec
 
 func (s *deadLetters) document(ref deadRef, r *events.Record) DeadLetterDocument {
 	d := DeadLetterDocument{
-		ID: ref.String(), Mark: s.letters.LetterMark(ref.String()), Reason: r.Header(DeadHeaderReason), Detail: r.Header(DeadHeaderMessage), Topic: r.Header(DeadHeaderTopic),
+		ID: ref.String(), Mark: s.letters.LetterMark(ref.String(), r.Timestamp), Reason: r.Header(DeadHeaderReason), Detail: r.Header(DeadHeaderMessage), Topic: r.Header(DeadHeaderTopic),
 		Time: r.Timestamp, Key: strings.ToValidUTF8(string(r.Key), "\uFFFD"),
 	}
 	if at, err := events.ParseInstant(r.Header(DeadHeaderTime)); err == nil {
@@ -245,7 +245,7 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 			return nil, err
 		}
 	}
-	s.redriven(ctx, events.DeadLetterMark{Letter: ref.String(), Task: task, Partition: t.partition, Offset: t.offset})
+	s.redriven(ctx, events.DeadLetterMark{Letter: ref.String(), Written: dead.Timestamp, Task: task, Partition: t.partition, Offset: t.offset})
 	return submitted(task, t), nil
 }
 

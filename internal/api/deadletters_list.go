@@ -12,11 +12,13 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// deadPageBytes bounds the values of one page, so that a list of rejected half-megabyte inputs does not become a download. deadPageRecords
-// bounds those that a filter looks at.
+// deadPageBytes bounds the values of one page, so that a list of rejected half-megabyte inputs does not become a download. deadPassedBytes
+// and deadPageRecords bound what a filter looks at for a page, and mostChunk the offsets that are read at once.
 const (
 	deadPageBytes   = 4 << 20
+	deadPassedBytes = 32 << 20
 	deadPageRecords = 10_000
+	mostChunk       = 500
 )
 
 // deadWithin is how long a partition of a dead-letter topic may take, so that the others are answered.
@@ -25,6 +27,8 @@ const deadWithin = 3 * time.Second
 // deadTail is the end of one partition of a dead-letter topic, walked backwards.
 type deadTail struct {
 	DeadRange
+	// size is how many offsets the next chunk has.
+	size int64
 	// chunk holds records below End that were read and are not in a page yet, newest last.
 	chunk []events.Record
 	// away says that the brokers do not answer for the partition.
@@ -50,8 +54,12 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 	out := &DeadLettersAnswer{}
 	out.Body.DeadLetters = []DeadLetterDocument{}
 	size, looked := 0, 0
-	for ; len(out.Body.DeadLetters) < limit && size < deadPageBytes && looked < deadPageRecords; looked++ {
-		newest, err := s.newestTail(ctx, tails, chunk)
+	passed := 0
+	for _, t := range tails {
+		t.size = chunk
+	}
+	for ; len(out.Body.DeadLetters) < limit && size < deadPageBytes && passed < deadPassedBytes && looked < deadPageRecords; looked++ {
+		newest, err := s.newestTail(ctx, tails)
 		if err != nil {
 			return nil, s.log.internal(ctx, "read dead letters", err)
 		}
@@ -61,11 +69,13 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 		r := newest.chunk[len(newest.chunk)-1]
 		newest.chunk = newest.chunk[:len(newest.chunk)-1]
 		newest.End = r.Offset
-		size += len(r.Value)
 		d := s.document(deadRef{newest.Input, newest.Partition, r.Offset}, &r)
 		if in.Open && d.Mark != nil || in.Reason != "" && in.Reason != d.Reason {
+			passed += len(r.Value)
+			newest.size = min(2*newest.size, mostChunk) // a filter passes over many
 			continue
 		}
+		size += len(r.Value)
 		out.Body.DeadLetters = append(out.Body.DeadLetters, d)
 	}
 	read := false
@@ -75,7 +85,7 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 		}
 		read = read || !t.away
 	}
-	if len(out.Body.DeadLetters) == 0 && len(out.Body.Missing) > 0 && (in.Cursor != "" || !read) {
+	if looked == 0 && len(out.Body.Missing) > 0 && (in.Cursor != "" || !read) {
 		return nil, s.log.internal(ctx, "read dead letters", ErrNoAnswer)
 	}
 	if slices.ContainsFunc(tails, (*deadTail).left) {
@@ -126,8 +136,8 @@ func (t *deadTail) begin(ends []int64) {
 }
 
 // newestTail returns the partition whose last record is the newest of all, or nil if no records are left.
-func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail, chunk int64) (*deadTail, error) {
-	if err := s.readChunks(ctx, tails, chunk); err != nil {
+func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail) (*deadTail, error) {
+	if err := s.readChunks(ctx, tails); err != nil {
 		return nil, err
 	}
 	var newest *deadTail
@@ -144,14 +154,14 @@ func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail, chunk i
 
 // readChunks reads the next chunk of each partition that has none. It reads all at once, so that brokers that do not answer delay
 // the page only once.
-func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail, chunk int64) error {
+func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail) error {
 	ctx, cancel := context.WithTimeout(ctx, deadWithin)
 	defer cancel()
 	errs := make([]error, len(tails))
 	var wait sync.WaitGroup
 	for i, t := range tails {
 		if len(t.chunk) == 0 && !t.away && t.left() {
-			wait.Go(func() { errs[i] = s.readChunk(ctx, t, chunk) })
+			wait.Go(func() { errs[i] = s.readChunk(ctx, t) })
 		}
 	}
 	wait.Wait()
@@ -164,9 +174,9 @@ func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail, chunk i
 }
 
 // readChunk reads the next chunk backwards, past ranges without records.
-func (s *deadLetters) readChunk(ctx context.Context, t *deadTail, chunk int64) error {
+func (s *deadLetters) readChunk(ctx context.Context, t *deadTail) error {
 	for len(t.chunk) == 0 && t.End > t.Start {
-		from := max(t.Start, t.End-chunk)
+		from := max(t.Start, t.End-t.size)
 		list, err := s.letters.Read(ctx, t.Input, t.Partition, from, t.End)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ func (s *deadLetters) registerDismiss(api huma.API, tags []string) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "dismiss-dead-letter", Method: http.MethodPost, Path: dismissPath, Summary: "Mark a dead letter as dealt with", Tags: tags,
 		Description: "Records that nothing more is to be done about it; lists with open=true leave it out. It stays where it is, for as long as its topic keeps it, and can still be redriven. " +
-			"The mark is durable when the call is answered; other nodes follow within moments. A namespace remembers 10,000 marks, and forgets the oldest for one more.",
+			"The mark is durable when the call is answered; other nodes follow within moments. The answer has neither value nor headers. A namespace remembers 100,000 marks, and forgets the oldest for one more.",
 	}), s.dismiss)
 	describeBody(api, dismissPath, http.MethodPost, described{reflect.TypeFor[DismissBody](), map[string]any{"reason": "a test of the sender", "by": "anna"}, settingsBytes}, contentJSON)
 	api.OpenAPI().Paths[dismissPath].Post.RequestBody.Required = false
@@ -40,7 +40,7 @@ func (s *deadLetters) dismiss(ctx context.Context, in *DeadLetterPath) (*DeadLet
 	if err != nil {
 		return nil, err
 	}
-	m := events.DeadLetterMark{Letter: ref.String(), Mark: events.MarkDismissed, Reason: body.Reason, By: x.by(body.By)}
+	m := events.DeadLetterMark{Letter: ref.String(), Written: r.Timestamp, Mark: events.MarkDismissed, Reason: body.Reason, By: x.by(body.By)}
 	if body.Task != "" {
 		m.Mark, m.Task, m.Offset = events.MarkRedriven, body.Task, -1
 	}
@@ -49,12 +49,19 @@ func (s *deadLetters) dismiss(ctx context.Context, in *DeadLetterPath) (*DeadLet
 	} else if err != nil {
 		return nil, s.log.internal(ctx, "mark a dead letter", err)
 	}
-	return &DeadLetterAnswer{Body: s.document(ref, r)}, nil
+	d := s.document(ref, r)
+	d.Value, d.Base64, d.Headers = nil, nil, nil // many may be dismissed, and each may be large
+	return &DeadLetterAnswer{Body: d}, nil
 }
+
+// markWithin bounds how long the mark of an input that was sent may take.
+const markWithin = 5 * time.Second
 
 // redriven marks a dead letter that was sent again. That it was is no secret if the mark fails: its task says so.
 func (s *deadLetters) redriven(ctx context.Context, m events.DeadLetterMark) {
 	m.Mark, m.By = events.MarkRedriven, exchangeOf(ctx).by("")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markWithin) // who asked may be gone, and the input is sent
+	defer cancel()
 	if err := s.letters.MarkLetter(ctx, m); err != nil {
 		s.log.WarnContext(ctx, "a dead letter was sent again, and could not be marked", "letter", m.Letter, "error", err)
 	}

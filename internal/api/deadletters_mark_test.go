@@ -46,6 +46,6 @@ func TestDeadLettersAreMarked(t *testing.T) {
 	require.Equal(t, 422, r.status)
 	p := r.problem(t)
 	require.Len(t, p.Errors, 2)
-	require.Equal(t, "/reason", p.Errors[0].Pointer)
+	require.Equal(t, "/by", p.Errors[0].Pointer)
 	require.Equal(t, 404, w.do("POST", "/v1/dead-letters/submissions-1-9/dismiss", "").status)
 }

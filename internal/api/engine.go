@@ -383,8 +383,8 @@ type DeadLetters interface {
 	Ranges(ctx context.Context) ([]DeadRange, error)
 	// Read returns the records of the dead-letter topic of that input with from <= offset < to, in order.
 	Read(ctx context.Context, in events.Input, partition int32, from, to int64) ([]events.Record, error)
-	// LetterMark returns what somebody has done about a dead letter; nil if nobody has, or if it is forgotten.
-	LetterMark(letter string) *DeadLetterMark
+	// LetterMark returns what somebody has done about a dead letter whose record has that timestamp; nil if nobody has, or if it is forgotten.
+	LetterMark(letter string, written events.Instant) *DeadLetterMark
 	// MarkLetter records what somebody did about a dead letter. The record is durable on return. The error may be ErrNoAnswer.
 	MarkLetter(ctx context.Context, m events.DeadLetterMark) error
 }

@@ -224,7 +224,7 @@ var places = map[string]limited{
 	"pause-agent /reason": pausing("pause", "reason"), "pause-agent /by": pausing("pause", "by"),
 	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
 	"list-items id": ofTaskItems, "list-items limit": ofItems("limit"), "list-items after": ofItems("after"),
-	"list-alerts limit":       inPath("GET", "/v1/alerts?limit=%s", ""),
+	"list-alerts limit":           inPath("GET", "/v1/alerts?limit=%s", ""),
 	"dismiss-dead-letter /reason": dismissing("reason"), "dismiss-dead-letter /task": dismissing("task"), "dismiss-dead-letter /by": dismissing("by"),
 	"acknowledge-alert /note": acknowledging("note"), "acknowledge-alert /reason": acknowledging("reason"), "acknowledge-alert /by": acknowledging("by"),
 	"open-job /reason": opening("reason"), "open-job /by": opening("by"), "stop-job /reason": stopping("reason"), "stop-job /by": stopping("by"),

@@ -27,7 +27,11 @@ func deadLetterCommand() *cobra.Command {
 			if s.isSet("open") {
 				q.Set("open", "true")
 			}
-			return s.pages(deadLettersPath, q, "dead_letters", listing{none: "there are no dead letters", head: row{"ID", "TIME", "REASON", "KEY", "FROM", "MARK", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
+			none := "there are no dead letters"
+			if s.isSet("open") || s.flag("reason") != "" {
+				none = "no dead letter matches"
+			}
+			return s.pages(deadLettersPath, q, "dead_letters", listing{none: none, head: row{"ID", "TIME", "REASON", "KEY", "FROM", "MARK", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
 				return row{d.ID, instant(d.Time), d.Reason, d.Key, fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset), markText(d.Mark), d.Detail}
 			})})
 		}),

@@ -51,7 +51,13 @@ func chosenFlags(c *cobra.Command) {
 
 // lettersChosen says whether IDs and flags fit together.
 func lettersChosen(c *cobra.Command, args []string) error {
-	switch byFlag := c.Flags().Changed("reason") || c.Flags().Changed("all"); {
+	reason, _ := c.Flags().GetString("reason")
+	all, _ := c.Flags().GetBool("all")
+	switch byFlag := reason != "" || all; {
+	case reason == "" && c.Flags().Changed("reason"):
+		return errors.New("--reason is empty: give a reason such as unknown_workflow; --all is every open one")
+	case reason != "" && all:
+		return errors.New("--all means every open one, so it cannot be combined with --reason")
 	case byFlag && len(args) > 0:
 		return errors.New("give IDs or a filter, not both: --reason and --all choose dead letters without IDs")
 	case !byFlag && len(args) == 0:
@@ -125,7 +131,8 @@ func (s letterCaller) chosen(verb string, ids []string) ([]string, error) {
 	return ids, nil
 }
 
-// ofLetters makes a request about each dead letter; a failure does not stop the others. It prints what the answers say.
+// ofLetters makes a request about each dead letter and prints what the answers say. A letter that is refused does not stop the others; an engine that does
+// not answer, or that does not let the caller do it, does.
 func (s letterCaller) ofLetters(verb string, args []string, body map[string]any, l listing) error {
 	ids, err := s.chosen(verb, args)
 	if err != nil {
@@ -137,13 +144,17 @@ func (s letterCaller) ofLetters(verb string, args []string, body map[string]any,
 	var failed []error
 	for i, id := range ids {
 		doc, err := s.change(s.cmd.Context(), http.MethodPost, deadPath(id)+"/"+verb, body)
-		switch {
-		case s.cmd.Context().Err() != nil:
-			return s.cmd.Context().Err()
-		case err != nil:
+		if err != nil && s.cmd.Context().Err() == nil {
 			failed = append(failed, fmt.Errorf("%s: %w", id, ofData(err)))
-		default:
+		}
+		if err == nil {
 			docs = append(docs, doc)
+		} else if !aboutLetter(err) {
+			if left := len(ids) - i - 1; left > 0 {
+				s.note("stopped: %s left as they were", Counted(left, "dead letter"))
+			}
+			failed = append(failed, s.cmd.Context().Err())
+			break
 		}
 		bar.set(i+1, len(ids))
 	}
@@ -152,6 +163,12 @@ func (s letterCaller) ofLetters(verb string, args []string, body map[string]any,
 		failed = append(failed, s.list(docs, l))
 	}
 	return errors.Join(failed...)
+}
+
+// aboutLetter says whether an error concerns one dead letter, and not the engine or the caller.
+func aboutLetter(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Status < http.StatusInternalServerError && p.Status != http.StatusUnauthorized && p.Status != http.StatusForbidden
 }
 
 func (s letterCaller) redrive(ids []string) error {

@@ -43,7 +43,11 @@ func TestDeadLettersAreDealtWithByTheirReason(t *testing.T) {
 	r = e.run("dlq", "dismiss", "--all", "--yes")
 	require.Equal(t, 0, r.code)
 	require.Contains(t, r.err, "no open dead letter matches")
-	for args, want := range map[string]string{"dlq redrive": "give the IDs of dead letters", "dlq dismiss x --all": "not both"} {
+	require.Equal(t, "no dead letter matches\n", e.run("dlq", "list", "--open").err)
+	for args, want := range map[string]string{
+		"dlq redrive": "give the IDs of dead letters", "dlq dismiss x --all": "not both", "dlq dismiss --all=false --yes": "give the IDs", "dlq dismiss --reason= --yes": "--reason is empty",
+		"dlq dismiss --all --reason=x": "cannot be combined",
+	} {
 		r := e.run(strings.Fields(args)...)
 		require.Equal(t, 2, r.code)
 		require.Contains(t, r.err, want)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ const (
 	actBytes = 1024
 	// requestOfJob is how the IDs of a job's requests begin. A job is one act.
 	requestOfJob = "job/"
+	// kindLetter is the kind of an act about a dead letter.
+	kindLetter = "dead_letter"
 )
 
 // acts keeps what operators did lately: the requests that the owners of this node judged since it started, and the latest records of operators
@@ -27,6 +30,8 @@ type acts struct {
 	// mu guards the fields below.
 	mu               sync.Mutex
 	judged, recorded []api.Act
+	// marks is how many marks of dead letters the latest recorded act stands for.
+	marks int
 }
 
 func newActs(now time.Time) *acts { return &acts{begun: events.At(now)} }
@@ -151,6 +156,17 @@ func (a *acts) record(r *events.Record) {
 	x.Result = api.ActGranted
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if x.Kind == kindLetter { // those of a bulk are one act
+		if n := len(a.recorded) - 1; a.marks > 0 && a.recorded[n].Verb == x.Verb && a.recorded[n].By == x.By && a.recorded[n].Reason == x.Reason {
+			a.marks++
+			x.Detail = fmt.Sprintf("and %d more before it", a.marks-1)
+			a.recorded = a.recorded[:n]
+		} else {
+			a.marks = 1
+		}
+	} else {
+		a.marks = 0
+	}
 	a.recorded = keep(a.recorded, x)
 }
 
@@ -181,7 +197,7 @@ func recordedAct(kind string) (body any, act func() api.Act) {
 			if b.Task != "" {
 				detail = "task " + b.Task
 			}
-			return api.Act{Verb: verb, Kind: "dead_letter", Subject: b.Letter, Detail: detail, By: b.By, Reason: b.Reason}
+			return api.Act{Verb: verb, Kind: kindLetter, Subject: b.Letter, Detail: detail, By: b.By, Reason: b.Reason}
 		}
 	case events.TypeJob:
 		b := &events.Job{}

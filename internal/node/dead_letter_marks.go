@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"sync"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // maxMarks bounds the marks of dead letters that a namespace remembers. For one more, all readers forget the oldest.
-const maxMarks = 10_000
+const maxMarks = 100_000
 
 // markRecord is the record that marked a dead letter.
 type markRecord struct {
@@ -19,8 +20,10 @@ type markRecord struct {
 
 // letterMarks are the marks of dead letters by letter.
 type letterMarks struct {
-	mu  sync.RWMutex
-	all map[string]markAt
+	// most bounds the marks; zero is maxMarks.
+	most int
+	mu   sync.RWMutex
+	all  map[string]markAt
 	// order holds the letters in the order of their records, from place first on. The places of marks that were replaced are stale.
 	order []string
 	first int
@@ -61,10 +64,27 @@ func (m *letterMarks) record(rec *events.Record) {
 	}
 	m.all[r.Letter] = markAt{r, m.first + len(m.order)}
 	m.order = append(m.order, r.Letter)
-	for len(m.all) > maxMarks || len(m.order) > 2*maxMarks {
+	most := cmp.Or(m.most, maxMarks)
+	if len(m.order) > 2*most {
+		m.compact()
+	}
+	for len(m.all) > most {
 		if letter := m.order[0]; m.all[letter].place == m.first {
 			delete(m.all, letter)
 		}
 		m.order, m.first = m.order[1:], m.first+1
 	}
+}
+
+// compact drops the places of marks that were replaced. It is called with mu held.
+func (m *letterMarks) compact() {
+	var order []string
+	for i, letter := range m.order {
+		if x, ok := m.all[letter]; ok && x.place == m.first+i {
+			x.place = len(order)
+			order = append(order, letter)
+			m.all[letter] = x
+		}
+	}
+	m.order, m.first = order, 0
 }

@@ -19,9 +19,9 @@ type deadLetters struct {
 }
 
 // LetterMark implements api.DeadLetters.
-func (d *deadLetters) LetterMark(letter string) *api.DeadLetterMark {
+func (d *deadLetters) LetterMark(letter string, written events.Instant) *api.DeadLetterMark {
 	r, ok := d.ns.catalog.letters.of(letter)
-	if !ok {
+	if !ok || r.Written != written {
 		return nil
 	}
 	m := &api.DeadLetterMark{Mark: r.Mark, At: r.At, Task: r.Task, Reason: r.Reason, By: r.By}

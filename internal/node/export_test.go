@@ -324,6 +324,9 @@ func (s *Stalls) Of(partition int32) error { return s.s.of(partition) }
 // Alerts finds open alerts and acknowledges them.
 func (n *Node) Alerts() api.Alerts { return n.alerts }
 
+// Acts returns what operators did.
+func (n *Node) Acts() api.Acts { return n.ns.catalog.acts }
+
 // Trims makes a node delete at once what nobody needs any more.
 func Trims(c *Config) { c.trim = trimPace{every: time.Second, records: 1, after: time.Second} }
 

@@ -80,6 +80,11 @@ var taskCorruptions = []corruption{
 		h.forge(into, events.NameTaskTerminated, string(f.Key), &events.TaskTerminated{Request: "forged"})
 		return string(f.Key)
 	}},
+	{"a terminated task counts what it could name", verify.CheckUndo, "not_undone", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskParked, "park-", events.NameTaskReopened)
+		h.forge(into, events.NameTaskTerminated, string(f.Key), &events.TaskTerminated{Request: "forged", MoreNotUndone: 1})
+		return string(f.Key)
+	}},
 	{"a step starts with another input than the operator gave", verify.CheckAttempts, "not_the_given_input", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskReopened, "")
 		f.alter("with", map[string]any{"by": "hand"})

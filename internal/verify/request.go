@@ -111,6 +111,9 @@ func (t *telling) terminated(b *events.TaskTerminated) {
 	released(t, b.Release)
 	answersParent(t, b.Answers)
 	noneRuns(t)
+	if b.MoreNotUndone != 0 && len(b.NotUndone) != events.MaxNamed {
+		t.wrong(CheckUndo, "not_undone", "", "the fact names %d steps that are not undone and counts %d more, which it has room to name", len(b.NotUndone), b.MoreNotUndone)
+	}
 	for i := range t.def.Steps {
 		id := t.def.Steps[i].ID
 		st := t.step(id)

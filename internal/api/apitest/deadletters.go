@@ -35,7 +35,7 @@ func (e *Engine) Cut(in events.Input, partitions ...int32) {
 func (e *Engine) CutNext() { e.mu.Lock(); e.cutNext = true; e.mu.Unlock() }
 
 // LetterMark implements api.DeadLetters.
-func (e *Engine) LetterMark(letter string) *api.DeadLetterMark {
+func (e *Engine) LetterMark(letter string, _ events.Instant) *api.DeadLetterMark {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.marks[letter]
@@ -51,7 +51,11 @@ func (e *Engine) MarkLetter(_ context.Context, m events.DeadLetterMark) error {
 	if e.marks == nil {
 		e.marks = map[string]*api.DeadLetterMark{}
 	}
-	e.marks[m.Letter] = &api.DeadLetterMark{Mark: m.Mark, At: 1, By: m.By, Reason: m.Reason, Task: m.Task, Partition: &m.Partition, Offset: &m.Offset}
+	mark := &api.DeadLetterMark{Mark: m.Mark, At: 1, By: m.By, Reason: m.Reason, Task: m.Task}
+	if m.Task != "" && m.Offset >= 0 {
+		mark.Partition, mark.Offset = &m.Partition, &m.Offset
+	}
+	e.marks[m.Letter] = mark
 	return nil
 }
 

@@ -110,7 +110,7 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   await dialog.getByRole("button", { name: "submit" }).click();
   await expect(dialog.getByRole("status")).toContainText("Accepted. Task o-1 is running.");
   await page.keyboard.press("Escape");
-  await expect(page.getByRole("status").filter({ hasText: "Redriven" })).toContainText("edited, as task o-1");
+  await expect(page.getByRole("status").filter({ hasText: "Redriven" })).toContainText("as task o-1: edited, and submitted");
   expect(await (await fetch(`${engine.url}/v1/tasks/o-1`)).text()).toContain("12345678901234567890");
 
   writeFileSync(join(engine.dir, "later.yaml"), "workflow: later\nsteps:\n  approve: {wait: {signal: go}, complete_within: 24h}\n");

@@ -33,7 +33,8 @@ export function Marked({ of: d }: { of: Letter }): JSX.Element | null {
       {m.by ? ` by ${m.by}` : ""} <When at={m.at} />
       {m.task && (
         <>
-          {m.offset === undefined ? ", edited," : ""} as <a href={to(["tasks", m.task])}>task {m.task}</a>
+          {" "}
+          as <a href={to(["tasks", m.task])}>task {m.task}</a>
         </>
       )}
       {m.reason ? `: ${m.reason}` : "."}

@@ -39,6 +39,15 @@ function draft(d: Letter): string {
 /** Where in a text JSON ends, as people count. */
 const line = (text: string, at: number): string => `line ${text.slice(0, at).split("\n").length}, column ${at - text.lastIndexOf("\n", at - 1)}`;
 
+/** Marks a dead letter whose edited copy was submitted. The submission stands, whether or not that succeeds. */
+async function mark(id: string, task: string, failed: (e: CallError) => void): Promise<void> {
+  try {
+    await call("POST", `v1/dead-letters/${segment(id)}/dismiss`, { body: { task, reason: "edited, and submitted" } });
+  } catch (e) {
+    failed(new CallError(e instanceof CallError ? e.status : 0, { detail: `The edited submission was sent. The dead letter could not be marked: ${e instanceof Error ? e.message : String(e)}` }));
+  }
+}
+
 /** Sends the record of a dead letter again as it is, or what a person makes of it as a new submission, and says what became of it. */
 export function RedriveDialog({ letter: d, close, done }: { letter: Letter; close: () => void; done: () => void }): JSX.Element {
   const [edits, setEdits] = useState(lacking("operator") !== null && submits(d));
@@ -66,9 +75,9 @@ export function RedriveDialog({ letter: d, close, done }: { letter: Letter; clos
     setBusy(true);
     try {
       const r = await call<Receipt>("POST", path, { ...body, headers: { "Idempotency-Key": key.current } });
-      if (edits && lacking("operator") === null) await call("POST", `v1/dead-letters/${segment(d.id)}/dismiss`, { body: { task: r.id } });
-      done();
       say({ words: `The engine has it. Whether it is accepted is not known yet. Task ${r.id}`, task: r.id });
+      if (edits && lacking("operator") === null) await mark(d.id, r.id, setFault);
+      done();
       const t = await get<Task>(`v1/tasks/${segment(r.id)}`, { query: { token: r.token } });
       say({ words: `Accepted. Task ${r.id} is ${word(t.state)}.`, task: r.id });
     } catch (e) {

@@ -36,7 +36,7 @@ export function Overview(): JSX.Element {
   const schedules = useLive<Schedules>("schedules", (signal) => get("v1/schedules", { signal }), 10);
   const partitions = useLive<Partition[]>("partitions", (signal) => get("v1/partitions", { signal }), 5);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
-  const letters = useLive<Letters>("dead letters new", (signal) => get("v1/dead-letters", { query: { limit: mostLetters, open: true }, signal }), 30);
+  const letters = useLive<Letters>("dead letters new", openLetters, 30);
   const alerts = useAlerts();
   const needs: JSX.Element[] = [];
   for (const g of (groups.data?.counts ?? []).slice(0, 20)) needs.push(<Parked key={`parked ${g.key}`} workflow={g.key} count={g.count} oldest={g.oldest} />);
@@ -104,7 +104,7 @@ export function Overview(): JSX.Element {
     );
   }
   const known = states.data !== undefined && agents.data !== undefined && (parked === 0 || groups.data !== undefined);
-  const all = known && !states.error && alerts.known && limits.data !== undefined && schedules.data !== undefined && partitions.data !== undefined && letters.data !== undefined;
+  const all = known && !states.error && alerts.known && limits.data !== undefined && schedules.data !== undefined && partitions.data !== undefined && letters.data !== undefined && (letters.data.dead_letters.length > 0 || !letters.data.next);
   const quiet = useQuiet(needs.length > 0 ? false : all ? true : undefined);
   return (
     <section class="screen task">
@@ -133,6 +133,16 @@ export function Overview(): JSX.Element {
       <Charts />
     </section>
   );
+}
+
+/** Reads the newest dead letters that nobody has dealt with. Between them may be pages of those that somebody has. */
+async function openLetters(signal: AbortSignal): Promise<Letters> {
+  let cursor: string | undefined;
+  for (let pages = 1; ; pages++) {
+    const a = await get<Letters>("v1/dead-letters", { query: { limit: mostLetters, open: true, cursor }, signal });
+    if (a.dead_letters.length > 0 || !a.next || pages === 10) return a;
+    cursor = a.next;
+  }
 }
 
 /** The dead letters of the last day that nobody has dealt with, by reason. */
