@@ -95,7 +95,7 @@ func newVerifyBar(w io.Writer) *verifyBar {
 	v.bars = mpb.New(mpb.WithOutput(w), mpb.WithWidth(40))
 	v.bar = v.bars.AddBar(0, mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return v.topic.Load().(string) + " " }), decor.CountersNoUnit("%d / %d")),
-		mpb.AppendDecorators(decor.Percentage()))
+		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(0, "%.0f/s"), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO)))
 	return v
 }
 
@@ -106,6 +106,19 @@ func (v *verifyBar) show(topic string, partition int32, done, end int64) {
 	v.topic.Store(fmt.Sprintf("%s/%d", topic, partition))
 	v.bar.SetTotal(end, false)
 	v.bar.SetCurrent(done)
+}
+
+// count returns what shows the progress of one thing.
+func (v *verifyBar) count(what string) func(done, of int64) {
+	if v.bar != nil {
+		v.topic.Store(what)
+	}
+	return func(done, of int64) {
+		if v.bar != nil {
+			v.bar.SetTotal(of, false)
+			v.bar.SetCurrent(done)
+		}
+	}
 }
 
 func (v *verifyBar) close() {

@@ -33,7 +33,7 @@ func History(ctx context.Context, s Search, yield func(r events.Record, owner st
 	}
 	partition := events.Home(s.Task, int32(len(bounds)))
 	b := bounds[partition]
-	rule := Rule{cut: b.Start > 0}
+	rule := NewRule(b.Start > 0)
 	err = s.Log.Read(ctx, Span{Topic: s.Topic, Partition: partition, From: b.Start, To: b.End}, func(r events.Record) error {
 		if s.Progress != nil && r.Offset%progressEvery == 0 {
 			s.Progress(s.Topic, partition, r.Offset, b.End)

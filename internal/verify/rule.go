@@ -34,6 +34,12 @@ const (
 	voidCopy  = "copy"
 )
 
+// NewRule returns the rule for a log from its first record on. cut says that this record is not the first one that was ever written.
+func NewRule(cut bool) *Rule { return &Rule{cut: cut} }
+
+// Epoch returns the epoch of the latest fact.
+func (r *Rule) Epoch() events.Epoch { return r.epoch }
+
 // Judge returns "" for a fact, and otherwise the reason why the record is void.
 func (r *Rule) Judge(f *events.Fact) string {
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {

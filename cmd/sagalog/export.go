@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/internal/export"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
+	"github.com/spf13/cobra"
+)
+
+// exportConfig holds the flags of export.
+type exportConfig struct {
+	logPlace
+	output
+	to, format, since, until, workflow string
+	noPayloads                         bool
+}
+
+func exportCommand() *cobra.Command {
+	var c exportConfig
+	facts := &cobra.Command{
+		Use: "facts", Short: "Export the history: one row a fact", Args: cobra.NoArgs,
+		Long: `Export the history of a namespace as a table with one row a fact, for DuckDB, pandas, Spark and others. The log of a running or stopped cluster is on
+--brokers; that of a stopped ` + "`sagalog dev`" + ` is in --data (a running one is a broker too: give the address that it prints).
+
+The files are in DIR/facts/date=2026-11-29, one for each partition and day, and of a busy day more. Columns: partition, offset (the key), time, epoch, sequence, owner, type,
+task, run, incarnation, workflow, version, step, item, attempt, operation, by, cause_topic, cause_partition, cause_offset, cause, data (the body as JSON). Void records are left
+out. Sealed values stay sealed.
+
+The export ends where the log ends when it begins. The same range gives the same bytes. If you interrupt the command, repeat it with the same flags: it goes on behind the last
+complete file.`,
+		Example: `  sagalog export facts --brokers k1:9092 --to ./history
+  sagalog export facts --data ./sagalog-data --to ./today --since 24h --format csv --no-payloads
+  duckdb -c "select type, count(*) from './history/facts/*/*.parquet' group by type order by 2 desc"`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.facts(cmd) },
+	}
+	f := facts.Flags()
+	c.logPlace.Flags(f)
+	f.StringVar(&c.to, "to", "", "directory for the tables")
+	f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
+	f.StringVar(&c.since, "since", "", "only facts from this time on: an instant, or a duration before now such as 24h")
+	f.StringVar(&c.until, "until", "", "only facts before this time")
+	f.StringVar(&c.workflow, "workflow", "", "only facts of tasks of this workflow")
+	f.BoolVar(&c.noPayloads, "no-payloads", false, "leave out the column data")
+	c.output.flags(f)
+	_ = facts.MarkFlagRequired("to")
+	g := &cobra.Command{Use: "export", Short: "Export the history to Parquet, CSV or JSON Lines"}
+	g.AddCommand(facts)
+	return g
+}
+
+// facts exports the table of facts.
+func (c *exportConfig) facts(cmd *cobra.Command) (err error) {
+	if err := cmp.Or(c.output.validate(), c.logPlace.validate()); err != nil {
+		return err
+	}
+	cfg := export.Config{Namespace: c.namespace, Dir: c.to, Format: export.Format(c.format), Workflow: c.workflow, NoPayloads: c.noPayloads, Topics: kafkalog.Topics(c.namespace)}
+	if !slices.Contains(export.Formats, cfg.Format) {
+		return usage("%q is not a format (--format): parquet, csv or jsonl", c.format)
+	}
+	now := time.Now()
+	if cfg.Since, err = exportTime("since", c.since, now); err != nil {
+		return err
+	}
+	if cfg.Until, err = exportTime("until", c.until, now); err != nil {
+		return err
+	}
+	if c.since != "" || c.until != "" {
+		cfg.Asked = c.since + " to " + c.until
+	}
+	if cfg.Until != 0 && cfg.Until <= cfg.Since {
+		return usage("--until is not later than --since: nothing would be exported")
+	}
+	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
+		return err
+	}
+	bar := newVerifyBar(cmd.ErrOrStderr())
+	cfg.Log, cfg.Progress = kafkalog.Log{Cluster: cluster}, bar.count("facts")
+	res, err := export.Facts(cmd.Context(), cfg)
+	bar.close()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted: repeat the command to go on behind the last complete file in %s", res.Dir)
+	case errors.Is(err, export.ErrOther):
+		return usage("%s", err)
+	case err != nil:
+		return err
+	}
+	if res.Begins != 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "facts before %s are gone from the log\n", res.Begins)
+	}
+	return printRows(cmd.OutOrStdout(), c.output, []export.Result{res}, printExported)
+}
+
+func printExported(out io.Writer, list []export.Result) error {
+	for _, r := range list {
+		if r.Already {
+			fmt.Fprintf(out, "%s was complete before: nothing to do\n", r.Dir)
+			continue
+		}
+		fmt.Fprintf(out, "%s in %s, in %s\n", cli.Counted(int(r.Rows), "row"), cli.Counted(int(r.Files), "file"), r.Dir)
+	}
+	return nil
+}
+
+// exportTime reads an instant, or a duration before now.
+func exportTime(flag, text string, now time.Time) (events.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 && !strings.HasPrefix(text, "+") {
+		return events.At(now.Add(-d)), nil
+	}
+	at, err := events.ParseInstant(text)
+	if err != nil {
+		return 0, usage("%q is neither an instant such as 2026-11-29T08:00:00Z nor a duration such as 24h (--%s)", text, flag)
+	}
+	return at, nil
+}

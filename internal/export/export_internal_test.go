@@ -1,0 +1,322 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
+	"github.com/sagalog/sagalog/internal/verify"
+)
+
+// recorded is the log of a run of the simulator, with every fault that it makes: void records, take-overs, carries.
+type recorded struct {
+	partitions [][]events.Record
+	// left is how many records can still be read before reading fails; negative: all.
+	left int
+}
+
+var errBroken = errors.New("the broker is gone")
+
+func (l *recorded) Bounds(context.Context, string) (list []verify.Bounds, err error) {
+	for _, records := range l.partitions {
+		b := verify.Bounds{}
+		if n := len(records); n > 0 {
+			b = verify.Bounds{Start: records[0].Offset, End: records[n-1].Offset + 1}
+		}
+		list = append(list, b)
+	}
+	return list, nil
+}
+
+func (l *recorded) Read(_ context.Context, s verify.Span, yield func(events.Record) error) error {
+	for _, r := range l.partitions[s.Partition] {
+		if r.Offset < s.From || r.Offset >= s.To {
+			continue
+		}
+		if l.left == 0 {
+			return errBroken
+		}
+		l.left--
+		if err := yield(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runs returns logs of the simulator.
+func runs(t *testing.T, n int) (list []*recorded) {
+	t.Helper()
+	for seed := uint64(1); len(list) < n; seed++ {
+		run := sim.Record(seed, sim.Options{})
+		if run.Report.Violation == "" && len(slices.Concat(run.Topics["sim.events"]...)) > 50 {
+			list = append(list, &recorded{run.Topics["sim.events"], -1})
+		}
+	}
+	return list
+}
+
+func configOf(l *recorded, dir string, f Format) Config {
+	return Config{Log: l, Topics: verify.Topics{Events: "sim.events", Submissions: "sim.submissions", Reports: "sim.reports"}, Namespace: "sim", Dir: dir, Format: f, fileRows: 40}
+}
+
+// filesOf returns the files below a directory, with their content.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir)] = string(b)
+		return err
+	}))
+	return files
+}
+
+func rowsIn(t *testing.T, dir string) (all []Fact) {
+	t.Helper()
+	for path := range filesOf(t, dir) {
+		if strings.HasSuffix(path, ".parquet") {
+			list, err := parquet.ReadFile[Fact](filepath.Join(dir, path))
+			require.NoError(t, err)
+			all = append(all, list...)
+		}
+	}
+	slices.SortFunc(all, func(a, b Fact) int { return int(a.Partition-b.Partition)*1_000_000 + int(a.Offset-b.Offset) })
+	return all
+}
+
+// The rows are the accepted facts of the log, and each says of its task what the engine's fold says.
+func TestTheRowsAreWhatTheEngineFolds(t *testing.T) {
+	t.Parallel()
+	items, undos, reruns := 0, 0, 0
+	for _, l := range runs(t, 12) {
+		dir := t.TempDir()
+		_, err := Facts(t.Context(), configOf(l, dir, Parquet))
+		require.NoError(t, err)
+		rows := rowsIn(t, dir)
+		n := 0
+		for p, records := range l.partitions {
+			state := events.NewState(int32(p), nil)
+			state.SetLevel(sim.MaxLevel)
+			for i := range records {
+				r := &records[i]
+				if r.Control {
+					continue
+				}
+				f, err := events.DecodeFact(r)
+				require.NoError(t, err)
+				fate, err := state.Apply(f, r.Offset)
+				require.NoError(t, err)
+				if fate != events.FateAccepted {
+					continue
+				}
+				row := rows[n]
+				n++
+				require.Equal(t, r.Offset, row.Offset)
+				require.EqualValues(t, p, row.Partition)
+				require.Equal(t, string(f.Body.Name()), row.Type)
+				require.Equal(t, f.Task, row.Task)
+				require.EqualValues(t, f.Time, row.Time)
+				require.Equal(t, string(f.Cause), row.Cause)
+				require.Equal(t, state.Partition.Owner, row.Owner)
+				require.Equal(t, state.Partition.Epoch.String(), row.Epoch)
+				require.JSONEq(t, string(r.Value), row.Data)
+				if row.Item != nil {
+					items++
+				}
+				if row.Operation == "undo" {
+					undos++
+				}
+				if row.Run > 1 {
+					reruns++
+				}
+				task, err := state.Task(f.Task)
+				require.NoError(t, err)
+				if f.Task == "" || task == nil || row.Type == string(events.NameRequestHeld) {
+					continue
+				}
+				require.Equal(t, task.Incarnation, row.Incarnation, "offset %d: %s", r.Offset, row.Type)
+				require.EqualValues(t, task.Run, row.Run)
+				require.Equal(t, task.Workflow, row.Workflow)
+				require.EqualValues(t, task.Version, row.Version)
+			}
+		}
+		require.Len(t, rows, n)
+	}
+	require.NotZero(t, items)
+	require.NotZero(t, undos)
+	require.NotZero(t, reruns)
+}
+
+// An export that was broken off anywhere, as often as it is, has the same bytes in the end as one that was not.
+func TestABrokenExportGoesOn(t *testing.T) {
+	t.Parallel()
+	l := runs(t, 1)[0]
+	total := len(slices.Concat(l.partitions...))
+	dice := rand.New(rand.NewPCG(1, 2))
+	for _, f := range Formats {
+		whole := t.TempDir()
+		res, err := Facts(t.Context(), configOf(l, whole, f))
+		require.NoError(t, err)
+		require.Positive(t, res.Rows)
+		want := filesOf(t, whole)
+		require.Greater(t, len(want), 4, "several files")
+		for range 20 {
+			dir, broken, rows := t.TempDir(), 0, int64(0)
+			for {
+				one := &recorded{l.partitions, -1}
+				if broken < 5 {
+					one.left = dice.IntN(total)
+				}
+				res, err := Facts(t.Context(), configOf(one, dir, f))
+				if rows += res.Rows; err == nil {
+					break
+				}
+				require.ErrorIs(t, err, errBroken)
+				broken++
+			}
+			require.Equal(t, want, filesOf(t, dir), "%s, broken off %d times", f, broken)
+			res, err := Facts(t.Context(), configOf(l, dir, f))
+			require.NoError(t, err)
+			require.True(t, res.Already)
+		}
+	}
+}
+
+// JSON Lines and CSV say what Parquet says.
+func TestTheFormatsAgree(t *testing.T) {
+	t.Parallel()
+	l := runs(t, 1)[0]
+	dirs := map[Format]string{}
+	for _, f := range Formats {
+		dirs[f] = t.TempDir()
+		_, err := Facts(t.Context(), configOf(l, dirs[f], f))
+		require.NoError(t, err)
+	}
+	var lines, cells []string
+	for path, text := range filesOf(t, dirs[JSONL]) {
+		if strings.HasSuffix(path, ".jsonl") {
+			lines = append(lines, strings.Split(strings.TrimSpace(text), "\n")...)
+		}
+	}
+	for path, text := range filesOf(t, dirs[CSV]) {
+		if strings.HasSuffix(path, ".csv") {
+			list := strings.Split(strings.TrimSpace(text), "\n")
+			require.True(t, strings.HasPrefix(list[0], "partition,offset,time,epoch,sequence,owner,type,task,run,"), list[0])
+			cells = append(cells, list[1:]...)
+		}
+	}
+	rows := rowsIn(t, dirs[Parquet])
+	require.Len(t, lines, len(rows))
+	require.Len(t, cells, len(rows))
+	seen := map[string]Fact{}
+	for _, r := range rows {
+		seen[fmt.Sprint(r.Partition, " ", r.Offset)] = r
+	}
+	for _, line := range lines {
+		var row struct {
+			Partition int32
+			Offset    int64
+			Time      events.Instant
+			Type      string
+			Task      *string
+			Item      *int32
+			Cause     *string
+			Data      json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &row))
+		want, ok := seen[fmt.Sprint(row.Partition, " ", row.Offset)]
+		require.True(t, ok)
+		require.Equal(t, want.Time, int64(row.Time))
+		require.Equal(t, want.Type, row.Type)
+		require.Equal(t, want.Item, row.Item)
+		require.Equal(t, want.Data, string(row.Data))
+		require.Equal(t, want.Task == "", row.Task == nil)
+		require.Equal(t, want.Cause == "", row.Cause == nil)
+	}
+}
+
+// What is asked for is what is exported, and a directory holds one export.
+func TestWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	l := runs(t, 1)[0]
+	dir := t.TempDir()
+	_, err := Facts(t.Context(), configOf(l, dir, Parquet))
+	require.NoError(t, err)
+	all := rowsIn(t, dir)
+	from, workflow := events.Instant(all[len(all)/2].Time), ""
+	for _, r := range all {
+		if r.Workflow != "" {
+			workflow = r.Workflow
+		}
+	}
+	part := t.TempDir()
+	cfg := configOf(l, part, Parquet)
+	cfg.Since, cfg.Workflow, cfg.NoPayloads, cfg.Asked = from, workflow, true, "half"
+	_, err = Facts(t.Context(), cfg)
+	require.NoError(t, err)
+	var want []Fact
+	for _, r := range all {
+		if r.Workflow == workflow && r.Time >= int64(from) {
+			r.Data = ""
+			want = append(want, r)
+		}
+	}
+	require.NotEmpty(t, want)
+	require.Equal(t, want, rowsIn(t, part))
+
+	cfg.Since++ // the time moved on; what was asked is the same
+	res, err := Facts(t.Context(), cfg)
+	require.NoError(t, err)
+	require.True(t, res.Already)
+	cfg.Asked = "all"
+	_, err = Facts(t.Context(), cfg)
+	require.ErrorIs(t, err, ErrOther)
+	full := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(full, "facts", "mine"), 0o755))
+	_, err = Facts(t.Context(), configOf(l, full, CSV))
+	require.ErrorContains(t, err, "is not empty")
+}
+
+// A log whose beginning is gone says from when on it is whole, and its carried tasks are known.
+func TestACutLog(t *testing.T) {
+	t.Parallel()
+	known := 0
+	for seed := uint64(1); known < 20; seed++ {
+		require.Less(t, seed, uint64(400), "no run carries its tasks")
+		run := sim.Record(seed, sim.Options{})
+		for _, records := range run.Topics["sim.events"] {
+			at := slices.IndexFunc(records, func(r events.Record) bool {
+				return r.Header(events.HeaderType) == events.TypePrefix+string(events.NameCarryBegun)
+			})
+			if run.Report.Violation != "" || at < 1 {
+				continue
+			}
+			dir := t.TempDir()
+			res, err := Facts(t.Context(), configOf(&recorded{[][]events.Record{records[at:]}, -1}, dir, Parquet))
+			require.NoError(t, err)
+			require.NotZero(t, res.Begins)
+			for _, r := range rowsIn(t, dir) {
+				if r.Type == string(events.NameEntityCarried) && r.Workflow != "" {
+					known++
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package export
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// lives knows, of each task of a partition that the log has not forgotten yet, what its facts do not repeat.
+type lives struct {
+	all map[string]life
+	// workflows are the names of workflows, each once in memory.
+	workflows map[string]string
+}
+
+// life is a task from its submission until it is forgotten.
+type life struct {
+	incarnation, workflow string
+	version, run          int
+}
+
+func newLives() *lives { return &lives{map[string]life{}, map[string]string{}} }
+
+// take returns the life that a fact of a task belongs to. Unknown is that of a task whose beginning was cut off.
+func (t *lives) take(r *events.Record, name events.Name, a *about, at events.Position) (life, error) {
+	task := string(r.Key)
+	l := t.all[task]
+	switch name {
+	case events.NameSubmitted:
+		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), version: a.version, run: 1}
+	case events.NameChildRefused:
+		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), run: 1}
+	case events.NameRunBegun:
+		l.run = a.run
+	case events.NameEntityCarried:
+		carried, ok := carriedLife(r.Value)
+		if !ok {
+			return l, nil
+		}
+		l = carried
+		l.workflow = t.shared(l.workflow)
+	default:
+		return l, nil
+	}
+	t.all[task] = l
+	return l, nil
+}
+
+// forget drops the tasks that a sweep forgets.
+func (t *lives) forget(value []byte) error {
+	var b events.TasksSwept
+	if err := json.Unmarshal(value, &b); err != nil {
+		return err
+	}
+	for _, task := range b.Tasks {
+		delete(t.all, task)
+	}
+	return nil
+}
+
+func (t *lives) shared(workflow string) string {
+	if s, ok := t.workflows[workflow]; ok {
+		return s
+	}
+	s := strings.Clone(workflow)
+	t.workflows[s] = s
+	return s
+}
+
+// carriedLife reads the life of a task that is carried, or of the first piece of one; false for other entities.
+func carriedLife(value []byte) (l life, ok bool) {
+	var b events.EntityCarried
+	if json.Unmarshal(value, &b) != nil || b.Kind != events.KindTask {
+		return l, false
+	}
+	text := string(b.Encoding)
+	if b.Piece != "" {
+		text = b.Piece
+	}
+	d := json.NewDecoder(strings.NewReader(text)) // of a piece only the beginning can be read, and what is needed is there
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return l, false
+	}
+	for d.More() && (l.incarnation == "" || l.run == 0 || l.workflow == "" || l.version == 0) {
+		name, err := d.Token()
+		if err != nil {
+			return l, false
+		}
+		var into any = new(json.RawMessage)
+		switch name {
+		case "incarnation":
+			into = &l.incarnation
+		case "run":
+			into = &l.run
+		case "workflow":
+			into = &l.workflow
+		case "version":
+			into = &l.version
+		}
+		if d.Decode(into) != nil {
+			return l, false
+		}
+	}
+	return l, l.incarnation != ""
+}

@@ -1,0 +1,105 @@
+package export
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
+)
+
+// planFile says in the directory of a table what is exported into it, and how far that is.
+const planFile = "export.json"
+
+// plan is what is exported, and how far that is.
+type plan struct {
+	Namespace string         `json:"namespace"`
+	Format    Format         `json:"format"`
+	Since     events.Instant `json:"since,omitzero"`
+	Until     events.Instant `json:"until,omitzero"`
+	Asked     string         `json:"asked,omitempty"`
+	Workflow  string         `json:"workflow,omitempty"`
+	Payloads  bool           `json:"payloads"`
+	// Parts are the ranges of the partitions, by partition.
+	Parts    []planPart `json:"partitions"`
+	Complete bool       `json:"complete"`
+
+	mu   sync.Mutex
+	path string
+}
+
+// planPart is the range of a partition: From <= offset < To. The rows before Next are in complete files.
+type planPart struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	Next int64 `json:"next"`
+}
+
+// ErrOther says that a directory holds another export.
+var ErrOther = errors.New("the directory holds another export")
+
+// openPlan reads the plan of a directory, or begins one whose ranges end where the log ends now.
+func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	want.path = filepath.Join(dir, planFile)
+	b, err := os.ReadFile(want.path)
+	if errors.Is(err, os.ErrNotExist) {
+		if others, err := os.ReadDir(dir); err != nil || len(others) > 0 {
+			return nil, errors.Join(err, fmt.Errorf("%w: %s is not empty, and has no %s: give another directory", ErrOther, dir, planFile))
+		}
+		for _, at := range bounds {
+			want.Parts = append(want.Parts, planPart{From: at.Start, To: at.End, Next: at.Start})
+		}
+		return want, want.write()
+	}
+	if err != nil {
+		return nil, err
+	}
+	old := &plan{path: want.path}
+	if err := json.Unmarshal(b, old); err != nil {
+		return nil, fmt.Errorf("read %s: %w", want.path, err)
+	}
+	if !reflect.DeepEqual(old.asked(), want.asked()) || len(old.Parts) != len(bounds) {
+		return nil, fmt.Errorf("%w: %s was begun with other flags, or of another namespace: repeat them, or give another directory", ErrOther, dir)
+	}
+	for i, p := range old.Parts {
+		if !old.Complete && p.Next < bounds[i].Start && p.Next < p.To {
+			return nil, fmt.Errorf("the facts of partition %d before offset %d are gone from the log, and those from %d on were not exported yet: begin again in another directory", i, bounds[i].Start, p.Next)
+		}
+		if p.To > bounds[i].End {
+			return nil, fmt.Errorf("partition %d ends at offset %d, and the export at %d: this is not the log that was exported", i, bounds[i].End, p.To)
+		}
+	}
+	return old, nil
+}
+
+// asked is what the caller asked for.
+func (p *plan) asked() []any {
+	return []any{p.Namespace, p.Format, p.Asked, p.Workflow, p.Payloads}
+}
+
+func (p *plan) write() error {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(p.path+".partial", append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(p.path+".partial", p.path)
+}
+
+// passed records that the rows of a partition before next are in complete files.
+func (p *plan) passed(partition int32, next int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Parts[partition].Next = next
+	return p.write()
+}

@@ -1,0 +1,185 @@
+package export
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Format is a file format.
+type Format string
+
+// The formats.
+const (
+	Parquet Format = "parquet"
+	CSV     Format = "csv"
+	JSONL   Format = "jsonl"
+)
+
+// Formats are all formats.
+var Formats = []Format{Parquet, CSV, JSONL}
+
+// A group of rows in a Parquet file has groupRows, or fewer if their text has groupBytes: few enough that a reader skips most of a day and that the writer
+// needs little memory, and enough that columns compress. A file has fileRows at most.
+const (
+	groupRows  = 50_000
+	groupBytes = 32 << 20
+	fileRows   = 1_000_000
+)
+
+// rows takes the rows of one file.
+type rows[R any] interface {
+	write(list []R) error
+	// group ends a group of rows, which a reader can skip.
+	group() error
+	// close completes the file, and does not close what it was written to.
+	close() error
+}
+
+// newRows begins a file. about are its metadata, if the format has room for them.
+func newRows[R any](f Format, to io.Writer, about map[string]string) rows[R] {
+	switch f {
+	case CSV:
+		w := csv.NewWriter(to)
+		return &csvRows[R]{w: w, columns: columnsOf[R]()}
+	case JSONL:
+		return &jsonRows[R]{w: bufio.NewWriterSize(to, 1<<20), columns: columnsOf[R]()}
+	}
+	options := []parquet.WriterOption{
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(groupRows), parquet.CreatedBy("sagalog", "1", ""),
+	}
+	for _, name := range slices.Sorted(maps.Keys(about)) {
+		options = append(options, parquet.KeyValueMetadata(name, about[name]))
+	}
+	return parquetRows[R]{parquet.NewGenericWriter[R](to, options...)}
+}
+
+type parquetRows[R any] struct{ w *parquet.GenericWriter[R] }
+
+func (p parquetRows[R]) write(list []R) error { _, err := p.w.Write(list); return err }
+func (p parquetRows[R]) group() error         { return p.w.Flush() }
+func (p parquetRows[R]) close() error         { return p.w.Close() }
+
+// column is a column of a table, from the tag of its member.
+type column struct {
+	name  string
+	index int
+	// instant says that its number is a time, json that its text is JSON, and optional that its zero value means that it is absent.
+	instant, json, optional bool
+}
+
+func columnsOf[R any]() (list []column) {
+	t := reflect.TypeFor[R]()
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("parquet"), ",")
+		list = append(list, column{
+			name: name, index: i, instant: strings.Contains(options, "timestamp"), json: t.Field(i).Tag.Get("is") == "json",
+			optional: strings.Contains(options, "optional") || t.Field(i).Type.Kind() == reflect.Pointer, // a pointer needs no option
+		})
+	}
+	return list
+}
+
+// text returns the value of a column as text; false if it is absent.
+func (c *column) text(v reflect.Value) (text string, quoted, ok bool) {
+	if c.optional && v.IsZero() {
+		return "", false, false
+	}
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case c.instant:
+		return events.Instant(v.Int()).String(), true, true
+	case v.CanInt():
+		return strconv.FormatInt(v.Int(), 10), false, true
+	}
+	return v.String(), !c.json, true
+}
+
+type csvRows[R any] struct {
+	w       *csv.Writer
+	columns []column
+	begun   bool
+	cells   []string
+}
+
+func (c *csvRows[R]) write(list []R) error {
+	if !c.begun {
+		c.begun = true
+		for i := range c.columns {
+			c.cells = append(c.cells, c.columns[i].name)
+		}
+		if err := c.w.Write(c.cells); err != nil {
+			return err
+		}
+	}
+	for i := range list {
+		v := reflect.ValueOf(&list[i]).Elem()
+		for n := range c.columns {
+			c.cells[n], _, _ = c.columns[n].text(v.Field(c.columns[n].index))
+		}
+		if err := c.w.Write(c.cells); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *csvRows[R]) group() error { return nil }
+
+func (c *csvRows[R]) close() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+type jsonRows[R any] struct {
+	w       *bufio.Writer
+	columns []column
+	line    []byte
+}
+
+func (j *jsonRows[R]) write(list []R) error {
+	for i := range list {
+		v := reflect.ValueOf(&list[i]).Elem()
+		j.line = append(j.line[:0], '{')
+		for n := range j.columns {
+			text, quoted, ok := j.columns[n].text(v.Field(j.columns[n].index))
+			if !ok {
+				continue
+			}
+			if len(j.line) > 1 {
+				j.line = append(j.line, ',')
+			}
+			j.line = append(append(append(j.line, '"'), j.columns[n].name...), `":`...)
+			if quoted {
+				b, err := json.Marshal(text)
+				if err != nil {
+					return fmt.Errorf("column %s: %w", j.columns[n].name, err)
+				}
+				text = string(b)
+			}
+			j.line = append(j.line, text...)
+		}
+		if _, err := j.w.Write(append(j.line, '}', '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *jsonRows[R]) group() error { return nil }
+
+func (j *jsonRows[R]) close() error { return j.w.Flush() }
