@@ -146,7 +146,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "pause": func() any { return new(events.AgentPause) },
 		"acknowledgement": func() any { return new(events.AlertAcknowledgement) }, "mark": func() any { return new(events.DeadLetterMark) },
-		"job":             func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
+		"job": func() any { return new(events.Job) }, "progress": func() any { return new(events.JobProgress) }, "jobstop": func() any { return new(events.JobStop) },
 		"definition": func() any { return new(events.Definition) },
 		"permit":     func() any { return new(events.PermitMessage) },
 		"schedule":   func() any { return new(events.ScheduleDefinition) }, "end": func() any { return new(events.TaskEnd) }, "about": func() any { return new(events.ScheduleRequest) },

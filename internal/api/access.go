@@ -36,7 +36,7 @@ var calls = map[access.Role][]string{
 		"POST /v1/tasks/{id}/cancel", "POST /v1/tasks/{id}/pause", "POST /v1/tasks/{id}/resume", "POST /v1/tasks/{id}/retry",
 		"POST /v1/tasks/{id}/skip", "POST /v1/tasks/{id}/complete", "POST /v1/tasks/{id}/fail", "POST /v1/tasks/{id}/rerun",
 		"POST /v1/tasks/{id}/terminate",
-		"POST " + jobsPath, "POST " + jobsPath + "/{id}/stop", "POST " + redrivePath, "POST " + dismissPath,
+		"POST " + jobsPath, "POST " + jobsPath + "/{id}/stop", "POST " + redrivePath, "POST " + dismissPath, "POST " + reopenPath,
 		"POST /v1/agents/{name}/pause", "POST /v1/agents/{name}/resume", "POST " + limitPath + "/pause", "POST " + limitPath + "/resume",
 		"POST " + schedulePath + "/pause", "POST " + schedulePath + "/resume", "POST " + schedulePath + "/trigger",
 		"POST " + schedulePath + "/backfill",

@@ -32,7 +32,7 @@ var rolesByCall = map[access.Role]string{
 	access.Submitter: "POST /v1/tasks, PUT /v1/tasks/{id}, POST /v1/tasks/{id}/signal, POST /v1/workflows/{name}/preview",
 	access.Operator: "POST /v1/tasks/{id}/cancel, POST /v1/tasks/{id}/pause, POST /v1/tasks/{id}/resume, POST /v1/tasks/{id}/retry, " +
 		"POST /v1/tasks/{id}/skip, POST /v1/tasks/{id}/complete, POST /v1/tasks/{id}/fail, POST /v1/tasks/{id}/rerun, POST /v1/tasks/{id}/terminate, " +
-		"POST /v1/jobs, POST /v1/jobs/{id}/stop, POST /v1/dead-letters/{id}/redrive, POST /v1/dead-letters/{id}/dismiss, POST /v1/agents/{name}/pause, POST /v1/agents/{name}/resume, " +
+		"POST /v1/jobs, POST /v1/jobs/{id}/stop, POST /v1/dead-letters/{id}/redrive, POST /v1/dead-letters/{id}/dismiss, POST /v1/dead-letters/{id}/reopen, POST /v1/agents/{name}/pause, POST /v1/agents/{name}/resume, " +
 		"POST /v1/limits/{name}/pause, POST /v1/limits/{name}/resume, POST /v1/schedules/{name}/pause, POST /v1/schedules/{name}/resume, " +
 		"POST /v1/schedules/{name}/trigger, POST /v1/schedules/{name}/backfill, PUT /v1/demo/break, DELETE /v1/demo/break, POST /v1/alerts/{id}/acknowledge",
 	access.Admin: "PUT /v1/workflows/{name}, DELETE /v1/workflows/{name}, DELETE /v1/workflows/{name}/versions/{version}, PUT /v1/schedules/{name}, " +

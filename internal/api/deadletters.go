@@ -89,6 +89,7 @@ type DeadLettersAnswer struct {
 const (
 	redrivePath = "/v1/dead-letters/{id}/redrive"
 	dismissPath = "/v1/dead-letters/{id}/dismiss"
+	reopenPath  = "/v1/dead-letters/{id}/reopen"
 )
 
 func (s *deadLetters) register(api huma.API) {
@@ -114,7 +115,8 @@ func (s *deadLetters) register(api huma.API) {
 		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other: " +
 			"one that would be rejected again is answered with the problem instead. The dead letter is marked with the place of the new record.",
 	}), func(ctx context.Context, in *DeadLetterPath) (*ReceiptAnswer, error) { return s.redrive(ctx, in.ID) })
-	s.registerDismiss(api, tags)
+	optionalBody[MarkBody](api, redrivePath, map[string]any{"reason": "the workflow is applied now", "by": "anna"})
+	s.registerMarks(api, tags)
 }
 
 // deadRef names a dead letter by the coordinates of its record.
@@ -201,6 +203,11 @@ func originalHeaders(r *events.Record) []events.Header {
 
 // redrive sends the bytes of a dead letter again, to the home partition of its task.
 func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, error) {
+	x := exchangeOf(ctx)
+	var body MarkBody
+	if err := x.readTexts("a redrive", "The dead letter is left as it is.", map[string]memberText{"reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID}}); err != nil {
+		return nil, err
+	}
 	ref, dead, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -214,6 +221,11 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 	e, data, err := events.Open(&r)
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter is not a CloudEvent, and would be rejected again.")
+	}
+	if ref.input == events.Reports && e.Type == events.TypeReport {
+		if _, err := events.DecodeReport(data); err != nil {
+			return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The report cannot be read, and would be rejected again: "+err.Error()+".")
+		}
 	}
 	var d draft // of a submission
 	if ref.input == events.Submissions {
@@ -245,7 +257,7 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 			return nil, err
 		}
 	}
-	s.redriven(ctx, events.DeadLetterMark{Letter: ref.String(), Written: dead.Timestamp, Task: task, Partition: t.partition, Offset: t.offset})
+	s.redriven(ctx, events.DeadLetterMark{Letter: ref.String(), Written: dead.Timestamp, Task: task, Partition: t.partition, Offset: t.offset, Reason: body.Reason, By: x.by(body.By)})
 	return submitted(task, t), nil
 }
 

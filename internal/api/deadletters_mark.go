@@ -18,14 +18,31 @@ type DismissBody struct {
 	By     string `json:"by,omitempty" doc:"Who dismisses it, for the record"`
 }
 
-func (s *deadLetters) registerDismiss(api huma.API, tags []string) {
+// MarkBody is the body of the calls that redrive and reopen a dead letter.
+type MarkBody struct {
+	Reason string `json:"reason,omitempty" doc:"Why, for the record"`
+	By     string `json:"by,omitempty" doc:"Who does it, for the record"`
+}
+
+// optionalBody describes a body of texts that may be left out.
+func optionalBody[B any](api huma.API, path string, example map[string]any) {
+	describeBody(api, path, http.MethodPost, described{reflect.TypeFor[B](), example, settingsBytes}, contentJSON)
+	api.OpenAPI().Paths[path].Post.RequestBody.Required = false
+}
+
+func (s *deadLetters) registerMarks(api huma.API, tags []string) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "dismiss-dead-letter", Method: http.MethodPost, Path: dismissPath, Summary: "Mark a dead letter as dealt with", Tags: tags,
 		Description: "Records that nothing more is to be done about it; lists with open=true leave it out. It stays where it is, for as long as its topic keeps it, and can still be redriven. " +
-			"The mark is durable when the call is answered; other nodes follow within moments. The answer has neither value nor headers. A namespace remembers 100,000 marks, and forgets the oldest for one more.",
+			"One that has a mark keeps that. The mark is durable when the call is answered; other nodes follow within moments. The answer has neither value nor headers. A namespace " +
+			"remembers 100,000 marks, and forgets the oldest for one more.",
 	}), s.dismiss)
-	describeBody(api, dismissPath, http.MethodPost, described{reflect.TypeFor[DismissBody](), map[string]any{"reason": "a test of the sender", "by": "anna"}, settingsBytes}, contentJSON)
-	api.OpenAPI().Paths[dismissPath].Post.RequestBody.Required = false
+	optionalBody[DismissBody](api, dismissPath, map[string]any{"reason": "a test of the sender", "by": "anna"})
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "reopen-dead-letter", Method: http.MethodPost, Path: reopenPath, Summary: "Take back the mark of a dead letter", Tags: tags,
+		Description: "Lists with open=true show it again. An input that was sent again stays sent. The answer has neither value nor headers.",
+	}), s.reopen)
+	optionalBody[MarkBody](api, reopenPath, map[string]any{"reason": "dismissed by mistake", "by": "anna"})
 }
 
 func (s *deadLetters) dismiss(ctx context.Context, in *DeadLetterPath) (*DeadLetterAnswer, error) {
@@ -40,18 +57,46 @@ func (s *deadLetters) dismiss(ctx context.Context, in *DeadLetterPath) (*DeadLet
 	if err != nil {
 		return nil, err
 	}
+	if body.Task == "" && s.letters.LetterMark(ref.String(), r.Timestamp) != nil {
+		return s.marked(ref, r), nil
+	}
 	m := events.DeadLetterMark{Letter: ref.String(), Written: r.Timestamp, Mark: events.MarkDismissed, Reason: body.Reason, By: x.by(body.By)}
 	if body.Task != "" {
 		m.Mark, m.Task, m.Offset = events.MarkRedriven, body.Task, -1
 	}
+	return s.mark(ctx, ref, r, m)
+}
+
+func (s *deadLetters) reopen(ctx context.Context, in *DeadLetterPath) (*DeadLetterAnswer, error) {
+	x := exchangeOf(ctx)
+	var body MarkBody
+	if err := x.readTexts("a reopening", "The dead letter is left as it is.", map[string]memberText{"reason": {&body.Reason, maxReason}, "by": {&body.By, events.MaxTaskID}}); err != nil {
+		return nil, err
+	}
+	ref, r, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if s.letters.LetterMark(ref.String(), r.Timestamp) == nil {
+		return s.marked(ref, r), nil
+	}
+	return s.mark(ctx, ref, r, events.DeadLetterMark{Letter: ref.String(), Written: r.Timestamp, Reason: body.Reason, By: x.by(body.By)})
+}
+
+func (s *deadLetters) mark(ctx context.Context, ref deadRef, r *events.Record, m events.DeadLetterMark) (*DeadLetterAnswer, error) {
 	if err := s.letters.MarkLetter(ctx, m); errors.Is(err, ErrNoAnswer) {
 		return nil, problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: repeating the request is safe.").retryAfter(time.Second)
 	} else if err != nil {
 		return nil, s.log.internal(ctx, "mark a dead letter", err)
 	}
+	return s.marked(ref, r), nil
+}
+
+// marked answers a mark. Many may be marked, and each letter may be large.
+func (s *deadLetters) marked(ref deadRef, r *events.Record) *DeadLetterAnswer {
 	d := s.document(ref, r)
-	d.Value, d.Base64, d.Headers = nil, nil, nil // many may be dismissed, and each may be large
-	return &DeadLetterAnswer{Body: d}, nil
+	d.Value, d.Base64, d.Headers = nil, nil, nil
+	return &DeadLetterAnswer{Body: d}
 }
 
 // markWithin bounds how long the mark of an input that was sent may take.
@@ -59,7 +104,7 @@ const markWithin = 5 * time.Second
 
 // redriven marks a dead letter that was sent again. That it was is no secret if the mark fails: its task says so.
 func (s *deadLetters) redriven(ctx context.Context, m events.DeadLetterMark) {
-	m.Mark, m.By = events.MarkRedriven, exchangeOf(ctx).by("")
+	m.Mark = events.MarkRedriven
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markWithin) // who asked may be gone, and the input is sent
 	defer cancel()
 	if err := s.letters.MarkLetter(ctx, m); err != nil {

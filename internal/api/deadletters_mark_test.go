@@ -42,6 +42,16 @@ func TestDeadLettersAreMarked(t *testing.T) {
 	require.Equal(t, "redriven", r.json(t)["mark"].(map[string]any)["mark"], "an edited copy was submitted")
 	require.Equal(t, 202, w.do("POST", "/v1/dead-letters/submissions-1-1/redrive", "").status, "what was dismissed can still be redriven")
 
+	r = w.do("POST", "/v1/dead-letters/submissions-1-0/dismiss", `{"reason":"again"}`)
+	require.Equal(t, "redriven", r.json(t)["mark"].(map[string]any)["mark"], "one that has a mark keeps it")
+	require.NotContains(t, r.json(t), "value")
+	require.NotContains(t, w.do("POST", "/v1/dead-letters/submissions-1-0/reopen", "").json(t), "mark")
+	require.Equal(t, 200, w.do("POST", "/v1/dead-letters/submissions-1-0/reopen", "").status)
+	_, keys = w.letters("open=true")
+	require.Equal(t, []string{"a"}, keys)
+	w.engine.Bury(events.Reports, events.Record{Partition: 1, Key: []byte("x"), Value: []byte("x"), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeReport)}, {Key: events.HeaderID, Value: []byte("r")}}}, "unreadable")
+	require.Equal(t, 422, w.do("POST", "/v1/dead-letters/reports-1-0/redrive", "").status, "a report that cannot be read")
+
 	r = w.do("POST", "/v1/dead-letters/submissions-1-2/dismiss", `{"reason":"`+strings.Repeat("x", 3000)+`","by":7}`)
 	require.Equal(t, 422, r.status)
 	p := r.problem(t)

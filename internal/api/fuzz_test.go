@@ -184,7 +184,7 @@ func requestSeeds() []string {
 		send("PUT", "/v1/workflows/order", "application/yaml", "workflow: order\nsteps: {a: {agent: a}}"), send("PUT", "/v1/workflows/other", "application/json", `{"workflow":"order"}`),
 		send("POST", "/v1/workflows/order/preview", "application/json", `{"input":{"item":"x"},"id":"a/b","version":1}`), send("POST", "/v1/workflows/order/preview", "application/json", `{"input":`+deep+`}`),
 		send("POST", "/v1/reports/"+aTicket(), "application/json", `{"output":{"a":1}}`), send("POST", "/v1/reports/"+aTicket(), "application/json", `{"error":{"message":"x"},"effect":"none"}`),
-		send("POST", "/v1/reports/AAAA", "application/json", `{"progress":`+deep+`}`), send("POST", "/v1/dead-letters/s-1-0/redrive", "", ""), send("POST", "/v1/dead-letters/s-1-0/dismiss", "application/json", `{"reason":"x"}`), send("POST", "/v1/demo/break", "application/json", `{"service":"drone","mode":"slow","for":"1s"}`),
+		send("POST", "/v1/reports/AAAA", "application/json", `{"progress":`+deep+`}`), send("POST", "/v1/dead-letters/s-1-0/redrive", "", ""), send("POST", "/v1/dead-letters/s-1-0/dismiss", "application/json", `{"reason":"x"}`), send("POST", "/v1/dead-letters/s-1-0/reopen", "", ""), send("POST", "/v1/demo/break", "application/json", `{"service":"drone","mode":"slow","for":"1s"}`),
 		send("PUT", "/v1/tasks/x", "application/json", good, "Origin: https://example.org", "Sec-Fetch-Site: cross-site"),
 	}
 }

@@ -55,7 +55,7 @@ func documentLimits(doc *huma.OpenAPI) {
 		}
 	}
 	limitText(schemas["SignalBody"].Properties["signal"], events.MaxTaskID)
-	for _, name := range []string{"AcceptedLossBody", "AgentPauseBody", "DismissBody", "JobBody", "JobStopBody"} {
+	for _, name := range []string{"AcceptedLossBody", "AgentPauseBody", "DismissBody", "MarkBody", "JobBody", "JobStopBody"} {
 		limitText(schemas[name].Properties["reason"], maxReason)
 		limitText(schemas[name].Properties["by"], events.MaxTaskID)
 	}

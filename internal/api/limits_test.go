@@ -225,7 +225,8 @@ var places = map[string]limited{
 	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
 	"list-items id": ofTaskItems, "list-items limit": ofItems("limit"), "list-items after": ofItems("after"),
 	"list-alerts limit":           inPath("GET", "/v1/alerts?limit=%s", ""),
-	"dismiss-dead-letter /reason": dismissing("reason"), "dismiss-dead-letter /task": dismissing("task"), "dismiss-dead-letter /by": dismissing("by"),
+	"dismiss-dead-letter /reason": marking("dismiss", "reason"), "dismiss-dead-letter /task": marking("dismiss", "task"), "dismiss-dead-letter /by": marking("dismiss", "by"),
+	"redrive-dead-letter /reason": marking("redrive", "reason"), "redrive-dead-letter /by": marking("redrive", "by"), "reopen-dead-letter /reason": marking("reopen", "reason"), "reopen-dead-letter /by": marking("reopen", "by"),
 	"acknowledge-alert /note": acknowledging("note"), "acknowledge-alert /reason": acknowledging("reason"), "acknowledge-alert /by": acknowledging("by"),
 	"open-job /reason": opening("reason"), "open-job /by": opening("by"), "stop-job /reason": stopping("reason"), "stop-job /by": stopping("by"),
 	"pause-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/pause"), "resume-limit Idempotency-Key": inHeader("/v1/limits/order%2Fk/resume"),
@@ -257,10 +258,10 @@ func acknowledging(member string) func(w *world, v string) reply {
 	}
 }
 
-func dismissing(member string) func(w *world, v string) reply {
+func marking(verb, member string) func(w *world, v string) reply {
 	return func(w *world, v string) reply {
-		w.engine.Bury(events.Submissions, events.Record{Value: []byte(`{}`)}, "unreadable")
-		return w.do("POST", "/v1/dead-letters/submissions-0-0/dismiss", `{"`+member+`":`+quoted(v)+`}`)
+		w.engine.Bury(events.Submissions, events.Record{Key: []byte("k"), Value: []byte(`{"workflow":"order","input":{"item":"x"}}`)}, "unknown_workflow")
+		return w.do("POST", "/v1/dead-letters/submissions-0-0/"+verb, `{"`+member+`":`+quoted(v)+`}`)
 	}
 }
 
@@ -377,7 +378,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
-		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`, "dismiss-dead-letter": `{"reason":"why"}`, "make-checkpoint": `{"to":"x"}`,
+		"report": `{"output":1}`, "acknowledge-alert": `{"note":"why"}`, "dismiss-dead-letter": `{"reason":"why"}`, "redrive-dead-letter": `{"reason":"why"}`, "reopen-dead-letter": `{"reason":"why"}`, "make-checkpoint": `{"to":"x"}`,
 		"open-job": `{"id":"j","verb":"pause","filter":{"all":true}}`, "stop-job": `{"reason":"why"}`,
 		"apply-schedule": "schedule: w", "pause-schedule": `{"reason":"why"}`, "resume-schedule": `{"reason":"why"}`, "trigger-schedule": `{"reason":"why"}`,
 		"apply-limit": `{"limit":"w","max":2}`, "pause-limit": `{"reason":"why"}`, "resume-limit": `{"reason":"why"}`,
@@ -389,7 +390,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	w.do("PUT", "/v1/limits/w", `{"limit":"w","max":2}`)
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	w.engine.SetAlerts([]api.Alert{missingBank}, nil)
-	w.engine.Bury(events.Submissions, events.Record{Value: []byte(`{}`)}, "unreadable")
+	w.engine.Bury(events.Submissions, events.Record{Key: []byte("k"), Value: []byte(`{"workflow":"order","input":{"item":"x"}}`)}, "unknown_workflow")
 	for at, item := range w.description().Paths {
 		for method, op := range item {
 			if op.RequestBody == nil {

@@ -28,7 +28,7 @@ func deadLetterCommand() *cobra.Command {
 				q.Set("open", "true")
 			}
 			none := "there are no dead letters"
-			if s.isSet("open") || s.flag("reason") != "" {
+			if s.isSet("open") || s.flag("rejected-for") != "" {
 				none = "no dead letter matches"
 			}
 			return s.pages(deadLettersPath, q, "dead_letters", listing{none: none, head: row{"ID", "TIME", "REASON", "KEY", "FROM", "MARK", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
@@ -51,7 +51,7 @@ func deadLetterCommand() *cobra.Command {
 			return s.one(doc, func(w io.Writer) error { return showDeadLetter(w, doc) })
 		}),
 	})
-	g := group("dlq", "Look at dead letters, and redrive or dismiss them", list, show, redriveCommand(), dismissCommand())
+	g := group("dlq", "Look at dead letters, and redrive or dismiss them", list, show, redriveCommand(), dismissCommand(), reopenCommand())
 	g.Aliases = []string{"dead-letters"}
 	return g
 }
@@ -68,14 +68,14 @@ func letterClient(run func(s letterCaller, args []string) error) func(*cobra.Com
 }
 
 func letterFlags(c *cobra.Command) {
-	c.Flags().String("reason", "", "only those that were rejected for this reason, such as unknown_workflow")
-	WithoutVariable(c.Flags(), "reason")
+	c.Flags().String("rejected-for", "", "only those that were rejected for this reason, such as unknown_workflow")
+	WithoutVariable(c.Flags(), "rejected-for")
 }
 
 // letterQuery returns the parameters of the flags that choose dead letters.
 func (s letterCaller) letterQuery() url.Values {
 	q := url.Values{}
-	if v := s.flag("reason"); v != "" {
+	if v := s.flag("rejected-for"); v != "" {
 		q.Set("reason", v)
 	}
 	return q

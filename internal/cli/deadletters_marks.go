@@ -19,7 +19,7 @@ func redriveCommand() *cobra.Command {
 		Use: "redrive [ID...]", Short: "Send rejected inputs again, once their cause is fixed", Args: lettersChosen,
 		Long: "Send rejected inputs again: the original bytes, as new records. A submission that would be rejected again is not sent;\n" +
 			"its problem is printed instead. What was sent is marked as redriven.\n\n" + chosenHelp,
-		Example: "  sagalog dlq redrive submissions-3-17\n  sagalog dlq redrive --reason unknown_workflow",
+		Example: "  sagalog dlq redrive submissions-3-17\n  sagalog dlq redrive --rejected-for unknown_workflow --reason 'the workflow is applied now'",
 		RunE:    letterClient(func(s letterCaller, args []string) error { return s.redrive(args) }),
 	})
 	chosenFlags(c)
@@ -30,20 +30,36 @@ func dismissCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "dismiss [ID...]", Short: "Mark rejected inputs as dealt with", Args: lettersChosen,
 		Long:    "Record that nothing more is to be done about rejected inputs. They stay where they are, as long as the topic keeps them, and can still be redriven.\n\n" + chosenHelp,
-		Example: "  sagalog dlq dismiss submissions-3-17 --because 'a test of the sender'\n  sagalog dlq dismiss --reason unreadable --yes",
+		Example: "  sagalog dlq dismiss submissions-3-17 --reason 'a test of the sender'\n  sagalog dlq dismiss --rejected-for unreadable --yes",
 		RunE:    letterClient(func(s letterCaller, args []string) error { return s.dismiss(args) }),
 	})
 	chosenFlags(c)
-	c.Flags().String("because", "", "why nothing more is done about them, for the record")
-	c.Flags().String("by", "", "who dismisses them, for the record")
 	return c
 }
 
-const chosenHelp = "With --reason or --all instead of IDs, the command takes those that nobody has redriven or dismissed: it counts them, shows ten, and asks\n" +
+func reopenCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "reopen ID...", Short: "Take back that rejected inputs were dealt with", Args: cobra.MinimumNArgs(1),
+		Long:    "Take back the marks of rejected inputs that were dismissed or redriven: `dlq list --open` shows them again. What was sent again stays sent.",
+		Example: "  sagalog dlq reopen submissions-3-17 --reason 'dismissed by mistake'",
+		RunE:    letterClient(func(s letterCaller, args []string) error { return s.ofLetters("reopen", args, letterRows) }),
+	})
+	markFlags(c)
+	return c
+}
+
+// markFlags are what is recorded with a mark.
+func markFlags(c *cobra.Command) {
+	c.Flags().String("reason", "", "why, for the record")
+	c.Flags().String("by", "", "who does it, for the record")
+}
+
+const chosenHelp = "With --rejected-for or --all instead of IDs, the command takes those that nobody has redriven or dismissed: it counts them, shows ten, and asks\n" +
 	"you first unless you give --yes. If you interrupt it, the others are left as they were."
 
 func chosenFlags(c *cobra.Command) {
 	letterFlags(c)
+	markFlags(c)
 	c.Flags().Bool("all", false, "all that nobody has redriven or dismissed")
 	c.Flags().BoolP("yes", "y", false, "do not ask")
 	WithoutVariable(c.Flags(), "all")
@@ -51,17 +67,17 @@ func chosenFlags(c *cobra.Command) {
 
 // lettersChosen says whether IDs and flags fit together.
 func lettersChosen(c *cobra.Command, args []string) error {
-	reason, _ := c.Flags().GetString("reason")
+	reason, _ := c.Flags().GetString("rejected-for")
 	all, _ := c.Flags().GetBool("all")
 	switch byFlag := reason != "" || all; {
-	case reason == "" && c.Flags().Changed("reason"):
-		return errors.New("--reason is empty: give a reason such as unknown_workflow; --all is every open one")
+	case reason == "" && c.Flags().Changed("rejected-for"):
+		return errors.New("--rejected-for is empty: give a reason such as unknown_workflow; --all is every open one")
 	case reason != "" && all:
-		return errors.New("--all means every open one, so it cannot be combined with --reason")
+		return errors.New("--all means every open one, so it cannot be combined with --rejected-for")
 	case byFlag && len(args) > 0:
-		return errors.New("give IDs or a filter, not both: --reason and --all choose dead letters without IDs")
+		return errors.New("give IDs or a filter, not both: --rejected-for and --all choose dead letters without IDs")
 	case !byFlag && len(args) == 0:
-		return errors.New("give the IDs of dead letters, or --reason REASON; --all is every open one")
+		return errors.New("give the IDs of dead letters, or --rejected-for REASON; --all is every open one")
 	}
 	return nil
 }
@@ -133,7 +149,13 @@ func (s letterCaller) chosen(verb string, ids []string) ([]string, error) {
 
 // ofLetters makes a request about each dead letter and prints what the answers say. A letter that is refused does not stop the others; an engine that does
 // not answer, or that does not let the caller do it, does.
-func (s letterCaller) ofLetters(verb string, args []string, body map[string]any, l listing) error {
+func (s letterCaller) ofLetters(verb string, args []string, l listing) error {
+	body := map[string]any{}
+	for _, name := range []string{"reason", "by"} {
+		if v := s.flag(name); v != "" {
+			body[name] = v
+		}
+	}
 	ids, err := s.chosen(verb, args)
 	if err != nil {
 		return err
@@ -172,19 +194,13 @@ func aboutLetter(err error) bool {
 }
 
 func (s letterCaller) redrive(ids []string) error {
-	return s.ofLetters("redrive", ids, map[string]any{}, listing{head: row{"TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
+	return s.ofLetters("redrive", ids, listing{head: row{"TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
 		return row{r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
 	})})
 }
 
-func (s letterCaller) dismiss(ids []string) error {
-	body := map[string]any{}
-	for flag, member := range map[string]string{"because": "reason", "by": "by"} {
-		if v := s.flag(flag); v != "" {
-			body[member] = v
-		}
-	}
-	return s.ofLetters("dismiss", ids, body, listing{head: row{"ID", "REASON", "KEY"}, cells: rowOf(func(d api.DeadLetterDocument) row {
-		return row{d.ID, d.Reason, d.Key}
-	})})
-}
+var letterRows = listing{head: row{"ID", "REASON", "KEY", "MARK"}, cells: rowOf(func(d api.DeadLetterDocument) row {
+	return row{d.ID, d.Reason, d.Key, markText(d.Mark)}
+})}
+
+func (s letterCaller) dismiss(ids []string) error { return s.ofLetters("dismiss", ids, letterRows) }

@@ -48,11 +48,6 @@ type Fact struct {
 type about struct {
 	step, operation, by, workflow string
 	attempt, version, run         int
-	// tasks are those that a sweep forgets.
-	tasks []string
-	// kind and encoding are those of a carried entity.
-	kind     string
-	encoding json.RawMessage
 }
 
 // read reads the members of a body that are columns. What it does not name, it passes over.

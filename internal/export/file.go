@@ -33,7 +33,7 @@ type part[R any] struct {
 // pendingRows is how many rows are written at once.
 const pendingRows = 1000
 
-// add writes a row, whose text has so many bytes.
+// add writes a row. bytes is the size of its texts.
 func (p *part[R]) add(row R, partition int32, offset, millis int64, bytes int) error {
 	day := events.Instant(millis).String()[:len("2006-01-02")]
 	if p.file != nil && (day != p.day || p.rows == p.most) {

@@ -82,8 +82,8 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
 		Summary:     "inputs were rejected: {{ $labels.reason }}",
-		Description: "They are in the dead-letter topics with the reason. Remove the cause, then redrive them (`sagalog dlq redrive --reason REASON`), or dismiss them.",
-		Command:     "sagalog dlq list",
+		Description: "They are in the dead-letter topics with the reason. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`), or dismiss them.",
+		Command:     "sagalog dlq list --open",
 	},
 	{
 		Name: "SagalogInputLag", Expr: `max by (topic) (sagalog_input_lag_seconds) > {60s}`, For: 5 * time.Minute,

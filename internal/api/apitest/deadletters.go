@@ -51,6 +51,10 @@ func (e *Engine) MarkLetter(_ context.Context, m events.DeadLetterMark) error {
 	if e.marks == nil {
 		e.marks = map[string]*api.DeadLetterMark{}
 	}
+	if m.Mark == "" {
+		delete(e.marks, m.Letter)
+		return nil
+	}
 	mark := &api.DeadLetterMark{Mark: m.Mark, At: 1, By: m.By, Reason: m.Reason, Task: m.Task}
 	if m.Task != "" && m.Offset >= 0 {
 		mark.Partition, mark.Offset = &m.Partition, &m.Offset

@@ -12,6 +12,9 @@ const kept = "token";
 /** The token that the person gave: for this tab only, until it is closed. */
 export const token = signal(sessionStorage.getItem(kept) ?? "");
 
+/** Whether a text can be a token: no header can carry other characters. */
+const sendable = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
+
 /** Why the engine wants a token, or another one; null while it is content. */
 export const wanted = signal<string | null>(null);
 
@@ -69,7 +72,9 @@ export function SignIn(): JSX.Element {
   const [text, set] = useState("");
   const submit = (e: Event) => {
     e.preventDefault();
-    if (text.trim() !== "") signIn(text.trim());
+    const given = text.trim();
+    if (given !== "" && !sendable(given)) wanted.value = "This is not a token: it has a character that no token has, such as a curly quote.";
+    else if (given !== "") signIn(given);
   };
   return (
     <main id="main" class="signin">

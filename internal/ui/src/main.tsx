@@ -19,6 +19,7 @@ import { ScheduleScreen } from "./views/schedule";
 import { Schedules } from "./views/schedules";
 import { Task } from "./views/task";
 import { Tasks } from "./views/tasks";
+import { nextTheme, theme } from "./theme";
 import { Workflows, WorkflowScreen } from "./views/workflows";
 
 const screens = [
@@ -83,6 +84,9 @@ function Page(): JSX.Element {
   useEffect(() => {
     document.title = `${title} · Sagalog`;
   }, [title]);
+  useEffect(() => {
+    document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a narrow screen the rail scrolls
+  }, [screen]);
   return (
     <>
       <a class="skip" href="#main">
@@ -106,6 +110,9 @@ function Page(): JSX.Element {
         <Me />
         <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="time zone of exact times">
           {utc.value ? "UTC" : "local"}
+        </button>
+        <button type="button" class="quiet" onClick={nextTheme} title="theme: that of the system, light or dark" aria-label={`theme: ${theme.value || "system"}`}>
+          {theme.value || "theme"}
         </button>
         <button type="button" class="quiet" onClick={() => setHelp(true)} aria-label="keys">
           ?

@@ -46,7 +46,7 @@ export function Acts(): JSX.Element {
     <>
       {d && (
         <p class="faint">
-          Acts about tasks, schedules and limits since {exact(d.since)}, when a node last started; the history of a task has all about the task.
+          Acts about tasks, schedules and limits are those since {exact(d.since)}, when a node last started; the history of a task has all about the task.
           {d.partial && " A node does not answer, or there are more: this list is not complete."}
         </p>
       )}

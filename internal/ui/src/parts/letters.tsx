@@ -73,7 +73,7 @@ export function LettersDialog({ verb, letters, close, done }: { verb: LetterVerb
     if (at !== undefined) done();
     close();
   };
-  const cli = `sagalog dlq ${verb} ${open.slice(0, 20).map(quote).join(" ")}${open.length > 20 ? " ..." : ""}${body.reason ? ` --because ${quote(body.reason)}` : ""} --api ${location.origin}`;
+  const cli = `sagalog dlq ${verb} ${open.slice(0, 20).map(quote).join(" ")}${open.length > 20 ? " ..." : ""}${body.reason ? ` --reason ${quote(body.reason)}` : ""} --api ${location.origin}`;
   return (
     <Dialog title={`${verb} ${of}`} close={leave}>
       <form onSubmit={(e) => void send(e)}>
@@ -94,7 +94,10 @@ export function LettersDialog({ verb, letters, close, done }: { verb: LetterVerb
           </p>
         )}
         {failed.slice(0, 5).map((f) => (
-          <Fault key={f.id} of={open.length === 1 ? f.error : new CallError(f.error.status, { detail: `${f.id}: ${f.error.message}` })} />
+          <div key={f.id}>
+            {open.length > 1 && <p class="faint">{f.id}</p>}
+            <Fault of={f.error} />
+          </div>
         ))}
         {failed.length > 5 && <p class="faint">and {failed.length - 5} more that failed</p>}
         <div class="buttons">

@@ -79,7 +79,8 @@ export function RedriveDialog({ letter: d, close, done }: { letter: Letter; clos
       if (edits && lacking("operator") === null) await mark(d.id, r.id, setFault);
       done();
       const t = await get<Task>(`v1/tasks/${segment(r.id)}`, { query: { token: r.token } });
-      say({ words: `Accepted. Task ${r.id} is ${word(t.state)}.`, task: r.id });
+      const stays = edits && lacking("operator") !== null ? " The dead letter stays open: marking it needs the role operator." : "";
+      say({ words: `Accepted. Task ${r.id} is ${word(t.state)}.${stays}`, task: r.id });
     } catch (e) {
       const error = e instanceof CallError ? e : new CallError(0, { detail: String(e) });
       if (error.status !== 503) say(undefined);

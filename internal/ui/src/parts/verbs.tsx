@@ -104,7 +104,8 @@ interface Receipt {
 
 /** Asks for what a verb needs, shows the lines that do the same, and says what became of the request. */
 export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; ids: readonly string[]; steps: readonly Step[]; preset?: Values; close: () => void }): JSX.Element {
-  const [values, set] = useState<Values>(preset ?? {});
+  const [typed, set] = useState<Values>(preset ?? {});
+  const values: Values = typed.with !== undefined && typed.with === preset?.with ? { ...typed, with: "" } : typed; // an input that nobody changed is no other input
   const [wrong, setWrong] = useState("");
   const [fault, setFault] = useState<CallError>();
   const [said, say] = useState<string[]>([]);
@@ -148,7 +149,7 @@ export function VerbDialog({ verb, ids, steps, preset, close }: { verb: Verb; id
           <label key={f.name}>
             {f.says}
             {f.kind === "json" ? (
-              <textarea rows={4} spellcheck={false} value={values[f.name] ?? ""} onInput={(e) => change(f.name, e.currentTarget.value)} />
+              <textarea rows={4} spellcheck={false} value={typed[f.name] ?? ""} onInput={(e) => change(f.name, e.currentTarget.value)} />
             ) : f.kind === "step" && steps.length > 0 ? (
               <select value={values[f.name] ?? ""} onChange={(e) => change(f.name, e.currentTarget.value)}>
                 <option value="">{f.must ? "choose" : ""}</option>

@@ -191,7 +191,7 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
             <dt>key</dt>
             <dd>{d.key === undefined ? "none" : task === undefined ? d.key : <a href={to(["tasks", task])} title="the task of that ID, if there is one">{d.key}</a>}</dd>
             <dt>value</dt>
-            <dd>{length.toLocaleString()} bytes{bytes ? ", not text" : ""}</dd>
+            <dd>{length.toLocaleString()} {length === 1 ? "byte" : "bytes"}{bytes ? ", not text" : ""}</dd>
           </dl>
           <div class="two">
             <section>

@@ -241,7 +241,7 @@ function Newcomer(): JSX.Element {
 
 const modes = [
   ["fail", "Calls fail. They are tried again until the service is back."],
-  ["refuse", "Calls are refused permanently. Completed steps are undone."],
+  ["refuse", "Calls are refused permanently. Completed steps are undone, or the task is parked if they cannot be."],
   ["slow", "Answers are slow."],
   ["hang", "Calls are never answered. Attempts time out."],
 ] as const;
