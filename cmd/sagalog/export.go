@@ -52,7 +52,6 @@ complete file.`,
 	f.StringVar(&c.workflow, "workflow", "", "only facts of tasks of this workflow")
 	f.BoolVar(&c.noPayloads, "no-payloads", false, "leave out the column data")
 	c.output.flags(f)
-	_ = facts.MarkFlagRequired("to")
 	g := &cobra.Command{Use: "export", Short: "Export the history to Parquet, CSV or JSON Lines"}
 	g.AddCommand(facts)
 	return g
@@ -62,6 +61,9 @@ complete file.`,
 func (c *exportConfig) facts(cmd *cobra.Command) (err error) {
 	if err := cmp.Or(c.output.validate(), c.logPlace.validate()); err != nil {
 		return err
+	}
+	if c.to == "" {
+		return usage("--to is missing: give a directory for the tables")
 	}
 	cfg := export.Config{Namespace: c.namespace, Dir: c.to, Format: export.Format(c.format), Workflow: c.workflow, NoPayloads: c.noPayloads, Topics: kafkalog.Topics(c.namespace)}
 	if !slices.Contains(export.Formats, cfg.Format) {

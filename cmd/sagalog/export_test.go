@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The facts of a running and of a stopped engine are exported, and a wrong call says what is wrong with it.
+func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
+	startsAgain(t)
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	data, to := filepath.Join(at.dir, "d"), filepath.Join(at.dir, "to")
+	dev := at.start(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2")
+	dev.eventually("ready", func() bool { return get(t, dev.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
+	definition := filepath.Join(at.dir, "w.yaml")
+	require.NoError(t, os.WriteFile(definition, []byte("workflow: w\nsteps:\n  only: {sleep: 1ms}\n"), 0o600))
+	require.Equal(t, 0, at.run(t, "workflow", "apply", definition, "--api", dev.endpoints(data).HTTP).code())
+	require.Equal(t, 0, at.run(t, "task", "submit", "-w", "w", "--id", "t-1", "--wait", "--api", dev.endpoints(data).HTTP).code())
+	first := at.run(t, "export", "facts", "--brokers", dev.endpoints(data).Kafka, "--to", to, "--format", "jsonl", "--workflow", "w", "-o", "json")
+	require.Equal(t, 0, first.code(), first.err.String())
+	running := at.run(t, "export", "facts", "--data", data, "--to", filepath.Join(at.dir, "x"))
+	require.Equal(t, 1, running.code())
+	require.Contains(t, running.err.String(), "`--brokers`")
+	require.Equal(t, 0, dev.stop())
+
+	files, err := filepath.Glob(filepath.Join(to, "facts", "date=*", "*.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "the task is in one partition")
+	f, err := os.Open(files[0])
+	require.NoError(t, err)
+	defer f.Close()
+	var types []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var row struct{ Task, Type, Workflow string }
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &row))
+		require.Equal(t, "t-1", row.Task)
+		require.Equal(t, "w", row.Workflow)
+		types = append(types, row.Type)
+	}
+	require.Equal(t, "Submitted", types[0])
+	require.Equal(t, "TaskProcessed", types[len(types)-1])
+
+	whole := at.run(t, "export", "facts", "--data", data, "--to", filepath.Join(at.dir, "whole"))
+	require.Equal(t, 0, whole.code(), whole.err.String())
+	require.Regexp(t, `^\d+ rows in 2 files, in `, whole.out.String())
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"--data or --brokers", []string{"--to", "y"}},
+		{`"xml" is not a format`, []string{"--data", data, "--to", "y", "--format", "xml"}},
+		{"neither an instant", []string{"--data", data, "--to", "y", "--since", "yesterday"}},
+		{"not later than --since", []string{"--data", data, "--to", "y", "--since", "1h", "--until", "2h"}},
+		{"was begun with other flags", []string{"--data", data, "--to", to}},
+		{"--to is missing", []string{"--data", data}},
+	} {
+		p := at.run(t, append([]string{"export", "facts"}, c.args...)...)
+		require.Equal(t, 2, p.code(), "%v: %s", c.args, p.err.String())
+		require.Contains(t, p.err.String(), c.says)
+	}
+}
