@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -24,8 +25,16 @@ import (
 // recorded is the log of a run of the simulator, with every fault that it makes: void records, take-overs, carries.
 type recorded struct {
 	partitions [][]events.Record
-	// left is how many records can still be read before reading fails; negative: all.
-	left int
+	// left is how many records can still be read before reading fails, if it breaks.
+	left   atomic.Int64
+	breaks bool
+}
+
+// readable returns the log of which left records can be read; negative: all.
+func readable(partitions [][]events.Record, left int) *recorded {
+	l := &recorded{partitions: partitions, breaks: left >= 0}
+	l.left.Store(int64(left))
+	return l
 }
 
 var errBroken = errors.New("the broker is gone")
@@ -46,10 +55,9 @@ func (l *recorded) Read(_ context.Context, s verify.Span, yield func(events.Reco
 		if r.Offset < s.From || r.Offset >= s.To {
 			continue
 		}
-		if l.left == 0 {
+		if l.breaks && l.left.Add(-1) < 0 {
 			return errBroken
 		}
-		l.left--
 		if err := yield(r); err != nil {
 			return err
 		}
@@ -63,7 +71,7 @@ func runs(t *testing.T, n int) (list []*recorded) {
 	for seed := uint64(1); len(list) < n; seed++ {
 		run := sim.Record(seed, sim.Options{})
 		if run.Report.Violation == "" && len(slices.Concat(run.Topics["sim.events"]...)) > 50 {
-			list = append(list, &recorded{run.Topics["sim.events"], -1})
+			list = append(list, readable(run.Topics["sim.events"], -1))
 		}
 	}
 	return list
@@ -180,10 +188,11 @@ func TestABrokenExportGoesOn(t *testing.T) {
 		for range 20 {
 			dir, broken, rows := t.TempDir(), 0, int64(0)
 			for {
-				one := &recorded{l.partitions, -1}
+				left := -1
 				if broken < 5 {
-					one.left = dice.IntN(total)
+					left = dice.IntN(total)
 				}
+				one := readable(l.partitions, left)
 				res, err := Facts(t.Context(), configOf(one, dir, f))
 				if rows += res.Rows; err == nil {
 					break
@@ -309,7 +318,7 @@ func TestACutLog(t *testing.T) {
 				continue
 			}
 			dir := t.TempDir()
-			res, err := Facts(t.Context(), configOf(&recorded{[][]events.Record{records[at:]}, -1}, dir, Parquet))
+			res, err := Facts(t.Context(), configOf(readable([][]events.Record{records[at:]}, -1), dir, Parquet))
 			require.NoError(t, err)
 			require.NotZero(t, res.Begins)
 			for _, r := range rowsIn(t, dir) {
