@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/export"
@@ -25,40 +26,61 @@ type exportConfig struct {
 	noPayloads                         bool
 }
 
-func exportCommand() *cobra.Command {
-	var c exportConfig
-	facts := &cobra.Command{
-		Use: "facts", Short: "Export the history: one row a fact", Args: cobra.NoArgs,
-		Long: `Export the history of a namespace as a table with one row a fact, for DuckDB, pandas, Spark and others. The log of a running or stopped cluster is on
---brokers; that of a stopped ` + "`sagalog dev`" + ` is in --data (a running one is a broker too: give the address that it prints).
+const exportHelp = `
 
-The files are in DIR/facts/date=2026-11-29, one for each partition and day, and of a busy day more. Columns: partition, offset (the key), time, epoch, sequence, owner, type,
-task, run, incarnation, workflow, version, step, item, attempt, operation, by, cause_topic, cause_partition, cause_offset, cause, data (the body as JSON). Void records are left
-out. Sealed values stay sealed.
+The log of a running or stopped cluster is on --brokers; that of a stopped ` + "`sagalog dev`" + ` is in --data (a running one is a broker too: give the address that it
+prints). The files are in DIR/%[1]s/date=2026-11-29, one for each partition and day, and of a busy day more. Void records are left out. Sealed values stay sealed.
 
 The export ends where the log ends when it begins. The same range gives the same bytes. If you interrupt the command, repeat it with the same flags: it goes on behind the last
-complete file.`,
-		Example: `  sagalog export facts --brokers k1:9092 --to ./history
+complete file.`
+
+func exportCommand() *cobra.Command {
+	g := &cobra.Command{Use: "export", Short: "Export the history to Parquet, CSV or JSON Lines"}
+	for _, t := range []struct {
+		name, short, long, example string
+		run                        func(context.Context, export.Config) (export.Result, error)
+	}{
+		{
+			"facts", "Export the history: one row a fact",
+			`Export the history of a namespace as a table with one row a fact, for DuckDB, pandas, Spark and others. Columns: partition, offset (the key), time, epoch, sequence, owner,
+type, task, run, incarnation, workflow, version, step, item, attempt, operation, by, cause_topic, cause_partition, cause_offset, cause, data (the body as JSON).`,
+			`  sagalog export facts --brokers k1:9092 --to ./history
   sagalog export facts --data ./sagalog-data --to ./today --since 24h --format csv --no-payloads
   duckdb -c "select type, count(*) from './history/facts/*/*.parquet' group by type order by 2 desc"`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.facts(cmd) },
+			export.Facts,
+		},
+		{
+			"attempts", "Export the attempts: one row a call of an agent",
+			`Export the attempts to do and to undo steps as a table with one row each: when it was ready, started and ended, what the agent said, and what the supervisor decided. One that
+runs at the end of the range has no outcome. Columns: partition, task, run, incarnation, workflow, version, step, item, agent, function, child, operation, attempt, idempotency_key,
+instance, ready_at, started_at, agent_started_at, agent_finished_at, ended_at, complete_by, outcome (completed, failed, timed_out), by, class, code, message, effect, verdict,
+verdict_reason, next_at, queue_s, work_s, report_s, started_offset, ended_offset.`,
+			`  sagalog export attempts --brokers k1:9092 --to ./history
+  duckdb -c "select step, outcome, code, count(*), quantile_cont(work_s, 0.95) from './history/attempts/*/*.parquet' group by all order by 4 desc"`,
+			export.Attempts,
+		},
+	} {
+		var c exportConfig
+		cmd := &cobra.Command{
+			Use: t.name, Short: t.short, Args: cobra.NoArgs, Example: t.example, Long: t.long + fmt.Sprintf(exportHelp, t.name),
+			RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd, t.run) },
+		}
+		f := cmd.Flags()
+		c.logPlace.Flags(f)
+		f.StringVar(&c.to, "to", "", "directory for the tables")
+		f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
+		f.StringVar(&c.since, "since", "", "only rows from this time on: an instant, or a duration before now such as 24h")
+		f.StringVar(&c.until, "until", "", "only rows before this time")
+		f.StringVar(&c.workflow, "workflow", "", "only rows of tasks of this workflow")
+		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave out what users put in: the bodies of facts, the messages of errors")
+		c.output.flags(f)
+		g.AddCommand(cmd)
 	}
-	f := facts.Flags()
-	c.logPlace.Flags(f)
-	f.StringVar(&c.to, "to", "", "directory for the tables")
-	f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
-	f.StringVar(&c.since, "since", "", "only facts from this time on: an instant, or a duration before now such as 24h")
-	f.StringVar(&c.until, "until", "", "only facts before this time")
-	f.StringVar(&c.workflow, "workflow", "", "only facts of tasks of this workflow")
-	f.BoolVar(&c.noPayloads, "no-payloads", false, "leave out the column data")
-	c.output.flags(f)
-	g := &cobra.Command{Use: "export", Short: "Export the history to Parquet, CSV or JSON Lines"}
-	g.AddCommand(facts)
 	return g
 }
 
-// facts exports the table of facts.
-func (c *exportConfig) facts(cmd *cobra.Command) (err error) {
+// run exports a table.
+func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, export.Config) (export.Result, error)) (err error) {
 	if err := cmp.Or(c.output.validate(), c.logPlace.validate()); err != nil {
 		return err
 	}
@@ -87,12 +109,16 @@ func (c *exportConfig) facts(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
+	ns, err := readNamespace(cmd.Context(), cluster, c.namespace)
+	if err != nil {
 		return err
 	}
+	if cfg.NamespaceID, err = uuid.Parse(ns.ID); err != nil {
+		return fmt.Errorf("the ID of the namespace: %w", err)
+	}
 	bar := newVerifyBar(cmd.ErrOrStderr())
-	cfg.Log, cfg.Progress = kafkalog.Log{Cluster: cluster}, bar.count("facts")
-	res, err := export.Facts(cmd.Context(), cfg)
+	cfg.Log, cfg.Progress = kafkalog.Log{Cluster: cluster}, bar.count(cmd.Name())
+	res, err := table(cmd.Context(), cfg)
 	bar.close()
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/verify"
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,8 @@ type Config struct {
 	Log       verify.Log
 	Topics    verify.Topics
 	Namespace string
+	// NamespaceID goes into the idempotency keys.
+	NamespaceID uuid.UUID
 	// Dir gets one directory for each table.
 	Dir    string
 	Format Format
@@ -54,8 +57,43 @@ const progressEvery = 5000
 // Facts exports the table of facts into the directory facts of cfg.Dir: files of one partition and one day each, in folders date=2006-01-02. It goes on
 // with an export that was broken off there. ctx breaks it off.
 func Facts(ctx context.Context, cfg Config) (Result, error) {
-	dir := filepath.Join(cfg.Dir, "facts")
-	res := Result{Dir: dir}
+	return export(ctx, cfg, "facts", func() maker[Fact] { return facts{payloads: !cfg.NoPayloads} })
+}
+
+// entry is a row with its place: the offset and the time of the fact that it is about.
+type entry[R any] struct {
+	row      R
+	offset   int64
+	time     int64
+	workflow string
+	// bytes is the size of its texts.
+	bytes int
+}
+
+// maker makes the rows of a table from the accepted facts of one partition, in their order.
+type maker[R any] interface {
+	// take returns the row that a fact completes; false if it completes none.
+	take(r *events.Record, f *Fact) (entry[R], bool, error)
+	// left returns the rows that are not complete at the end of the range, in an order that the log decides.
+	left() []entry[R]
+}
+
+// facts makes the table of facts.
+type facts struct{ payloads bool }
+
+func (t facts) take(_ *events.Record, f *Fact) (entry[Fact], bool, error) {
+	row := *f
+	if !t.payloads {
+		row.Data = ""
+	}
+	return entry[Fact]{row, f.Offset, f.Time, f.Workflow, len(row.Data) + len(row.Task) + len(row.Cause)}, true, nil
+}
+
+func (facts) left() []entry[Fact] { return nil }
+
+// export exports a table.
+func export[R any](ctx context.Context, cfg Config, table string, begin func() maker[R]) (Result, error) {
+	res := Result{Dir: filepath.Join(cfg.Dir, table)}
 	bounds, err := cfg.Log.Bounds(ctx, cfg.Topics.Events)
 	if err != nil {
 		return res, fmt.Errorf("ask for the ends of %s: %w", cfg.Topics.Events, err)
@@ -63,8 +101,8 @@ func Facts(ctx context.Context, cfg Config) (Result, error) {
 	if len(bounds) == 0 {
 		return res, fmt.Errorf("there is no topic %s", cfg.Topics.Events)
 	}
-	p, err := openPlan(dir, &plan{
-		Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads,
+	p, err := openPlan(res.Dir, &plan{
+		Table: table, Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads,
 	}, bounds)
 	if err != nil {
 		return res, err
@@ -81,14 +119,14 @@ func Facts(ctx context.Context, cfg Config) (Result, error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range p.Parts {
+	for i, at := range p.Parts { // each as it was when this call began
 		g.Go(func() error {
-			f := factsOf{cfg: &cfg, plan: p, partition: int32(i), start: bounds[i].Start, rows: &written, files: &files, begins: &begins, progress: func(n int64) {
+			f := reading[R]{cfg: &cfg, plan: p, partition: int32(i), at: at, start: bounds[i].Start, rows: &written, files: &files, begins: &begins, progress: func(n int64) {
 				if done := read.Add(n); cfg.Progress != nil {
 					cfg.Progress(done, total)
 				}
 			}}
-			if err := f.run(ctx, dir); err != nil {
+			if err := f.run(ctx, res.Dir, begin()); err != nil {
 				return fmt.Errorf("partition %d: %w", i, err)
 			}
 			return nil
@@ -103,30 +141,39 @@ func Facts(ctx context.Context, cfg Config) (Result, error) {
 	return res, p.write()
 }
 
-// factsOf exports the facts of one partition.
-type factsOf struct {
+// reading exports a table of one partition.
+type reading[R any] struct {
 	cfg       *Config
 	plan      *plan
 	partition int32
+	at        planPart
 	// start is where the log begins now.
 	start               int64
 	rows, files, begins *atomic.Int64
 	progress            func(more int64)
 }
 
-func (f *factsOf) run(ctx context.Context, dir string) (err error) {
-	at := f.plan.Parts[f.partition]
-	if at.Next >= at.To {
+func (f *reading[R]) run(ctx context.Context, dir string, table maker[R]) error {
+	if f.at.Done {
 		return nil
 	}
-	out := &part[Fact]{dir: dir, format: f.cfg.Format, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(at), complete: func(next int64) error {
+	out := &part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(f.at), complete: func(next int64) error {
 		return f.plan.passed(f.partition, next)
 	}}
 	defer out.abandon()
+	err := f.read(ctx, out, table)
+	if err == nil {
+		err = f.rest(out, table)
+	}
+	f.files.Add(out.files)
+	return errors.Join(err, ctx.Err())
+}
+
+// read writes the rows that are complete. What came before the place to go on from is read again, because it says which records are void and what a task is.
+func (f *reading[R]) read(ctx context.Context, out *part[R], table maker[R]) error {
 	rule, known, first := verify.NewRule(f.start > 0), newLives(), true
 	topics := topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}
-	// What came before the place to go on from is read again, because it says which records are void and what a task is.
-	err = f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: at.To}, func(r events.Record) error {
+	return f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: f.at.To}, func(r events.Record) error {
 		if r.Offset%progressEvery == 0 {
 			f.progress(progressEvery)
 		}
@@ -137,44 +184,58 @@ func (f *factsOf) run(ctx context.Context, dir string) (err error) {
 		if err != nil || void != "" {
 			return err
 		}
-		row, err := known.row(&r, rule.Epoch(), topics)
+		fact, err := known.row(&r, rule.Epoch(), topics)
+		if err == nil && fact.Type == string(events.NameTasksSwept) {
+			err = known.forget(r.Value)
+		}
 		if err != nil {
 			return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
 		}
 		if first && f.start > 0 {
-			latest(f.begins, row.Time)
+			latest(f.begins, fact.Time)
 		}
 		first = false
-		if row.Type == string(events.NameTasksSwept) {
-			if err := known.forget(r.Value); err != nil {
-				return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
-			}
+		e, ok, err := table.take(&r, &fact)
+		if err != nil {
+			return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
 		}
-		if r.Offset < at.Next || !f.wanted(&row) {
+		if !ok || r.Offset < f.at.Next || !wanted(f.cfg, &e) {
 			return nil
 		}
-		if f.cfg.NoPayloads {
-			row.Data = ""
-		}
 		f.rows.Add(1)
-		return out.add(row, f.partition, r.Offset, row.Time, len(row.Data)+len(row.Task)+len(row.Cause))
+		return out.add(e, r.Offset)
 	})
-	if err == nil {
-		err = out.end(at.To)
-	}
-	f.files.Add(out.files)
-	return errors.Join(err, ctx.Err())
 }
 
-func (f *factsOf) wanted(row *Fact) bool {
-	at := events.Instant(row.Time)
-	return (f.cfg.Since == 0 || at >= f.cfg.Since) && (f.cfg.Until == 0 || at < f.cfg.Until) && (f.cfg.Workflow == "" || row.Workflow == f.cfg.Workflow)
+// rest writes the rows that are not complete, and marks the partition as done: if this is broken off, they are all written again.
+func (f *reading[R]) rest(out *part[R], table maker[R]) error {
+	if err := out.end(f.at.To); err != nil {
+		return err
+	}
+	for _, e := range table.left() {
+		if !wanted(f.cfg, &e) {
+			continue
+		}
+		f.rows.Add(1)
+		if err := out.add(e, f.at.To); err != nil {
+			return err
+		}
+	}
+	if err := out.end(f.at.To); err != nil {
+		return err
+	}
+	return f.plan.done(f.partition)
+}
+
+func wanted[R any](cfg *Config, e *entry[R]) bool {
+	at := events.Instant(e.time)
+	return (cfg.Since == 0 || at >= cfg.Since) && (cfg.Until == 0 || at < cfg.Until) && (cfg.Workflow == "" || e.workflow == cfg.Workflow)
 }
 
 // about is the metadata of a file. It depends on what is exported alone.
-func (f *factsOf) about(at planPart) map[string]string {
+func (f *reading[R]) about(at planPart) map[string]string {
 	return map[string]string{
-		"sagalog.namespace": f.cfg.Namespace, "sagalog.partition": fmt.Sprint(f.partition), "sagalog.offsets": fmt.Sprintf("%d-%d", at.From, at.To), "sagalog.table": "facts",
+		"sagalog.namespace": f.cfg.Namespace, "sagalog.partition": fmt.Sprint(f.partition), "sagalog.offsets": fmt.Sprintf("%d-%d", at.From, at.To), "sagalog.table": f.plan.Table,
 	}
 }
 

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,7 +79,7 @@ func runs(t *testing.T, n int) (list []*recorded) {
 }
 
 func configOf(l *recorded, dir string, f Format) Config {
-	return Config{Log: l, Topics: verify.Topics{Events: "sim.events", Submissions: "sim.submissions", Reports: "sim.reports"}, Namespace: "sim", Dir: dir, Format: f, fileRows: 40}
+	return Config{Log: l, Topics: verify.Topics{Events: "sim.events", Submissions: "sim.submissions", Reports: "sim.reports"}, Namespace: "sim", Dir: dir, Format: f, fileRows: 12}
 }
 
 // filesOf returns the files below a directory, with their content.
@@ -96,16 +97,24 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func rowsIn(t *testing.T, dir string) (all []Fact) {
+func rowsIn[R any](t *testing.T, dir string) (all []R) {
 	t.Helper()
 	for path := range filesOf(t, dir) {
 		if strings.HasSuffix(path, ".parquet") {
-			list, err := parquet.ReadFile[Fact](filepath.Join(dir, path))
+			list, err := parquet.ReadFile[R](filepath.Join(dir, path))
 			require.NoError(t, err)
 			all = append(all, list...)
 		}
 	}
-	slices.SortFunc(all, func(a, b Fact) int { return int(a.Partition-b.Partition)*1_000_000 + int(a.Offset-b.Offset) })
+	return all
+}
+
+func factsIn(t *testing.T, dir string) []Fact {
+	t.Helper()
+	all := rowsIn[Fact](t, dir)
+	slices.SortFunc(all, func(a, b Fact) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
 	return all
 }
 
@@ -117,7 +126,7 @@ func TestTheRowsAreWhatTheEngineFolds(t *testing.T) {
 		dir := t.TempDir()
 		_, err := Facts(t.Context(), configOf(l, dir, Parquet))
 		require.NoError(t, err)
-		rows := rowsIn(t, dir)
+		rows := factsIn(t, dir)
 		n := 0
 		for p, records := range l.partitions {
 			state := events.NewState(int32(p), nil)
@@ -172,19 +181,83 @@ func TestTheRowsAreWhatTheEngineFolds(t *testing.T) {
 	require.NotZero(t, reruns)
 }
 
+// Each attempt that began is one row, with how it ended or without an outcome.
+func TestEachAttemptIsARow(t *testing.T) {
+	t.Parallel()
+	outcomes := map[string]int{}
+	for _, l := range runs(t, 12) {
+		dir := t.TempDir()
+		_, err := Facts(t.Context(), configOf(l, dir, Parquet))
+		require.NoError(t, err)
+		_, err = Attempts(t.Context(), configOf(l, dir, Parquet))
+		require.NoError(t, err)
+		begun, ended := map[string]Fact{}, map[string]Fact{}
+		place := func(partition int32, offset int64) string { return fmt.Sprint(partition, " ", offset) }
+		for _, f := range factsIn(t, filepath.Join(dir, "facts")) {
+			switch events.Name(f.Type) {
+			case events.NameStepStarted, events.NameCompensationStarted:
+				begun[place(f.Partition, f.Offset)] = f
+			case events.NameStepCompleted, events.NameStepFailed, events.NameTimeout, events.NameCompensated, events.NameCompensationFailed:
+				if f.Attempt > 0 {
+					ended[place(f.Partition, f.Offset)] = f
+				}
+			}
+		}
+		rows := rowsIn[Attempt](t, filepath.Join(dir, "attempts"))
+		keys := map[string]string{}
+		for _, a := range rows {
+			require.NotNil(t, a.StartedOffset)
+			f, ok := begun[place(a.Partition, *a.StartedOffset)]
+			require.True(t, ok, "it began once")
+			delete(begun, place(a.Partition, *a.StartedOffset))
+			require.Equal(t, []any{f.Task, f.Step, f.Item, f.Attempt, f.Operation, f.Incarnation}, []any{a.Task, a.Step, a.Item, a.Attempt, a.Operation, a.Incarnation})
+			require.Equal(t, f.Time, *a.StartedAt)
+			outcomes[a.Operation+" "+a.Outcome]++
+			if a.Child == "" {
+				item := int32(-1)
+				if a.Item != nil {
+					item = *a.Item
+				}
+				of := fmt.Sprint(a.Partition, a.Task, a.Incarnation, a.Run, a.Step, item, a.Operation)
+				require.True(t, keys[a.IdempotencyKey] == "" || keys[a.IdempotencyKey] == of, "one key for each do and undo, whatever the attempt")
+				keys[a.IdempotencyKey] = of
+			}
+			if a.EndedOffset == nil {
+				require.Empty(t, a.Outcome)
+				continue
+			}
+			f, ok = ended[place(a.Partition, *a.EndedOffset)]
+			require.True(t, ok, "it ended once")
+			delete(ended, place(a.Partition, *a.EndedOffset))
+			require.Equal(t, []any{f.Task, f.Step, f.Item, f.Attempt, f.Operation}, []any{a.Task, a.Step, a.Item, a.Attempt, a.Operation})
+			require.Equal(t, map[events.Name]string{
+				events.NameStepCompleted: "completed", events.NameCompensated: "completed", events.NameStepFailed: "failed", events.NameCompensationFailed: "failed", events.NameTimeout: "timed_out",
+			}[events.Name(f.Type)], a.Outcome)
+			require.Equal(t, a.Outcome == "completed", a.Verdict == "")
+		}
+		require.Empty(t, begun)
+		require.Empty(t, ended)
+	}
+	for _, o := range []string{"do completed", "do failed", "do timed_out", "undo completed", "undo failed", "undo timed_out"} {
+		require.NotZero(t, outcomes[o], "no run has it: %s (%v)", o, outcomes)
+	}
+}
+
 // An export that was broken off anywhere, as often as it is, has the same bytes in the end as one that was not.
 func TestABrokenExportGoesOn(t *testing.T) {
 	t.Parallel()
 	l := runs(t, 1)[0]
 	total := len(slices.Concat(l.partitions...))
 	dice := rand.New(rand.NewPCG(1, 2))
-	for _, f := range Formats {
+	tables := []func(context.Context, Config) (Result, error){Facts, Attempts}
+	for i, f := range slices.Concat(Formats, Formats) {
+		table := tables[i/len(Formats)]
 		whole := t.TempDir()
-		res, err := Facts(t.Context(), configOf(l, whole, f))
+		res, err := table(t.Context(), configOf(l, whole, f))
 		require.NoError(t, err)
 		require.Positive(t, res.Rows)
 		want := filesOf(t, whole)
-		require.Greater(t, len(want), 4, "several files")
+		require.Greater(t, len(want), 2, "several files")
 		for range 20 {
 			dir, broken, rows := t.TempDir(), 0, int64(0)
 			for {
@@ -193,7 +266,7 @@ func TestABrokenExportGoesOn(t *testing.T) {
 					left = dice.IntN(total)
 				}
 				one := readable(l.partitions, left)
-				res, err := Facts(t.Context(), configOf(one, dir, f))
+				res, err := table(t.Context(), configOf(one, dir, f))
 				if rows += res.Rows; err == nil {
 					break
 				}
@@ -201,7 +274,7 @@ func TestABrokenExportGoesOn(t *testing.T) {
 				broken++
 			}
 			require.Equal(t, want, filesOf(t, dir), "%s, broken off %d times", f, broken)
-			res, err := Facts(t.Context(), configOf(l, dir, f))
+			res, err := table(t.Context(), configOf(l, dir, f))
 			require.NoError(t, err)
 			require.True(t, res.Already)
 		}
@@ -231,7 +304,7 @@ func TestTheFormatsAgree(t *testing.T) {
 			cells = append(cells, list[1:]...)
 		}
 	}
-	rows := rowsIn(t, dirs[Parquet])
+	rows := factsIn(t, dirs[Parquet])
 	require.Len(t, lines, len(rows))
 	require.Len(t, cells, len(rows))
 	seen := map[string]Fact{}
@@ -268,7 +341,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Facts(t.Context(), configOf(l, dir, Parquet))
 	require.NoError(t, err)
-	all := rowsIn(t, dir)
+	all := factsIn(t, dir)
 	from, workflow := events.Instant(all[len(all)/2].Time), ""
 	for _, r := range all {
 		if r.Workflow != "" {
@@ -288,7 +361,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, want)
-	require.Equal(t, want, rowsIn(t, part))
+	require.Equal(t, want, factsIn(t, part))
 
 	cfg.Since++ // the time moved on; what was asked is the same
 	res, err := Facts(t.Context(), cfg)
@@ -321,7 +394,7 @@ func TestACutLog(t *testing.T) {
 			res, err := Facts(t.Context(), configOf(readable([][]events.Record{records[at:]}, -1), dir, Parquet))
 			require.NoError(t, err)
 			require.NotZero(t, res.Begins)
-			for _, r := range rowsIn(t, dir) {
+			for _, r := range factsIn(t, dir) {
 				if r.Type == string(events.NameEntityCarried) && r.Workflow != "" {
 					known++
 				}

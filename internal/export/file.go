@@ -13,7 +13,9 @@ import (
 type part[R any] struct {
 	dir    string
 	format Format
-	about  map[string]string
+	// partition is in the names of the files.
+	partition int32
+	about     map[string]string
 	// most is how many rows a file has at most.
 	most int
 	// complete is called when a file is complete: the rows before next are in files.
@@ -33,22 +35,22 @@ type part[R any] struct {
 // pendingRows is how many rows are written at once.
 const pendingRows = 1000
 
-// add writes a row. bytes is the size of its texts.
-func (p *part[R]) add(row R, partition int32, offset, millis int64, bytes int) error {
-	day := events.Instant(millis).String()[:len("2006-01-02")]
+// add writes a row. next is the offset behind all rows before it.
+func (p *part[R]) add(e entry[R], next int64) error {
+	day := events.Instant(e.time).String()[:len("2006-01-02")]
 	if p.file != nil && (day != p.day || p.rows == p.most) {
-		if err := p.end(offset); err != nil {
+		if err := p.end(next); err != nil {
 			return err
 		}
 	}
 	if p.file == nil {
-		if err := p.begin(day, partition, offset); err != nil {
+		if err := p.begin(day, e.offset); err != nil {
 			return err
 		}
 	}
-	p.pending = append(p.pending, row)
+	p.pending = append(p.pending, e.row)
 	p.rows++
-	p.bytes += bytes
+	p.bytes += e.bytes
 	if p.bytes >= groupBytes {
 		p.bytes = 0
 		return errors.Join(p.write(), p.to.group())
@@ -66,12 +68,12 @@ func (p *part[R]) write() error {
 	return err
 }
 
-func (p *part[R]) begin(day string, partition int32, offset int64) error {
+func (p *part[R]) begin(day string, offset int64) error {
 	dir := filepath.Join(p.dir, "date="+day)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	p.name = filepath.Join(dir, fmt.Sprintf("%05d-%020d.%s", partition, offset, p.format))
+	p.name = filepath.Join(dir, fmt.Sprintf("%05d-%020d.%s", p.partition, offset, p.format))
 	file, err := os.Create(p.name + ".partial")
 	if err != nil {
 		return err

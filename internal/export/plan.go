@@ -18,6 +18,7 @@ const planFile = "export.json"
 
 // plan is what is exported, and how far that is.
 type plan struct {
+	Table     string         `json:"table"`
 	Namespace string         `json:"namespace"`
 	Format    Format         `json:"format"`
 	Since     events.Instant `json:"since,omitzero"`
@@ -33,11 +34,12 @@ type plan struct {
 	path string
 }
 
-// planPart is the range of a partition: From <= offset < To. The rows before Next are in complete files.
+// planPart is the range of a partition: From <= offset < To. The rows of the facts before Next are in complete files, and if it is done, all rows.
 type planPart struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 	Next int64 `json:"next"`
+	Done bool  `json:"done,omitzero"`
 }
 
 // ErrOther says that a directory holds another export.
@@ -70,7 +72,7 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 		return nil, fmt.Errorf("%w: %s was begun with other flags, or of another namespace: repeat them, or give another directory", ErrOther, dir)
 	}
 	for i, p := range old.Parts {
-		if !old.Complete && p.Next < bounds[i].Start && p.Next < p.To {
+		if !p.Done && p.Next < bounds[i].Start && p.Next < p.To {
 			return nil, fmt.Errorf("the facts of partition %d before offset %d are gone from the log, and those from %d on were not exported yet: begin again in another directory", i, bounds[i].Start, p.Next)
 		}
 		if p.To > bounds[i].End {
@@ -82,7 +84,7 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 
 // asked is what the caller asked for.
 func (p *plan) asked() []any {
-	return []any{p.Namespace, p.Format, p.Asked, p.Workflow, p.Payloads}
+	return []any{p.Table, p.Namespace, p.Format, p.Asked, p.Workflow, p.Payloads}
 }
 
 func (p *plan) write() error {
@@ -101,5 +103,13 @@ func (p *plan) passed(partition int32, next int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Parts[partition].Next = next
+	return p.write()
+}
+
+// done records that all rows of a partition are in complete files.
+func (p *plan) done(partition int32) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Parts[partition].Done = true
 	return p.write()
 }

@@ -103,6 +103,8 @@ func (c *column) text(v reflect.Value) (text string, quoted, ok bool) {
 	switch {
 	case c.instant:
 		return events.Instant(v.Int()).String(), true, true
+	case v.CanFloat():
+		return strconv.FormatFloat(v.Float(), 'f', -1, 64), false, true
 	case v.CanInt():
 		return strconv.FormatInt(v.Int(), 10), false, true
 	}
