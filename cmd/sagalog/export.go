@@ -29,9 +29,9 @@ type exportConfig struct {
 const exportHelp = `
 
 The log of a running or stopped cluster is on --brokers; that of a stopped ` + "`sagalog dev`" + ` is in --data (a running one is a broker too: give the address that it
-prints). The files are in DIR/%[1]s/date=2026-11-29, one for each partition and day, and of a busy day more. Void records are left out. Sealed values stay sealed.
+prints). The files are in DIR/%[1]s/date=2026-11-29, one for each partition and day, and several for a busy day. Void records are left out. Sealed values stay sealed.
 
-The export ends where the log ends when it begins. The same range gives the same bytes. If you interrupt the command, repeat it with the same flags: it goes on behind the last
+The export ends where the log ended when it began. The same range gives the same bytes. If you interrupt the command, repeat it with the same flags: it continues after the last
 complete file.`
 
 func exportCommand() *cobra.Command {
@@ -41,7 +41,7 @@ func exportCommand() *cobra.Command {
 		run                        func(context.Context, export.Config) (export.Result, error)
 	}{
 		{
-			"facts", "Export the history: one row a fact",
+			"facts", "Export the history: one row per fact",
 			`Export the history of a namespace as a table with one row a fact, for DuckDB, pandas, Spark and others. Columns: partition, offset (the key), time, epoch, sequence, owner,
 type, task, run, incarnation, workflow, version, step, item, attempt, operation, by, cause_topic, cause_partition, cause_offset, cause, data (the body as JSON).`,
 			`  sagalog export facts --brokers k1:9092 --to ./history
@@ -50,7 +50,7 @@ type, task, run, incarnation, workflow, version, step, item, attempt, operation,
 			export.Facts,
 		},
 		{
-			"attempts", "Export the attempts: one row a call of an agent",
+			"attempts", "Export the attempts: one row per call of an agent or per child",
 			`Export the attempts to do and to undo steps as a table with one row each: when it was ready, started and ended, what the agent said, and what the supervisor decided. One that
 runs at the end of the range has no outcome. Columns: partition, task, run, incarnation, workflow, version, step, item, agent, function, child, operation, attempt, idempotency_key,
 instance, ready_at, started_at, agent_started_at, agent_finished_at, ended_at, complete_by, outcome (completed, failed, timed_out), by, class, code, message, effect, verdict,
@@ -58,6 +58,25 @@ verdict_reason, next_at, queue_s, work_s, report_s, started_offset, ended_offset
 			`  sagalog export attempts --brokers k1:9092 --to ./history
   duckdb -c "select step, outcome, code, count(*), quantile_cont(work_s, 0.95) from './history/attempts/*/*.parquet' group by all order by 4 desc"`,
 			export.Attempts,
+		},
+		{
+			"tasks", "Export the tasks: one row per run",
+			`Export the tasks as a table with one row for each run of each, as it was when the next run began, when the task was forgotten, or at the end of the range. The command folds the
+log in a directory below --to, which it removes. Columns: partition, task, run, incarnation, workflow, version, definition_hash, state, paused, priority, labels, parent, parent_step,
+schedule, source_topic, source_partition, source_offset, submitted_at, first_started_at, ended_at, deadline, deadline_passed, pivot_passed, reason, failure_count, attempts, steps,
+facts, duration_s, queue_s, input, output. --since and --until are about the time of submission.`,
+			`  sagalog export tasks --brokers k1:9092 --to ./history
+  duckdb -c "select workflow, state, count(*), quantile_cont(duration_s, 0.95) from './history/tasks/*/*.parquet' group by all order by 3 desc"`,
+			export.Tasks,
+		},
+		{
+			"steps", "Export the steps: one row per step, or item, of a run",
+			`Export the steps that have begun, of each run of each task, as they were at the same time as in the table of tasks. Columns: partition, task, run, incarnation, workflow, version,
+step, item, kind (agent, child, items, wait), agent, function, child, state, operation_state (of the undo), started_at, ended_at, complete_by, attempts, undo_attempts, failure_count,
+cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_message, reason, worked_s, input, output. --since and --until are about the submission of the task.`,
+			`  sagalog export steps --brokers k1:9092 --to ./history
+  duckdb -c "select step, state, count(*) from './history/steps/*/*.parquet' group by all order by 3 desc"`,
+			export.Steps,
 		},
 	} {
 		var c exportConfig
@@ -122,14 +141,14 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	bar.close()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted: repeat the command to go on behind the last complete file in %s", res.Dir)
+		return fmt.Errorf("interrupted: repeat the command to continue after the last complete file in %s", res.Dir)
 	case errors.Is(err, export.ErrOther):
 		return usage("%s", err)
 	case err != nil:
 		return err
 	}
 	if res.Begins != 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "facts before %s are gone from the log\n", res.Begins)
+		fmt.Fprintf(cmd.ErrOrStderr(), "the log no longer has all facts from before %s\n", res.Begins)
 	}
 	return printRows(cmd.OutOrStdout(), c.output, []export.Result{res}, printExported)
 }
@@ -137,7 +156,7 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 func printExported(out io.Writer, list []export.Result) error {
 	for _, r := range list {
 		if r.Already {
-			fmt.Fprintf(out, "%s was complete before: nothing to do\n", r.Dir)
+			fmt.Fprintf(out, "the export in %s is already complete: nothing to do; to export what is newer, give another directory\n", r.Dir)
 			continue
 		}
 		fmt.Fprintf(out, "%s in %s, in %s\n", cli.Counted(int(r.Rows), "row"), cli.Counted(int(r.Files), "file"), r.Dir)

@@ -47,7 +47,7 @@ type DeadLetterDocument struct {
 	Headers   map[string]string `json:"headers,omitempty" doc:"As the sender wrote them"`
 	Value     *string           `json:"value,omitempty" doc:"The original bytes, if they are UTF-8"`
 	Base64    []byte            `json:"value_base64,omitempty" doc:"The original bytes, if they are not"`
-	Mark      *DeadLetterMark   `json:"mark,omitempty" doc:"What somebody has done about it; a namespace remembers 100,000 marks"`
+	Mark      *DeadLetterMark   `json:"mark,omitempty" doc:"What was done about it; a namespace remembers the latest 100,000 marks"`
 }
 
 // DeadLetterMark says what somebody has done about a dead letter.
@@ -57,7 +57,7 @@ type DeadLetterMark struct {
 	By        string         `json:"by,omitempty"`
 	Reason    string         `json:"reason,omitempty"`
 	Task      string         `json:"task,omitempty" doc:"The task of the input that was sent again"`
-	Partition *int32         `json:"partition,omitempty" doc:"Where that input stands in the topic; absent if a task had it already"`
+	Partition *int32         `json:"partition,omitempty" doc:"Where that input is in its topic; absent if a task had it already, or if an edited copy was submitted"`
 	Offset    *int64         `json:"offset,omitempty"`
 }
 
@@ -70,8 +70,8 @@ type DeadLetterPath struct {
 type DeadLetterQuery struct {
 	Cursor string    `query:"cursor" doc:"next of the page before"`
 	Limit  pageLimit `query:"limit" default:"100" doc:"Dead letters a page"`
-	Open   bool      `query:"open" doc:"Only those that nobody has redriven or dismissed"`
-	Reason string    `query:"reason" doc:"Only those with this reason"`
+	Open   bool      `query:"open" doc:"Only open ones: neither redriven nor dismissed"`
+	Reason string    `query:"reason" doc:"Only those that were rejected for this reason"`
 }
 
 // DeadLetterAnswer is a dead letter.
@@ -98,7 +98,7 @@ func (s *deadLetters) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-dead-letters", Method: http.MethodGet, Path: path, Summary: "List rejected inputs", Tags: tags,
 		Description: "A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. " +
-			"next remembers where it continues. If no partition of the page can be read, the answer is 503.",
+			"next remembers where it continues. With open or reason, a page may be short or empty and still have next. If no partition of the page can be read, the answer is 503.",
 	}), s.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-dead-letter", Method: http.MethodGet, Path: path + "/{id}", Summary: "Read a rejected input", Tags: tags,
@@ -112,8 +112,8 @@ func (s *deadLetters) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "redrive-dead-letter", Method: http.MethodPost, Path: redrivePath, Summary: "Send a rejected input again", Tags: tags,
 		DefaultStatus: http.StatusAccepted,
-		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other: " +
-			"one that would be rejected again is answered with the problem instead. The dead letter is marked with the place of the new record.",
+		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other, and a report must be readable: " +
+			"one that would be rejected again is answered with the problem instead. The dead letter is marked as redriven, with the place of the new record.",
 	}), func(ctx context.Context, in *DeadLetterPath) (*ReceiptAnswer, error) { return s.redrive(ctx, in.ID) })
 	optionalBody[MarkBody](api, redrivePath, map[string]any{"reason": "the workflow is applied now", "by": "anna"})
 	s.registerMarks(api, tags)

@@ -13,8 +13,8 @@ import (
 
 // DismissBody is the body of the call that dismisses a dead letter.
 type DismissBody struct {
-	Reason string `json:"reason,omitempty" doc:"Why nothing else is done about it"`
-	Task   string `json:"task,omitempty" doc:"The task that was submitted in its place: then it counts as redriven"`
+	Reason string `json:"reason,omitempty" doc:"Why it needs no further action"`
+	Task   string `json:"task,omitempty" doc:"The task that was submitted in its place; the mark is redriven then"`
 	By     string `json:"by,omitempty" doc:"Who dismisses it, for the record"`
 }
 
@@ -32,15 +32,15 @@ func optionalBody[B any](api huma.API, path string, example map[string]any) {
 
 func (s *deadLetters) registerMarks(api huma.API, tags []string) {
 	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "dismiss-dead-letter", Method: http.MethodPost, Path: dismissPath, Summary: "Mark a dead letter as dealt with", Tags: tags,
-		Description: "Records that nothing more is to be done about it; lists with open=true leave it out. It stays where it is, for as long as its topic keeps it, and can still be redriven. " +
-			"One that has a mark keeps that. The mark is durable when the call is answered; other nodes follow within moments. The answer has neither value nor headers. A namespace " +
-			"remembers 100,000 marks, and forgets the oldest for one more.",
+		OperationID: "dismiss-dead-letter", Method: http.MethodPost, Path: dismissPath, Summary: "Mark a rejected input as needing no further action", Tags: tags,
+		Description: "Lists with open=true leave it out. It stays in its topic for as long as that keeps it, and can still be redriven. " +
+			"If it already has a mark, that stays, unless the request names a task. The mark is durable when the call is answered; other nodes follow within moments. " +
+			"The answer leaves out the value and the headers. A namespace remembers the latest 100,000 marks.",
 	}), s.dismiss)
 	optionalBody[DismissBody](api, dismissPath, map[string]any{"reason": "a test of the sender", "by": "anna"})
 	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "reopen-dead-letter", Method: http.MethodPost, Path: reopenPath, Summary: "Take back the mark of a dead letter", Tags: tags,
-		Description: "Lists with open=true show it again. An input that was sent again stays sent. The answer has neither value nor headers.",
+		OperationID: "reopen-dead-letter", Method: http.MethodPost, Path: reopenPath, Summary: "Remove the mark of a rejected input", Tags: tags,
+		Description: "Lists with open=true show it again. An input that was sent again is not recalled. The answer leaves out the value and the headers.",
 	}), s.reopen)
 	optionalBody[MarkBody](api, reopenPath, map[string]any{"reason": "dismissed by mistake", "by": "anna"})
 }

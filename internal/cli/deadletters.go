@@ -17,7 +17,7 @@ import (
 func deadLetterCommand() *cobra.Command {
 	list := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List rejected inputs, newest first", Args: cobra.NoArgs,
-		Long: "List rejected inputs, newest first, with what somebody has done about them. --open leaves out those that were redriven or dismissed.",
+		Long: "List rejected inputs, newest first, with what was done about them. --open leaves out those that are redriven or dismissed.",
 		RunE: letterClient(func(s letterCaller, _ []string) error {
 			q := s.letterQuery()
 			q.Set("limit", s.flag("limit"))
@@ -37,7 +37,7 @@ func deadLetterCommand() *cobra.Command {
 		}),
 	})
 	letterFlags(list)
-	list.Flags().Bool("open", false, "only those that nobody has redriven or dismissed")
+	list.Flags().Bool("open", false, "only open ones: neither redriven nor dismissed")
 	list.Flags().Int("limit", 100, "dead letters a page, up to 1000")
 	list.Flags().String("cursor", "", "continue after an earlier page")
 	list.Flags().Bool("all", false, "all pages")

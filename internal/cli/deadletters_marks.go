@@ -18,7 +18,7 @@ func redriveCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "redrive [ID...]", Short: "Send rejected inputs again, once their cause is fixed", Args: lettersChosen,
 		Long: "Send rejected inputs again: the original bytes, as new records. A submission that would be rejected again is not sent;\n" +
-			"its problem is printed instead. What was sent is marked as redriven.\n\n" + chosenHelp,
+			"its problem is printed instead. Each one that is sent is marked as redriven.\n\n" + chosenHelp,
 		Example: "  sagalog dlq redrive submissions-3-17\n  sagalog dlq redrive --rejected-for unknown_workflow --reason 'the workflow is applied now'",
 		RunE:    letterClient(func(s letterCaller, args []string) error { return s.redrive(args) }),
 	})
@@ -28,8 +28,8 @@ func redriveCommand() *cobra.Command {
 
 func dismissCommand() *cobra.Command {
 	c := output(&cobra.Command{
-		Use: "dismiss [ID...]", Short: "Mark rejected inputs as dealt with", Args: lettersChosen,
-		Long:    "Record that nothing more is to be done about rejected inputs. They stay where they are, as long as the topic keeps them, and can still be redriven.\n\n" + chosenHelp,
+		Use: "dismiss [ID...]", Short: "Mark rejected inputs as needing no further action", Args: lettersChosen,
+		Long:    "Record that rejected inputs need no further action. They stay in their topic for as long as it keeps them, and can still be redriven.\n\n" + chosenHelp,
 		Example: "  sagalog dlq dismiss submissions-3-17 --reason 'a test of the sender'\n  sagalog dlq dismiss --rejected-for unreadable --yes",
 		RunE:    letterClient(func(s letterCaller, args []string) error { return s.dismiss(args) }),
 	})
@@ -39,8 +39,8 @@ func dismissCommand() *cobra.Command {
 
 func reopenCommand() *cobra.Command {
 	c := output(&cobra.Command{
-		Use: "reopen ID...", Short: "Take back that rejected inputs were dealt with", Args: cobra.MinimumNArgs(1),
-		Long:    "Take back the marks of rejected inputs that were dismissed or redriven: `dlq list --open` shows them again. What was sent again stays sent.",
+		Use: "reopen ID...", Short: "Remove the marks of rejected inputs", Args: cobra.MinimumNArgs(1),
+		Long:    "Remove the marks of rejected inputs that are redriven or dismissed: `dlq list --open` shows them again. Inputs that were sent again are not recalled.",
 		Example: "  sagalog dlq reopen submissions-3-17 --reason 'dismissed by mistake'",
 		RunE:    letterClient(func(s letterCaller, args []string) error { return s.ofLetters("reopen", args, letterRows) }),
 	})
@@ -54,13 +54,13 @@ func markFlags(c *cobra.Command) {
 	c.Flags().String("by", "", "who does it, for the record")
 }
 
-const chosenHelp = "With --rejected-for or --all instead of IDs, the command takes those that nobody has redriven or dismissed: it counts them, shows ten, and asks\n" +
-	"you first unless you give --yes. If you interrupt it, the others are left as they were."
+const chosenHelp = "With --rejected-for or --all instead of IDs, the command takes the open ones, which are neither redriven nor dismissed: it counts them, shows up to ten, and\n" +
+	"asks you first unless you give --yes. If you interrupt it, the remaining ones stay as they were."
 
 func chosenFlags(c *cobra.Command) {
 	letterFlags(c)
 	markFlags(c)
-	c.Flags().Bool("all", false, "all that nobody has redriven or dismissed")
+	c.Flags().Bool("all", false, "all open ones: neither redriven nor dismissed")
 	c.Flags().BoolP("yes", "y", false, "do not ask")
 	WithoutVariable(c.Flags(), "all")
 }
@@ -71,13 +71,13 @@ func lettersChosen(c *cobra.Command, args []string) error {
 	all, _ := c.Flags().GetBool("all")
 	switch byFlag := reason != "" || all; {
 	case reason == "" && c.Flags().Changed("rejected-for"):
-		return errors.New("--rejected-for is empty: give a reason such as unknown_workflow; --all is every open one")
+		return errors.New("--rejected-for is empty: give a reason such as unknown_workflow; --all takes every open one")
 	case reason != "" && all:
-		return errors.New("--all means every open one, so it cannot be combined with --rejected-for")
+		return errors.New("--all takes every open one, so it cannot be combined with --rejected-for: give one of them")
 	case byFlag && len(args) > 0:
 		return errors.New("give IDs or a filter, not both: --rejected-for and --all choose dead letters without IDs")
 	case !byFlag && len(args) == 0:
-		return errors.New("give the IDs of dead letters, or --rejected-for REASON; --all is every open one")
+		return errors.New("give the IDs of dead letters, or --rejected-for REASON; --all takes every open one")
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (s letterCaller) ofLetters(verb string, args []string, l listing) error {
 			docs = append(docs, doc)
 		} else if !aboutLetter(err) {
 			if left := len(ids) - i - 1; left > 0 {
-				s.note("stopped: %s left as they were", Counted(left, "dead letter"))
+				s.note("stopped: %s not tried", Counted(left, "dead letter"))
 			}
 			failed = append(failed, s.cmd.Context().Err())
 			break

@@ -127,7 +127,7 @@ schedules and settings).`,
 			to, _ := f.GetString("to")
 			n := access.New{Name: name, Now: time.Now()}
 			if n.For, _ = f.GetDuration("expires"); n.For <= 0 && f.Changed("expires") {
-				return Usage("--expires %s is not later than now; leave it out for a token that is valid until it is revoked", n.For)
+				return Usage("--expires %s is not above zero: give a duration such as 720h, or leave it out for a token that is valid until it is revoked", n.For)
 			}
 			if n.Name == "" {
 				return Usage("--name is missing: who will use the token, such as ci")

@@ -3,6 +3,7 @@ package export
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -61,8 +62,8 @@ type Attempt struct {
 // Attempts exports the table of attempts into the directory attempts of cfg.Dir, like Facts. An attempt belongs to the day on which it ended or, if it has not,
 // on which it started, and so do the bounds of cfg.
 func Attempts(ctx context.Context, cfg Config) (Result, error) {
-	return export(ctx, cfg, "attempts", func() maker[Attempt] {
-		return &attempts{namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}}
+	return export(ctx, cfg, "attempts", func(int32) (maker[Attempt], error) {
+		return &attempts{namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}}, nil
 	})
 }
 
@@ -79,7 +80,20 @@ type attemptOf struct {
 	n          int
 }
 
-func (t *attempts) take(r *events.Record, f *Fact) (e entry[Attempt], ok bool, err error) {
+func (t *attempts) pass(*events.Record) error { return nil }
+
+func (t *attempts) close() error { return nil }
+
+func (t *attempts) take(r *events.Record, f *Fact, _ *lives, emit func(entry[Attempt]) error) error {
+	e, ok, err := t.ends(r, f)
+	if err != nil || !ok {
+		return err
+	}
+	return emit(e)
+}
+
+// ends returns the row of the attempt that a fact ends; false if it ends none.
+func (t *attempts) ends(r *events.Record, f *Fact) (e entry[Attempt], ok bool, err error) {
 	switch events.Name(f.Type) {
 	case events.NameStepStarted, events.NameCompensationStarted, events.NameStepProgressed:
 	case events.NameStepCompleted, events.NameStepFailed, events.NameTimeout, events.NameCompensated, events.NameCompensationFailed:
@@ -185,12 +199,14 @@ func (t *attempts) entry(a *Attempt, offset, time int64) entry[Attempt] {
 	return entry[Attempt]{*a, offset, time, a.Workflow, len(a.Task) + len(a.Message) + len(a.VerdictReason) + len(a.IdempotencyKey)}
 }
 
-func (t *attempts) left() (list []entry[Attempt]) {
-	for _, a := range t.running {
-		list = append(list, t.entry(a, *a.StartedOffset, *a.StartedAt))
+func (t *attempts) left(emit func(entry[Attempt]) error) error {
+	list := slices.SortedFunc(maps.Values(t.running), func(x, y *Attempt) int { return cmp.Compare(*x.StartedOffset, *y.StartedOffset) })
+	for _, a := range list {
+		if err := emit(t.entry(a, *a.StartedOffset, *a.StartedAt)); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(list, func(x, y entry[Attempt]) int { return cmp.Compare(x.offset, y.offset) })
-	return list
+	return nil
 }
 
 // at returns a time for a column; nil if there is none.

@@ -33,6 +33,8 @@ type Config struct {
 	Workflow string
 	// NoPayloads leaves the bodies of facts out.
 	NoPayloads bool
+	// level is the highest level of the log that is understood, if it is not that of this version; only tests set it.
+	level int
 	// fileRows is how many rows a file has at most; zero is the default.
 	fileRows int
 	// Progress is called with how many records were read, of how many; nil if nobody asks. It is called from several goroutines.
@@ -57,7 +59,7 @@ const progressEvery = 5000
 // Facts exports the table of facts into the directory facts of cfg.Dir: files of one partition and one day each, in folders date=2006-01-02. It goes on
 // with an export that was broken off there. ctx breaks it off.
 func Facts(ctx context.Context, cfg Config) (Result, error) {
-	return export(ctx, cfg, "facts", func() maker[Fact] { return facts{payloads: !cfg.NoPayloads} })
+	return export(ctx, cfg, "facts", func(int32) (maker[Fact], error) { return facts{payloads: !cfg.NoPayloads}, nil })
 }
 
 // entry is a row with its place: the offset and the time of the fact that it is about.
@@ -70,29 +72,34 @@ type entry[R any] struct {
 	bytes int
 }
 
-// maker makes the rows of a table from the accepted facts of one partition, in their order.
+// maker makes the rows of a table from the records of one partition, in their order.
 type maker[R any] interface {
-	// take returns the row that a fact completes; false if it completes none.
-	take(r *events.Record, f *Fact) (entry[R], bool, error)
-	// left returns the rows that are not complete at the end of the range, in an order that the log decides.
-	left() []entry[R]
+	// take emits the rows that an accepted fact completes. known is as before a fact that forgets tasks, and otherwise as after the fact.
+	take(r *events.Record, f *Fact, known *lives, emit func(entry[R]) error) error
+	// pass takes a record that is no fact.
+	pass(r *events.Record) error
+	// left emits the rows that are not complete at the end of the range, in an order that the log decides.
+	left(emit func(entry[R]) error) error
+	close() error
 }
 
 // facts makes the table of facts.
 type facts struct{ payloads bool }
 
-func (t facts) take(_ *events.Record, f *Fact) (entry[Fact], bool, error) {
+func (t facts) take(_ *events.Record, f *Fact, _ *lives, emit func(entry[Fact]) error) error {
 	row := *f
 	if !t.payloads {
 		row.Data = ""
 	}
-	return entry[Fact]{row, f.Offset, f.Time, f.Workflow, len(row.Data) + len(row.Task) + len(row.Cause)}, true, nil
+	return emit(entry[Fact]{row, f.Offset, f.Time, f.Workflow, len(row.Data) + len(row.Task) + len(row.Cause)})
 }
 
-func (facts) left() []entry[Fact] { return nil }
+func (facts) pass(*events.Record) error          { return nil }
+func (facts) left(func(entry[Fact]) error) error { return nil }
+func (facts) close() error                       { return nil }
 
 // export exports a table.
-func export[R any](ctx context.Context, cfg Config, table string, begin func() maker[R]) (Result, error) {
+func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error)) (Result, error) {
 	res := Result{Dir: filepath.Join(cfg.Dir, table)}
 	bounds, err := cfg.Log.Bounds(ctx, cfg.Topics.Events)
 	if err != nil {
@@ -126,7 +133,7 @@ func export[R any](ctx context.Context, cfg Config, table string, begin func() m
 					cfg.Progress(done, total)
 				}
 			}}
-			if err := f.run(ctx, res.Dir, begin()); err != nil {
+			if err := f.run(ctx, res.Dir, begin); err != nil {
 				return fmt.Errorf("partition %d: %w", i, err)
 			}
 			return nil
@@ -153,24 +160,31 @@ type reading[R any] struct {
 	progress            func(more int64)
 }
 
-func (f *reading[R]) run(ctx context.Context, dir string, table maker[R]) error {
+func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition int32) (maker[R], error)) (err error) {
 	if f.at.Done {
 		return nil
 	}
-	out := &part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(f.at), complete: func(next int64) error {
-		return f.plan.passed(f.partition, next)
-	}}
-	defer out.abandon()
-	err := f.read(ctx, out, table)
-	if err == nil {
-		err = f.rest(out, table)
+	table, err := begin(f.partition)
+	if err != nil {
+		return err
 	}
-	f.files.Add(out.files)
-	return errors.Join(err, ctx.Err())
+	defer func() { err = errors.Join(err, table.close()) }()
+	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(f.at), files: f.files}
+	var out sink[R] = &one
+	if _, ok := table.(*states[R]); ok {
+		out = &days[R]{of: one, open: map[string]*part[R]{}}
+	} else {
+		one.complete = func(next int64) error { return f.plan.passed(f.partition, next) }
+	}
+	defer out.abandon()
+	if err := cmp.Or(f.read(ctx, out, table), ctx.Err()); err != nil {
+		return err
+	}
+	return f.rest(out, table)
 }
 
 // read writes the rows that are complete. What came before the place to go on from is read again, because it says which records are void and what a task is.
-func (f *reading[R]) read(ctx context.Context, out *part[R], table maker[R]) error {
+func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) error {
 	rule, known, first := verify.NewRule(f.start > 0), newLives(), true
 	topics := topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}
 	return f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: f.at.To}, func(r events.Record) error {
@@ -178,16 +192,16 @@ func (f *reading[R]) read(ctx context.Context, out *part[R], table maker[R]) err
 			f.progress(progressEvery)
 		}
 		if r.Control {
-			return nil
+			return table.pass(&r)
 		}
 		void, err := rule.JudgeRecord(&r)
-		if err != nil || void != "" {
+		if err != nil {
 			return err
 		}
-		fact, err := known.row(&r, rule.Epoch(), topics)
-		if err == nil && fact.Type == string(events.NameTasksSwept) {
-			err = known.forget(r.Value)
+		if void != "" {
+			return table.pass(&r)
 		}
+		fact, err := known.row(&r, rule.Epoch(), topics)
 		if err != nil {
 			return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
 		}
@@ -195,31 +209,36 @@ func (f *reading[R]) read(ctx context.Context, out *part[R], table maker[R]) err
 			latest(f.begins, fact.Time)
 		}
 		first = false
-		e, ok, err := table.take(&r, &fact)
+		err = table.take(&r, &fact, known, func(e entry[R]) error {
+			if r.Offset < f.at.Next || !wanted(f.cfg, &e) {
+				return nil
+			}
+			f.rows.Add(1)
+			return out.add(e, r.Offset)
+		})
+		if err == nil && fact.Type == string(events.NameTasksSwept) {
+			err = known.forget(r.Value)
+		}
 		if err != nil {
 			return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
 		}
-		if !ok || r.Offset < f.at.Next || !wanted(f.cfg, &e) {
-			return nil
-		}
-		f.rows.Add(1)
-		return out.add(e, r.Offset)
+		return nil
 	})
 }
 
 // rest writes the rows that are not complete, and marks the partition as done: if this is broken off, they are all written again.
-func (f *reading[R]) rest(out *part[R], table maker[R]) error {
+func (f *reading[R]) rest(out sink[R], table maker[R]) error {
 	if err := out.end(f.at.To); err != nil {
 		return err
 	}
-	for _, e := range table.left() {
+	if err := table.left(func(e entry[R]) error {
 		if !wanted(f.cfg, &e) {
-			continue
+			return nil
 		}
 		f.rows.Add(1)
-		if err := out.add(e, f.at.To); err != nil {
-			return err
-		}
+		return out.add(e, f.at.To)
+	}); err != nil {
+		return err
 	}
 	if err := out.end(f.at.To); err != nil {
 		return err

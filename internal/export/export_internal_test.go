@@ -79,7 +79,7 @@ func runs(t *testing.T, n int) (list []*recorded) {
 }
 
 func configOf(l *recorded, dir string, f Format) Config {
-	return Config{Log: l, Topics: verify.Topics{Events: "sim.events", Submissions: "sim.submissions", Reports: "sim.reports"}, Namespace: "sim", Dir: dir, Format: f, fileRows: 12}
+	return Config{Log: l, Topics: verify.Topics{Events: "sim.events", Submissions: "sim.submissions", Reports: "sim.reports"}, Namespace: "sim", Dir: dir, Format: f, fileRows: 12, level: sim.MaxLevel}
 }
 
 // filesOf returns the files below a directory, with their content.
@@ -243,14 +243,79 @@ func TestEachAttemptIsARow(t *testing.T) {
 	}
 }
 
+// Each run of each task is one row, with the state that its last fact leads to; each of its steps is one row, with the output that the facts say.
+func TestEachRunAndEachStepIsARow(t *testing.T) {
+	t.Parallel()
+	states, kinds, swept := map[string]int{}, map[string]int{}, 0
+	for _, l := range runs(t, 12) {
+		dir := t.TempDir()
+		for _, table := range []func(context.Context, Config) (Result, error){Facts, Tasks, Steps} {
+			_, err := table(t.Context(), configOf(l, dir, Parquet))
+			require.NoError(t, err)
+		}
+		of := func(task, incarnation string, run int32) string { return fmt.Sprint(task, " ", incarnation, " ", run) }
+		ends := map[events.Name]string{events.NameTaskProcessed: "processed", events.NameTaskUndone: "undone", events.NameTaskTerminated: "terminated", events.NameChildRefused: "rejected"}
+		begun, latest, outputs := map[string]bool{}, map[string]string{}, map[string]string{}
+		for _, f := range factsIn(t, filepath.Join(dir, "facts")) {
+			at := of(f.Task, f.Incarnation, f.Run)
+			switch name := events.Name(f.Type); name {
+			case events.NameSubmitted, events.NameRunBegun, events.NameChildRefused:
+				begun[at], latest[at] = true, ends[name]
+			case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskTerminated:
+				latest[at] = ends[name]
+			case events.NameChildUndoRequested, events.NameTaskRerun:
+				latest[at] = "" // it is under way again
+			case events.NameTasksSwept:
+				swept++
+			case events.NameStepCompleted:
+				if f.Item == nil {
+					var b events.StepCompleted
+					require.NoError(t, json.Unmarshal([]byte(f.Data), &b))
+					outputs[at+" "+f.Step] = string(b.Output)
+				}
+			}
+		}
+		tasks := map[string]Task{}
+		for _, row := range rowsIn[Task](t, filepath.Join(dir, "tasks")) {
+			at := of(row.Task, row.Incarnation, row.Run)
+			require.NotContains(t, tasks, at, "a run is one row")
+			tasks[at] = row
+			require.True(t, begun[at], at)
+			if want := latest[at]; want != "" {
+				require.Equal(t, want, row.State, at)
+			} else {
+				require.False(t, events.TaskState(row.State).Ended(), "%s is %s", at, row.State)
+			}
+			states[row.State]++
+		}
+		require.Len(t, tasks, len(begun), "each run has a row")
+		for _, row := range rowsIn[Step](t, filepath.Join(dir, "steps")) {
+			at := of(row.Task, row.Incarnation, row.Run)
+			require.Contains(t, tasks, at)
+			require.Equal(t, tasks[at].State == "processed" && row.State == "running", false)
+			kinds[row.Kind]++
+			if out, ok := outputs[at+" "+row.Step]; ok && row.Item == nil && row.State == "completed" && row.Kind != "items" {
+				require.Equal(t, out, row.Output)
+			}
+		}
+	}
+	for _, s := range []string{"processed", "undone", "terminated"} {
+		require.NotZero(t, states[s], "%s: %v", s, states)
+	}
+	for _, k := range []string{"agent", "child", "items", "wait"} {
+		require.NotZero(t, kinds[k], "%s: %v", k, kinds)
+	}
+	require.NotZero(t, swept)
+}
+
 // An export that was broken off anywhere, as often as it is, has the same bytes in the end as one that was not.
 func TestABrokenExportGoesOn(t *testing.T) {
 	t.Parallel()
 	l := runs(t, 1)[0]
 	total := len(slices.Concat(l.partitions...))
 	dice := rand.New(rand.NewPCG(1, 2))
-	tables := []func(context.Context, Config) (Result, error){Facts, Attempts}
-	for i, f := range slices.Concat(Formats, Formats) {
+	tables := []func(context.Context, Config) (Result, error){Facts, Attempts, Tasks, Steps}
+	for i, f := range slices.Concat(Formats, Formats, Formats, Formats) {
 		table := tables[i/len(Formats)]
 		whole := t.TempDir()
 		res, err := table(t.Context(), configOf(l, whole, f))
@@ -258,7 +323,7 @@ func TestABrokenExportGoesOn(t *testing.T) {
 		require.Positive(t, res.Rows)
 		want := filesOf(t, whole)
 		require.Greater(t, len(want), 2, "several files")
-		for range 20 {
+		for range []int{20, 20, 4, 4}[i/len(Formats)] {
 			dir, broken, rows := t.TempDir(), 0, int64(0)
 			for {
 				left := -1

@@ -150,10 +150,7 @@ func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fa
 	if f.Task == "" {
 		return f, nil
 	}
-	l, err := t.take(r, name, &a, at)
-	if err != nil {
-		return Fact{}, err
-	}
+	l := t.take(&f, r, &a, at)
 	f.Run, f.Incarnation, f.Workflow, f.Version = int32(l.run), l.incarnation, l.workflow, int32(l.version)
 	return f, nil
 }

@@ -5,9 +5,73 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 
 	"github.com/sagalog/sagalog/events"
 )
+
+// sink takes the rows of one partition.
+type sink[R any] interface {
+	// add writes a row. next is the offset behind all rows before it.
+	add(e entry[R], next int64) error
+	// end completes all files. next is the offset behind their rows.
+	end(next int64) error
+	// abandon leaves incomplete files, which the next attempt writes again.
+	abandon()
+}
+
+// days writes the rows of a table whose rows do not come in the order of their days. It keeps the files of a few days open.
+type days[R any] struct {
+	of   part[R]
+	open map[string]*part[R]
+	// used are the days whose files are open, the latest used last.
+	used []string
+}
+
+// openDays bounds the files that are open at a time.
+const openDays = 8
+
+func (d *days[R]) add(e entry[R], next int64) error {
+	day := dayOf(e.time)
+	d.used = append(slices.DeleteFunc(d.used, func(x string) bool { return x == day }), day)
+	p := d.open[day]
+	if p == nil {
+		if len(d.used) > openDays {
+			oldest := d.used[0]
+			d.used = d.used[1:]
+			old := d.open[oldest]
+			delete(d.open, oldest)
+			if err := old.end(next); err != nil {
+				return err
+			}
+		}
+		one := d.of
+		p = &one
+		d.open[day] = p
+	}
+	return p.add(e, next)
+}
+
+func (d *days[R]) end(next int64) error {
+	for _, day := range d.used {
+		if err := d.open[day].end(next); err != nil {
+			return err
+		}
+	}
+	clear(d.open)
+	d.used = nil
+	return nil
+}
+
+func (d *days[R]) abandon() {
+	for _, p := range d.open {
+		p.abandon()
+	}
+}
+
+// dayOf returns the day of a time.
+func dayOf(millis int64) string { return events.Instant(millis).String()[:len("2006-01-02")] }
 
 // part writes the rows of one partition into files. A file ends with the day, or when it is full.
 type part[R any] struct {
@@ -18,7 +82,7 @@ type part[R any] struct {
 	about     map[string]string
 	// most is how many rows a file has at most.
 	most int
-	// complete is called when a file is complete: the rows before next are in files.
+	// complete, if it is set, is called when a file is complete: the rows before next are in files.
 	complete func(next int64) error
 
 	file    *os.File
@@ -26,8 +90,8 @@ type part[R any] struct {
 	day     string
 	to      rows[R]
 	pending []R
-	// files is how many files are complete.
-	files int64
+	// files counts the complete files.
+	files *atomic.Int64
 	rows  int
 	bytes int
 }
@@ -37,7 +101,7 @@ const pendingRows = 1000
 
 // add writes a row. next is the offset behind all rows before it.
 func (p *part[R]) add(e entry[R], next int64) error {
-	day := events.Instant(e.time).String()[:len("2006-01-02")]
+	day := dayOf(e.time)
 	if p.file != nil && (day != p.day || p.rows == p.most) {
 		if err := p.end(next); err != nil {
 			return err
@@ -86,7 +150,7 @@ func (p *part[R]) begin(day string, offset int64) error {
 // end completes the file. next is the offset behind its rows.
 func (p *part[R]) end(next int64) error {
 	if p.file == nil {
-		return p.complete(next)
+		return p.passed(next)
 	}
 	err := errors.Join(p.write(), p.to.close(), p.file.Sync(), p.file.Close())
 	p.file = nil
@@ -96,8 +160,8 @@ func (p *part[R]) end(next int64) error {
 	if err := os.Rename(p.name+".partial", p.name); err != nil {
 		return err
 	}
-	p.files++
-	return p.complete(next)
+	p.files.Add(1)
+	return p.passed(next)
 }
 
 // abandon leaves an incomplete file, which the next attempt writes again.
@@ -105,4 +169,11 @@ func (p *part[R]) abandon() {
 	if p.file != nil {
 		p.file.Close()
 	}
+}
+
+func (p *part[R]) passed(next int64) error {
+	if p.complete == nil {
+		return nil
+	}
+	return p.complete(next)
 }

@@ -18,33 +18,46 @@ type lives struct {
 type life struct {
 	incarnation, workflow string
 	version, run          int
+	// topic, partition and offset are the record that submitted the task, and started is when the first attempt of the run did.
+	topic     string
+	partition int32
+	offset    int64
+	started   events.Instant
 }
 
 func newLives() *lives { return &lives{map[string]life{}, map[string]string{}} }
 
 // take returns the life that a fact of a task belongs to. Unknown is that of a task whose beginning was cut off.
-func (t *lives) take(r *events.Record, name events.Name, a *about, at events.Position) (life, error) {
+func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) life {
 	task := string(r.Key)
 	l := t.all[task]
-	switch name {
+	switch events.Name(f.Type) {
 	case events.NameSubmitted:
-		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), version: a.version, run: 1}
+		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), version: a.version, run: 1, topic: f.CauseTopic}
+		if f.CauseOffset != nil {
+			l.partition, l.offset = *f.CausePartition, *f.CauseOffset
+		}
 	case events.NameChildRefused:
 		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), run: 1}
 	case events.NameRunBegun:
-		l.run = a.run
+		l.run, l.started = a.run, 0
+	case events.NameStepStarted:
+		if l.started != 0 {
+			return l
+		}
+		l.started = events.Instant(f.Time)
 	case events.NameEntityCarried:
 		carried, ok := carriedLife(r.Value)
 		if !ok {
-			return l, nil
+			return l
 		}
 		l = carried
 		l.workflow = t.shared(l.workflow)
 	default:
-		return l, nil
+		return l
 	}
 	t.all[task] = l
-	return l, nil
+	return l
 }
 
 // forget drops the tasks that a sweep forgets.

@@ -42,8 +42,8 @@ type planPart struct {
 	Done bool  `json:"done,omitzero"`
 }
 
-// ErrOther says that a directory holds another export.
-var ErrOther = errors.New("the directory holds another export")
+// ErrOther says that a directory holds another export, or other files.
+var ErrOther = errors.New("the directory holds something else")
 
 // openPlan reads the plan of a directory, or begins one whose ranges end where the log ends now.
 func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
@@ -69,14 +69,14 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 		return nil, fmt.Errorf("read %s: %w", want.path, err)
 	}
 	if !reflect.DeepEqual(old.asked(), want.asked()) || len(old.Parts) != len(bounds) {
-		return nil, fmt.Errorf("%w: %s was begun with other flags, or of another namespace: repeat them, or give another directory", ErrOther, dir)
+		return nil, fmt.Errorf("%w: the export in %s was begun with other flags or for another namespace: give the same flags, or another directory", ErrOther, dir)
 	}
 	for i, p := range old.Parts {
 		if !p.Done && p.Next < bounds[i].Start && p.Next < p.To {
 			return nil, fmt.Errorf("the facts of partition %d before offset %d are gone from the log, and those from %d on were not exported yet: begin again in another directory", i, bounds[i].Start, p.Next)
 		}
 		if p.To > bounds[i].End {
-			return nil, fmt.Errorf("partition %d ends at offset %d, and the export at %d: this is not the log that was exported", i, bounds[i].End, p.To)
+			return nil, fmt.Errorf("partition %d of the log ends at offset %d, but the export at %d, so it is of another log: give another directory", i, bounds[i].End, p.To)
 		}
 	}
 	return old, nil

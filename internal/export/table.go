@@ -103,6 +103,11 @@ func (c *column) text(v reflect.Value) (text string, quoted, ok bool) {
 	switch {
 	case c.instant:
 		return events.Instant(v.Int()).String(), true, true
+	case v.Kind() == reflect.Bool:
+		return strconv.FormatBool(v.Bool()), false, true
+	case v.Kind() == reflect.Map:
+		b, err := json.Marshal(v.Interface())
+		return string(b), false, err == nil
 	case v.CanFloat():
 		return strconv.FormatFloat(v.Float(), 'f', -1, 64), false, true
 	case v.CanInt():

@@ -193,7 +193,7 @@ func recordedAct(kind string) (body any, act func() api.Act) {
 	case events.TypeDeadLetterMark:
 		b := &events.DeadLetterMark{}
 		return b, func() api.Act {
-			verb, detail := map[string]string{events.MarkRedriven: "redrive", events.MarkDismissed: "dismiss", "": "restore"}[b.Mark], ""
+			verb, detail := map[string]string{events.MarkRedriven: "redrive", events.MarkDismissed: "dismiss", "": "reopen"}[b.Mark], ""
 			if b.Task != "" {
 				detail = "task " + b.Task
 			}

@@ -73,7 +73,7 @@ export function SignIn(): JSX.Element {
   const submit = (e: Event) => {
     e.preventDefault();
     const given = text.trim();
-    if (given !== "" && !sendable(given)) wanted.value = "This is not a token: it has a character that no token has, such as a curly quote.";
+    if (given !== "" && !sendable(given)) wanted.value = "This is not a token: it has a character that a token cannot have, such as a curly quote. Copy it again.";
     else if (given !== "") signIn(given);
   };
   return (

@@ -111,7 +111,7 @@ function Page(): JSX.Element {
         <button type="button" class="quiet" onClick={() => setUTC(!utc.value)} title="time zone of exact times">
           {utc.value ? "UTC" : "local"}
         </button>
-        <button type="button" class="quiet" onClick={nextTheme} title="theme: that of the system, light or dark" aria-label={`theme: ${theme.value || "system"}`}>
+        <button type="button" class="quiet" onClick={nextTheme} title="theme: system, light or dark" aria-label={`theme: ${theme.value || "system"}`}>
           {theme.value || "theme"}
         </button>
         <button type="button" class="quiet" onClick={() => setHelp(true)} aria-label="keys">

@@ -110,7 +110,7 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   await dialog.getByRole("button", { name: "submit" }).click();
   await expect(dialog.getByRole("status")).toContainText("Accepted. Task o-1 is running.");
   await page.keyboard.press("Escape");
-  await expect(page.getByRole("status").filter({ hasText: "Redriven" })).toContainText("as task o-1: edited, and submitted");
+  await expect(page.getByRole("status").filter({ hasText: "Redriven" })).toContainText("as task o-1: edited and submitted");
   expect(await (await fetch(`${engine.url}/v1/tasks/o-1`)).text()).toContain("12345678901234567890");
 
   writeFileSync(join(engine.dir, "later.yaml"), "workflow: later\nsteps:\n  approve: {wait: {signal: go}, complete_within: 24h}\n");
@@ -127,28 +127,28 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   // Another tab sees what was done. One is dismissed by keys, and the others together.
   await open("o-5");
   await page.keyboard.type("x");
-  await dialog.getByLabel("Why").fill("a test of the sender");
+  await dialog.getByLabel("Reason, for the record").fill("a test of the sender");
   await page.keyboard.press("Enter");
-  await expect(dialog.getByRole("status")).toContainText("1 of 1 are dismissed");
+  await expect(dialog.getByRole("status")).toContainText("1 of 1 dismissed");
   await both(page);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("status").filter({ hasText: "Dismissed" })).toContainText("a test of the sender");
   await page.goto(`${engine.url}/dead-letters`);
   await expect(reasons.getByRole("button", { name: "All 3", exact: true })).toBeVisible();
-  await page.getByLabel("also those that were dealt with").check();
+  await page.getByLabel("also redriven and dismissed ones").check();
   await expect(reasons.getByRole("button", { name: "All 6", exact: true })).toBeVisible();
   await expect(page.getByRole("row").filter({ hasText: "o-3" })).toContainText("redriven");
   await page.getByRole("button", { name: "redrive all 3 …" }).click();
   await dialog.getByRole("button", { name: "redrive", exact: true }).click();
-  await expect(dialog.getByRole("status")).toContainText("0 of 3 were sent again.");
+  await expect(dialog.getByRole("status")).toContainText("0 of 3 sent again.");
   await expect(dialog.getByRole("alert")).toHaveCount(3);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "dismiss all 3 …" }).click();
   await page.keyboard.press("Enter");
-  await expect(dialog.getByRole("status")).toContainText("3 of 3 are dismissed.");
+  await expect(dialog.getByRole("status")).toContainText("3 of 3 dismissed.");
   await page.keyboard.press("Escape");
-  await page.getByLabel("also those that were dealt with").uncheck();
-  await expect(page.locator("main")).toContainText("Somebody has dealt with all that were read.");
+  await page.getByLabel("also redriven and dismissed ones").uncheck();
+  await expect(page.locator("main")).toContainText("All that were read are redriven or dismissed.");
   expect(await engine.cli("dlq", "list", "--open")).toBe("");
   await page.goto(engine.url);
   await expect(needs).not.toContainText("dead letters");

@@ -29,7 +29,7 @@ const columns: readonly Column<Act>[] = [
       const at = place(a);
       return (
         <>
-          {a.kind} {at ? <a href={at}>{a.subject}</a> : a.subject} {a.detail && <span class="faint">{a.detail}</span>}
+          {a.kind.replaceAll("_", " ")} {at ? <a href={at}>{a.subject}</a> : a.subject} {a.detail && <span class="faint">{a.detail}</span>}
         </>
       );
     },

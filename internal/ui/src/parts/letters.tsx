@@ -79,18 +79,18 @@ export function LettersDialog({ verb, letters, close, done }: { verb: LetterVerb
       <form onSubmit={(e) => void send(e)}>
         <p>
           {verb === "redrive"
-            ? "The same bytes and headers are sent as new records. What was wrong should have been put right, or they come back."
-            : "This records that nothing more is to be done. The record stays where it is, for as long as its topic keeps it, and can still be redriven."}
+            ? "The same bytes and headers are sent as new records. Fix the cause first, or they will be rejected again."
+            : "This records that no further action is needed. The record stays where it is, for as long as its topic keeps it, and can still be redriven."}
         </p>
         {verb === "dismiss" && (
           <label>
-            Why
+            Reason, for the record
             <input type="text" value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
           </label>
         )}
         {at !== undefined && (
           <p role="status">
-            {at < open.length ? `${at.toLocaleString()} of ${open.length.toLocaleString()} …` : `${(open.length - failed.length).toLocaleString()} of ${open.length.toLocaleString()} ${verb === "redrive" ? "were sent again" : "are dismissed"}.`}
+            {at < open.length ? `${at.toLocaleString()} of ${open.length.toLocaleString()} …` : `${(open.length - failed.length).toLocaleString()} of ${open.length.toLocaleString()} ${verb === "redrive" ? "sent again" : "dismissed"}.`}
           </p>
         )}
         {failed.slice(0, 5).map((f) => (

@@ -42,9 +42,9 @@ const line = (text: string, at: number): string => `line ${text.slice(0, at).spl
 /** Marks a dead letter whose edited copy was submitted. The submission stands, whether or not that succeeds. */
 async function mark(id: string, task: string, failed: (e: CallError) => void): Promise<void> {
   try {
-    await call("POST", `v1/dead-letters/${segment(id)}/dismiss`, { body: { task, reason: "edited, and submitted" } });
+    await call("POST", `v1/dead-letters/${segment(id)}/dismiss`, { body: { task, reason: "edited and submitted" } });
   } catch (e) {
-    failed(new CallError(e instanceof CallError ? e.status : 0, { detail: `The edited submission was sent. The dead letter could not be marked: ${e instanceof Error ? e.message : String(e)}` }));
+    failed(new CallError(e instanceof CallError ? e.status : 0, { detail: `The edited submission was sent, but the dead letter could not be marked and stays open until you dismiss it: ${e instanceof Error ? e.message : String(e)}` }));
   }
 }
 
@@ -95,7 +95,7 @@ export function RedriveDialog({ letter: d, close, done }: { letter: Letter; clos
         <fieldset>
           <legend>Send it</legend>
           <label class="choice">
-            <input type="radio" name="how" checked={!edits} disabled={lacking("operator") !== null} onChange={() => change(() => setEdits(false))} /> as it is: the same bytes and headers, as a new record. What was wrong should have been put right, or it comes back.
+            <input type="radio" name="how" checked={!edits} disabled={lacking("operator") !== null} onChange={() => change(() => setEdits(false))} /> as it is: the same bytes and headers, as a new record. Fix the cause first, or it will be rejected again.
           </label>
           <label class="choice">
             <input type="radio" name="how" checked={edits} disabled={!submits(d)} onChange={() => change(() => setEdits(true))} /> edited, as a new submission: the engine gets the text below and not the record. Headers of the record are not sent.

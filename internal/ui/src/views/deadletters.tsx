@@ -32,7 +32,7 @@ const columns: readonly Column<Letter>[] = [
   { name: "Key", size: "minmax(8rem, 1fr)", cell: (d) => d.key ?? "-" },
   { name: "Detail", size: "minmax(10rem, 3fr)", minor: true, cell: (d) => <span title={d.detail}>{d.detail ?? ""}</span> },
   { name: "From", size: "minmax(9rem, 1fr)", minor: true, cell: (d) => <span title={d.topic}>{`${d.topic.slice(d.topic.lastIndexOf(".") + 1)} ${d.partition}@${d.offset}`}</span> },
-  { name: "Done about it", size: "minmax(8rem, .8fr)", minor: true, cell: (d) => <Mark of={d} /> },
+  { name: "Mark", size: "minmax(8rem, .8fr)", minor: true, cell: (d) => <Mark of={d} /> },
   { name: "When", size: "8rem", cell: (d) => <When at={d.time} /> },
 ];
 
@@ -96,7 +96,7 @@ export function DeadLetters(): JSX.Element {
           </nav>
         )}
         <label class="choice">
-          <input type="checkbox" checked={every} onChange={() => refine({ marked: every ? "" : "1" })} /> also those that were dealt with
+          <input type="checkbox" checked={every} onChange={() => refine({ marked: every ? "" : "1" })} /> also redriven and dismissed ones
         </label>
         {open.length > 0 &&
           (["redrive", "dismiss"] as const).map((v) => (
@@ -118,7 +118,7 @@ export function DeadLetters(): JSX.Element {
         rows={shown}
         id={(d) => d.id}
         open={(d) => go(to(["dead-letters", d.id]))}
-        empty={!head ? "Reading …" : rows.length > 0 ? `None of the ${rows.length.toLocaleString()} that were read has this reason.` : read.length > 0 ? "Somebody has dealt with all that were read." : "There are none. Inputs that cannot be used appear here."}
+        empty={!head ? "Reading …" : rows.length > 0 ? `None of the ${rows.length.toLocaleString()} that were read has this reason.` : read.length > 0 ? "All that were read are redriven or dismissed." : "There are none. Inputs that cannot be used appear here."}
       />
       {!all && (
         <footer class="count">
@@ -165,7 +165,7 @@ export function DeadLetterScreen({ id }: { id: string }): JSX.Element {
         <button type="button" aria-disabled={no !== null || undefined} title={no ?? "Send it again, as it is or edited. Key: r"} aria-label="redrive the dead letter" onClick={redrive}>
           redrive …
         </button>
-        <button type="button" aria-disabled={noDismissal !== null || undefined} title={noDismissal ?? "Record that nothing more is to be done. Key: x"} aria-label="dismiss the dead letter" onClick={dismiss}>
+        <button type="button" aria-disabled={noDismissal !== null || undefined} title={noDismissal ?? "Record that no further action is needed. Key: x"} aria-label="dismiss the dead letter" onClick={dismiss}>
           dismiss …
         </button>
       </header>

@@ -135,7 +135,7 @@ export function Overview(): JSX.Element {
   );
 }
 
-/** Reads the newest dead letters that nobody has dealt with. Between them may be pages of those that somebody has. */
+/** Reads the newest open dead letters. A page can be empty although older ones are open. */
 async function openLetters(signal: AbortSignal): Promise<Letters> {
   let cursor: string | undefined;
   for (let pages = 1; ; pages++) {
@@ -145,7 +145,7 @@ async function openLetters(signal: AbortSignal): Promise<Letters> {
   }
 }
 
-/** The dead letters of the last day that nobody has dealt with, by reason. */
+/** The open dead letters of the last day, by reason. */
 function DeadOnes({ of: list, more }: { of: Letters["dead_letters"]; more: boolean }): JSX.Element {
   const reasons = new Map<string, number>();
   for (const d of list) reasons.set(d.reason, (reasons.get(d.reason) ?? 0) + 1);
