@@ -209,7 +209,7 @@ func (t *attempts) left(emit func(entry[Attempt]) error) error {
 	return nil
 }
 
-// at returns a time for a column; nil if there is none.
+// at returns a time for a column; nil for zero.
 func at(i events.Instant) *int64 {
 	if i == 0 {
 		return nil
