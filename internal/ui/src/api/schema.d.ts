@@ -224,7 +224,7 @@ export interface paths {
         };
         /**
          * List rejected inputs
-         * @description A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. next remembers where it continues. If no partition of the page can be read, the answer is 503.
+         * @description A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. next remembers where it continues. With open or reason, a page may be short or empty and still have next. If no partition of the page can be read, the answer is 503.
          */
         get: operations["list-dead-letters"];
         put?: never;
@@ -262,8 +262,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Mark a dead letter as dealt with
-         * @description Records that nothing more is to be done about it; lists with open=true leave it out. It stays where it is, for as long as its topic keeps it, and can still be redriven. The mark is durable when the call is answered; other nodes follow within moments. A namespace remembers 10,000 marks, and forgets the oldest for one more.
+         * Mark a rejected input as needing no further action
+         * @description Lists with open=true leave it out. It stays in its topic for as long as that keeps it, and can still be redriven. If it already has a mark, that stays, unless the request names a task. The mark is durable when the call is answered; other nodes follow within moments. The answer leaves out the value and the headers. A namespace remembers the latest 100,000 marks.
          */
         post: operations["dismiss-dead-letter"];
         delete?: never;
@@ -283,7 +283,7 @@ export interface paths {
         put?: never;
         /**
          * Send a rejected input again
-         * @description The original bytes go to the input topic again, as a new record. A submission is checked first like any other: one that would be rejected again is answered with the problem instead. The dead letter is marked with the place of the new record.
+         * @description The original bytes go to the input topic again, as a new record. A submission is checked first like any other, and a report must be readable: one that would be rejected again is answered with the problem instead. The dead letter is marked as redriven, with the place of the new record.
          */
         post: operations["redrive-dead-letter"];
         delete?: never;
@@ -292,7 +292,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/demo/break": {
+    "/v1/dead-letters/{id}/reopen": {
         parameters: {
             query?: never;
             header?: never;
@@ -300,11 +300,13 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Make a service of the example fail */
-        put: operations["break-service"];
-        post?: never;
-        /** Fix a service of the example */
-        delete: operations["fix-service"];
+        put?: never;
+        /**
+         * Remove the mark of a rejected input
+         * @description Lists with open=true show it again. An input that was sent again is not recalled. The answer leaves out the value and the headers.
+         */
+        post: operations["reopen-dead-letter"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1516,16 +1518,6 @@ export interface components {
              */
             until: string;
         };
-        BreakageDocument: {
-            /**
-             * @default 20s
-             * @example 20s
-             */
-            for: string;
-            /** @enum {string} */
-            mode: "slow" | "fail" | "hang" | "refuse";
-            service: string;
-        };
         CancelBody: {
             /** @description For the history; at most 1024 bytes of UTF-8 */
             reason?: string;
@@ -1587,7 +1579,7 @@ export interface components {
             /** @example submissions-3-17 */
             id: string;
             key?: string;
-            /** @description What somebody has done about it; a namespace remembers 10,000 marks */
+            /** @description What was done about it; a namespace remembers the latest 100,000 marks */
             mark?: components["schemas"]["DeadLetterMark"];
             /** Format: int64 */
             offset: number;
@@ -1613,7 +1605,7 @@ export interface components {
             offset?: number;
             /**
              * Format: int32
-             * @description Where that input stands in the topic; absent if a task had it already
+             * @description Where that input is in its topic; absent if a task had it already, or if an edited copy was submitted
              */
             partition?: number;
             reason?: string;
@@ -1648,9 +1640,9 @@ export interface components {
         DismissBody: {
             /** @description Who dismisses it, for the record; at most 255 bytes of UTF-8 */
             by?: string;
-            /** @description Why nothing else is done about it; at most 1024 bytes of UTF-8 */
+            /** @description Why it needs no further action; at most 1024 bytes of UTF-8 */
             reason?: string;
-            /** @description The task that was submitted in its place: then it counts as redriven; at most 255 bytes of UTF-8 */
+            /** @description The task that was submitted in its place; the mark is redriven then; at most 255 bytes of UTF-8 */
             task?: string;
         };
         Error: {
@@ -2153,6 +2145,12 @@ export interface components {
         };
         LossesDocument: {
             losses: components["schemas"]["Loss"][];
+        };
+        MarkBody: {
+            /** @description Who does it, for the record; at most 255 bytes of UTF-8 */
+            by?: string;
+            /** @description Why, for the record; at most 1024 bytes of UTF-8 */
+            reason?: string;
         };
         Missing: {
             agent: string;
@@ -3592,9 +3590,9 @@ export interface operations {
                 cursor?: string;
                 /** @description Dead letters a page */
                 limit?: number;
-                /** @description Only those that nobody has redriven or dismissed */
+                /** @description Only open ones: neither redriven nor dismissed */
                 open?: boolean;
-                /** @description Only those with this reason */
+                /** @description Only those that were rejected for this reason */
                 reason?: string;
             };
             header?: never;
@@ -3708,7 +3706,18 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        /** @description At most 16384 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "by": "anna",
+                 *       "reason": "the workflow is applied now"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MarkBody"];
+            };
+        };
         responses: {
             /** @description The submission is known: nothing is sent */
             200: {
@@ -3741,24 +3750,26 @@ export interface operations {
             };
         };
     };
-    "break-service": {
+    "reopen-dead-letter": {
         parameters: {
             query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /** @description As listed */
+                id: string;
+            };
             cookie?: never;
         };
-        /** @description At most 540672 bytes; for NDJSON each line. A larger one is answered 413 */
-        requestBody: {
+        /** @description At most 16384 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody?: {
             content: {
                 /**
                  * @example {
-                 *       "for": "20s",
-                 *       "mode": "fail",
-                 *       "service": "drone"
+                 *       "by": "anna",
+                 *       "reason": "dismissed by mistake"
                  *     }
                  */
-                "application/json": components["schemas"]["BreakageDocument"];
+                "application/json": components["schemas"]["MarkBody"];
             };
         };
         responses: {
@@ -3768,38 +3779,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BreakageDocument"];
+                    "application/json": components["schemas"]["DeadLetterDocument"];
                 };
-            };
-            /** @description A problem document */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "fix-service": {
-        parameters: {
-            query?: {
-                /** @description Absent: all */
-                service?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description No Content */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description A problem document */
             default: {
