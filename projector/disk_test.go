@@ -1,17 +1,20 @@
 package projector_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/projector"
 )
 
@@ -46,4 +49,34 @@ func fullAt(file string) projector.FS {
 		}
 		return &os.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
 	}))
+}
+
+// goneEnv tells a child process of this test in which directory its store is.
+const goneEnv = "SAGALOG_TEST_GONE"
+
+// A store whose directory is removed while it is open ends its process at the next flush: the next start folds the state again.
+func TestAStoreWhoseDirectoryIsRemovedEndsItsProcess(t *testing.T) {
+	if dir := os.Getenv(goneEnv); dir != "" {
+		require.NoError(t, os.Chdir(dir))
+		s := &script{t: t, keys: map[string]*events.Keys{}, allowed: map[int64][]string{}}
+		_ = s.try(smallTables(errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind != errorfs.OpCreate || !strings.HasSuffix(op.Path, ".sst") {
+				return nil
+			}
+			return &os.PathError{Op: "open", Path: op.Path, Err: syscall.ENOENT}
+		}))))
+		fmt.Println("it goes on")
+		os.Exit(0)
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestAStoreWhoseDirectoryIsRemovedEndsItsProcess$")
+	c.Env = append(os.Environ(), goneEnv+"="+t.TempDir())
+	out, err := c.CombinedOutput()
+	require.NoError(t, ctx.Err())
+	require.Error(t, err, "%s", out)
+	require.Contains(t, string(out), "no such file or directory")
+	require.Contains(t, string(out), "then start this process again; missing state is folded from the log")
+	require.NotContains(t, string(out), "it goes on")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync/atomic"
 
@@ -87,7 +88,7 @@ func pebbleOptions(o Options, m *metrics) *pebble.Options {
 				o.Logger.Warn(misused, "kind", info.Kind.String())
 			},
 			BackgroundError: func(err error) {
-				if diskFails(err) {
+				if diskFails(err) || errors.Is(err, fs.ErrNotExist) { // somebody removed the directory; Pebble would try again without end
 					end(o.Logger, err)
 				}
 				o.Logger.Error("state store: background work failed", "error", err.Error()) // without the stack trace
