@@ -91,7 +91,7 @@ cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_
 		f.StringVar(&c.since, "since", "", "only rows from this time on: an instant, or a duration before now such as 24h")
 		f.StringVar(&c.until, "until", "", "only rows before this time")
 		f.StringVar(&c.workflow, "workflow", "", "only rows of tasks of this workflow")
-		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave out what users put in: the bodies of facts, the messages of errors")
+		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave empty what users put in: data, input, output, the messages of errors")
 		c.output.flags(f)
 		g.AddCommand(cmd)
 	}
@@ -149,6 +149,9 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	}
 	if res.Begins != 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the log no longer has all facts from before %s\n", res.Begins)
+	}
+	if res.Rows == 0 && !res.Already {
+		fmt.Fprintln(cmd.ErrOrStderr(), "no row was written: nothing in the log matches, or an earlier attempt had written all")
 	}
 	return printRows(cmd.OutOrStdout(), c.output, []export.Result{res}, printExported)
 }

@@ -222,6 +222,9 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter is not a CloudEvent, and would be rejected again.")
 	}
+	if ref.input == events.Reports && dead.Header(DeadHeaderReason) == events.RejectUnreadable {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The record cannot be read, and would be rejected again: "+dead.Header(DeadHeaderMessage)+".")
+	}
 	if ref.input == events.Reports && e.Type == events.TypeReport {
 		if _, err := events.DecodeReport(data); err != nil {
 			return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The report cannot be read, and would be rejected again: "+err.Error()+".")

@@ -169,7 +169,7 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 		return err
 	}
 	defer func() { err = errors.Join(err, table.close()) }()
-	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(f.at), files: f.files}
+	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(), files: f.files}
 	var out sink[R] = &one
 	if _, ok := table.(*states[R]); ok {
 		out = &days[R]{of: one, open: map[string]*part[R]{}}
@@ -243,7 +243,7 @@ func (f *reading[R]) rest(out sink[R], table maker[R]) error {
 	if err := out.end(f.at.To); err != nil {
 		return err
 	}
-	return f.plan.done(f.partition)
+	return f.plan.done(f.partition, filepath.Join(f.cfg.Dir, f.plan.Table))
 }
 
 func wanted[R any](cfg *Config, e *entry[R]) bool {
@@ -251,11 +251,9 @@ func wanted[R any](cfg *Config, e *entry[R]) bool {
 	return (cfg.Since == 0 || at >= cfg.Since) && (cfg.Until == 0 || at < cfg.Until) && (cfg.Workflow == "" || e.workflow == cfg.Workflow)
 }
 
-// about is the metadata of a file. It depends on what is exported alone.
-func (f *reading[R]) about(at planPart) map[string]string {
-	return map[string]string{
-		"sagalog.namespace": f.cfg.Namespace, "sagalog.partition": fmt.Sprint(f.partition), "sagalog.offsets": fmt.Sprintf("%d-%d", at.From, at.To), "sagalog.table": f.plan.Table,
-	}
+// about is the metadata of a file. It depends on its rows alone.
+func (f *reading[R]) about() map[string]string {
+	return map[string]string{"sagalog.namespace": f.cfg.Namespace, "sagalog.partition": fmt.Sprint(f.partition), "sagalog.table": f.plan.Table}
 }
 
 // latest raises a time.

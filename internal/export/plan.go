@@ -7,14 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// planFile says in the directory of a table what is exported into it, and how far that is.
-const planFile = "export.json"
+// planFile says in the directory of a table what is exported into it, and how far that is. Readers of a directory skip names that begin like this.
+const planFile = "_export.json"
 
 // plan is what is exported, and how far that is.
 type plan struct {
@@ -40,6 +42,8 @@ type planPart struct {
 	To   int64 `json:"to"`
 	Next int64 `json:"next"`
 	Done bool  `json:"done,omitzero"`
+	// Files is how many files the partition has, once it is done.
+	Files int `json:"files,omitzero"`
 }
 
 // ErrOther says that a directory holds another export, or other files.
@@ -72,6 +76,9 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 		return nil, fmt.Errorf("%w: the export in %s was begun with other flags or for another namespace: give the same flags, or another directory", ErrOther, dir)
 	}
 	for i, p := range old.Parts {
+		if files, err := filesOfPart(dir, i); err != nil || p.Done && files != p.Files {
+			return nil, errors.Join(err, fmt.Errorf("%s has %d files of partition %d, and %d were written: begin again in another directory", dir, files, i, p.Files))
+		}
 		if !p.Done && p.Next < bounds[i].Start && p.Next < p.To {
 			return nil, fmt.Errorf("the facts of partition %d before offset %d are gone from the log, and those from %d on were not exported yet: begin again in another directory", i, bounds[i].Start, p.Next)
 		}
@@ -107,9 +114,22 @@ func (p *plan) passed(partition int32, next int64) error {
 }
 
 // done records that all rows of a partition are in complete files.
-func (p *plan) done(partition int32) error {
+func (p *plan) done(partition int32, dir string) error {
+	files, err := filesOfPart(dir, int(partition))
+	if err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Parts[partition].Done = true
+	p.Parts[partition].Done, p.Parts[partition].Files = true, files
 	return p.write()
+}
+
+// filesOfPart counts the complete files of a partition.
+func filesOfPart(dir string, partition int) (int, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "date=*", fmt.Sprintf("%05d-*", partition)))
+	if err != nil {
+		return 0, err
+	}
+	return len(slices.DeleteFunc(found, func(name string) bool { return strings.HasSuffix(name, ".partial") })), nil
 }

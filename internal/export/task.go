@@ -14,17 +14,18 @@ import (
 
 // Task is a row of the table of tasks: a run of a task, as it was when the next run began, when the task was forgotten, or at the end of the range.
 type Task struct {
-	Partition      int32             `parquet:"partition"`
-	Task           string            `parquet:"task"`
-	Run            int32             `parquet:"run"`
-	Incarnation    string            `parquet:"incarnation,optional"`
-	Workflow       string            `parquet:"workflow,dict"`
-	Version        int32             `parquet:"version"`
-	DefinitionHash string            `parquet:"definition_hash,optional,dict"`
-	State          string            `parquet:"state,dict"`
-	Paused         bool              `parquet:"paused"`
-	Priority       int32             `parquet:"priority"`
-	Labels         map[string]string `parquet:"labels,optional"`
+	Partition      int32  `parquet:"partition"`
+	Task           string `parquet:"task"`
+	Run            int32  `parquet:"run"`
+	Incarnation    string `parquet:"incarnation,optional"`
+	Workflow       string `parquet:"workflow,dict"`
+	Version        int32  `parquet:"version"`
+	DefinitionHash string `parquet:"definition_hash,optional,dict"`
+	State          string `parquet:"state,dict"`
+	Paused         bool   `parquet:"paused"`
+	Priority       int32  `parquet:"priority"`
+	// Labels is a JSON object.
+	Labels string `parquet:"labels,optional" is:"json"`
 	// Parent and ParentStep are the task that started this one, and its step.
 	Parent     string `parquet:"parent,optional"`
 	ParentStep string `parquet:"parent_step,optional,dict"`
@@ -64,12 +65,18 @@ func Tasks(ctx context.Context, cfg Config) (Result, error) {
 func taskRow(t *events.Task, l life, partition int32, payloads bool) Task {
 	row := Task{
 		Partition: partition, Task: t.ID, Run: int32(t.Run), Incarnation: t.Incarnation, Workflow: t.Workflow, Version: int32(t.Version), DefinitionHash: t.Definition,
-		State: string(t.State), Paused: t.Paused != nil, Priority: int32(t.Priority), Labels: t.Labels, Schedule: t.Schedule, SourceTopic: l.topic, SubmittedAt: int64(t.SubmittedAt),
+		State: string(t.State), Paused: t.Paused != nil, Priority: int32(t.Priority), Schedule: t.Schedule, SourceTopic: l.topic, SubmittedAt: int64(t.SubmittedAt),
 		EndedAt: at(t.EndedAt), Deadline: at(t.Deadline), DeadlinePassed: t.DeadlinePassed, PivotPassed: t.PivotPassed, Reason: t.Reason, FailureCount: int32(t.FailureCount),
 		Steps: int32(len(t.Steps)), Facts: int32(t.Facts), FirstStartedAt: at(l.started),
 	}
 	if l.topic != "" {
 		row.SourcePartition, row.SourceOffset = &l.partition, &l.offset
+	}
+	if len(t.Labels) > 0 {
+		b, err := json.Marshal(t.Labels)
+		if err == nil { // of texts it always is
+			row.Labels = string(b)
+		}
 	}
 	if t.Parent != nil {
 		row.Parent, row.ParentStep = t.Parent.Link.Task, t.Parent.Link.Path
