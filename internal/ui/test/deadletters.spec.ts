@@ -144,7 +144,7 @@ test("dead letters are in groups by reason, their faults are marked, and one is 
   await expect(dialog.getByRole("alert")).toHaveCount(3);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "dismiss all 3 …" }).click();
-  await page.keyboard.press("Enter");
+  await dialog.getByLabel("Reason, for the record").press("Enter");
   await expect(dialog.getByRole("status")).toContainText("3 of 3 dismissed.");
   await page.keyboard.press("Escape");
   await page.getByLabel("also redriven and dismissed ones").uncheck();
