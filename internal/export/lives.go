@@ -23,6 +23,8 @@ type life struct {
 	partition int32
 	offset    int64
 	started   events.Instant
+	// before is started of the run before.
+	before events.Instant
 }
 
 func newLives() *lives { return &lives{map[string]life{}, map[string]string{}} }
@@ -40,13 +42,16 @@ func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) li
 	case events.NameChildRefused:
 		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), run: 1}
 	case events.NameRunBegun:
-		l.run, l.started = a.run, 0
+		l.run, l.before, l.started = a.run, l.started, 0
 	case events.NameStepStarted:
 		if l.started != 0 {
 			return l
 		}
 		l.started = events.Instant(f.Time)
 	case events.NameEntityCarried:
+		if l.incarnation != "" { // a carry repeats it
+			return l
+		}
 		carried, ok := carriedLife(r.Value)
 		if !ok {
 			return l

@@ -118,6 +118,7 @@ func TestEachRunAndEachStepIsARow(t *testing.T) {
 				require.False(t, events.TaskState(row.State).Ended(), "%s is %s", at, row.State)
 			}
 			states[row.State]++
+			require.Equal(t, row.Run == 1 && row.Attempts > 0, row.Run == 1 && row.FirstStartedAt != nil, at)
 		}
 		require.Len(t, tasks, len(begun), "each run has a row")
 		for _, row := range rowsIn[Step](t, filepath.Join(dir, "steps")) {

@@ -147,7 +147,9 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 	t.known = known
 	switch events.Name(f.Type) {
 	case events.NameRunBegun:
-		if err := t.write(f.Task, emit); err != nil {
+		l := known.all[f.Task]
+		l.started = l.before
+		if err := t.write(f.Task, l, emit); err != nil {
 			return err
 		}
 	case events.NameTasksSwept:
@@ -156,7 +158,7 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 			return err
 		}
 		for _, task := range b.Tasks {
-			if err := t.write(task, emit); err != nil {
+			if err := t.write(task, known.all[task], emit); err != nil {
 				return err
 			}
 		}
@@ -165,16 +167,16 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 }
 
 // write writes the rows of a task as it is.
-func (t *states[R]) write(task string, emit func(entry[R]) error) error {
+func (t *states[R]) write(task string, l life, emit func(entry[R]) error) error {
 	x, err := t.folder.State().Task(task)
 	if err != nil || x == nil {
 		return err
 	}
-	return t.entries(x, emit)
+	return t.entries(x, l, emit)
 }
 
-func (t *states[R]) entries(x *events.Task, emit func(entry[R]) error) error {
-	for _, row := range t.rows(x, t.known.all[x.ID]) {
+func (t *states[R]) entries(x *events.Task, l life, emit func(entry[R]) error) error {
+	for _, row := range t.rows(x, l) {
 		e := entry[R]{row: row, offset: t.made, time: int64(x.SubmittedAt), workflow: x.Workflow, bytes: len(x.Input) + len(x.Output) + 200}
 		t.made++
 		if err := emit(e); err != nil {
@@ -198,7 +200,7 @@ func (t *states[R]) left(emit func(entry[R]) error) error {
 			return fmt.Errorf("list what the log leads to: %w", err)
 		}
 		for _, x := range list {
-			if err := t.entries(x, emit); err != nil {
+			if err := t.entries(x, t.known.all[x.ID], emit); err != nil {
 				return err
 			}
 		}
