@@ -312,6 +312,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/demo/break": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Make a service of the example fail */
+        put: operations["break-service"];
+        post?: never;
+        /** Fix a service of the example */
+        delete: operations["fix-service"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/info": {
         parameters: {
             query?: never;
@@ -1517,6 +1535,16 @@ export interface components {
              * @description The last due time, or an instant after it; not in the future
              */
             until: string;
+        };
+        BreakageDocument: {
+            /**
+             * @default 20s
+             * @example 20s
+             */
+            for: string;
+            /** @enum {string} */
+            mode: "slow" | "fail" | "hang" | "refuse";
+            service: string;
         };
         CancelBody: {
             /** @description For the history; at most 1024 bytes of UTF-8 */
@@ -3781,6 +3809,77 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["DeadLetterDocument"];
                 };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "break-service": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description At most 540672 bytes; for NDJSON each line. A larger one is answered 413 */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "for": "20s",
+                 *       "mode": "fail",
+                 *       "service": "drone"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BreakageDocument"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BreakageDocument"];
+                };
+            };
+            /** @description A problem document */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "fix-service": {
+        parameters: {
+            query?: {
+                /** @description Absent: all */
+                service?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem document */
             default: {
