@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -57,8 +55,7 @@ func (p *agentPauses) register(api huma.API) {
 		}), func(ctx context.Context, in *AgentPath) (*AgentPauseAnswer, error) {
 			return p.pause(ctx, in.Name, o.paused)
 		})
-		describeBody(api, path, http.MethodPost, described{reflect.TypeFor[AgentPauseBody](), o.example, settingsBytes}, contentJSON)
-		api.OpenAPI().Paths[path].Post.RequestBody.Required = false
+		optionalBody[AgentPauseBody](api, path, o.example)
 	}
 }
 
@@ -82,7 +79,7 @@ func (p *agentPauses) pause(ctx context.Context, name string, paused bool) (*Age
 	case errors.Is(err, ErrTooManyPaused):
 		return nil, problem(http.StatusConflict, codePrecondition, "As many agents are paused as a namespace can remember. Resume one first.")
 	case errors.Is(err, ErrNoAnswer):
-		return nil, problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: repeating the request is safe.").retryAfter(time.Second)
+		return nil, repeatProblem()
 	case err != nil:
 		return nil, p.log.internal(ctx, "pause an agent", err)
 	}

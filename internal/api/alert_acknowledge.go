@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -41,8 +39,7 @@ func (s *alerts) registerAcknowledge(api huma.API) {
 			"the call is answered; other nodes follow within moments. It is forgotten some time after the alert is over. A namespace remembers 1,000 acknowledgements, and forgets " +
 			"the oldest for one more. For an alert that is not open the answer is 409.",
 	}), s.acknowledge)
-	describeBody(api, acknowledgePath, http.MethodPost, described{reflect.TypeFor[AcknowledgeBody](), map[string]any{"note": "the bank looks into it", "by": "anna"}, settingsBytes}, contentJSON)
-	api.OpenAPI().Paths[acknowledgePath].Post.RequestBody.Required = false
+	optionalBody[AcknowledgeBody](api, acknowledgePath, map[string]any{"note": "the bank looks into it", "by": "anna"})
 }
 
 func (s *alerts) acknowledge(ctx context.Context, in *AlertPath) (*AcknowledgedAnswer, error) {
@@ -60,7 +57,7 @@ func (s *alerts) acknowledge(ctx context.Context, in *AlertPath) (*AcknowledgedA
 	changed, err := s.alerts.Acknowledge(ctx, events.AlertAcknowledgement{Alert: a.ID, Note: cmp.Or(body.Note, body.Reason), By: x.by(body.By)})
 	switch {
 	case errors.Is(err, ErrNoAnswer):
-		return nil, problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: repeating the request is safe.").retryAfter(time.Second)
+		return nil, repeatProblem()
 	case err != nil:
 		return nil, s.log.internal(ctx, "acknowledge an alert", err)
 	}

@@ -9,11 +9,13 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -126,4 +128,10 @@ func (x exchange) readTexts(what, left string, texts map[string]memberText) erro
 		return problem(http.StatusUnprocessableEntity, codeInvalid, left, faults...)
 	}
 	return err
+}
+
+// optionalBody describes a body of texts that may be left out.
+func optionalBody[B any](api huma.API, path string, example map[string]any) {
+	describeBody(api, path, http.MethodPost, described{reflect.TypeFor[B](), example, settingsBytes}, contentJSON)
+	api.OpenAPI().Paths[path].Post.RequestBody.Required = false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,12 +21,6 @@ type DismissBody struct {
 type MarkBody struct {
 	Reason string `json:"reason,omitempty" doc:"Why, for the record"`
 	By     string `json:"by,omitempty" doc:"Who does it, for the record"`
-}
-
-// optionalBody describes a body of texts that may be left out.
-func optionalBody[B any](api huma.API, path string, example map[string]any) {
-	describeBody(api, path, http.MethodPost, described{reflect.TypeFor[B](), example, settingsBytes}, contentJSON)
-	api.OpenAPI().Paths[path].Post.RequestBody.Required = false
 }
 
 func (s *deadLetters) registerMarks(api huma.API, tags []string) {
@@ -85,7 +78,7 @@ func (s *deadLetters) reopen(ctx context.Context, in *DeadLetterPath) (*DeadLett
 
 func (s *deadLetters) mark(ctx context.Context, ref deadRef, r *events.Record, m events.DeadLetterMark) (*DeadLetterAnswer, error) {
 	if err := s.letters.MarkLetter(ctx, m); errors.Is(err, ErrNoAnswer) {
-		return nil, problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: repeating the request is safe.").retryAfter(time.Second)
+		return nil, repeatProblem()
 	} else if err != nil {
 		return nil, s.log.internal(ctx, "mark a dead letter", err)
 	}

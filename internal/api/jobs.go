@@ -80,8 +80,7 @@ func (s *jobs) register(api huma.API) {
 		OperationID: "stop-job", Method: http.MethodPost, Path: path, Summary: "Stop a job", Tags: tags,
 		Description: "The job asks no further task. What was granted stays. A stopped job cannot go on: open another one with the same filter.",
 	}), s.stop)
-	describeBody(api, path, http.MethodPost, described{reflect.TypeFor[JobStopBody](), map[string]any{"reason": "the wrong region", "by": "anna"}, settingsBytes}, contentJSON)
-	api.OpenAPI().Paths[path].Post.RequestBody.Required = false
+	optionalBody[JobStopBody](api, path, map[string]any{"reason": "the wrong region", "by": "anna"})
 }
 
 func (s *jobs) registerOpen(api huma.API, tags []string) {

@@ -231,3 +231,8 @@ func (l logger) internal(ctx context.Context, act string, err error) error {
 	}
 	return asProblem(err)
 }
+
+// repeatProblem answers a request whose record the brokers did not take, or of which it is not known whether they did.
+func repeatProblem() *Problem {
+	return problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again: repeating the request is safe.").retryAfter(time.Second)
+}

@@ -3,11 +3,11 @@ package export
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/jsontext"
+	"github.com/sagalog/sagalog/internal/verify"
 )
 
 // Fact is a row of the table of facts. Its key is partition and offset. Members that are absent in the log are NULL in Parquet, empty in
@@ -130,7 +130,7 @@ func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fa
 		return Fact{}, err
 	}
 	f := Fact{
-		Partition: r.Partition, Offset: r.Offset, Time: int64(when), Epoch: at.Epoch.String(), Sequence: sequence, Owner: ownerOf(r), Type: string(name),
+		Partition: r.Partition, Offset: r.Offset, Time: int64(when), Epoch: at.Epoch.String(), Sequence: sequence, Owner: verify.Writer(r), Type: string(name),
 		Task: string(r.Key), Step: a.step, Attempt: int32(a.attempt), Operation: a.operation, By: a.by, Data: string(r.Value),
 	}
 	if step, index, ok := events.SplitItem(a.step); ok {
@@ -163,14 +163,4 @@ func (t topicNames) of(in events.Input) string {
 		return t.submissions
 	}
 	return t.reports
-}
-
-// ownerOf returns the node that wrote a record.
-func ownerOf(r *events.Record) string {
-	source := r.Header(events.HeaderSource)
-	node, err := url.PathUnescape(source[strings.LastIndexByte(source, '/')+1:])
-	if err != nil {
-		return source
-	}
-	return node
 }

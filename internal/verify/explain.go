@@ -23,7 +23,7 @@ func (p *partition) explainFact(f *events.Fact, r *events.Record, accepted bool)
 	if json.Valid(r.Value) {
 		body = events.Clip(body, maxBody)
 	}
-	p.explained = append(p.explained, fmt.Sprintf("%s %s %s by %q, cause %s:%s %s %s", p.place(r.Offset), f.Time, f.Position(), writer(r), f.Cause, fate, f.Body.Name(), body))
+	p.explained = append(p.explained, fmt.Sprintf("%s %s %s by %q, cause %s:%s %s %s", p.place(r.Offset), f.Time, f.Position(), Writer(r), f.Cause, fate, f.Body.Name(), body))
 }
 
 // explainEnd shows the task at the end of the log.

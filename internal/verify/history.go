@@ -45,7 +45,7 @@ func History(ctx context.Context, s Search, yield func(r events.Record, owner st
 		if err != nil || void != "" || string(r.Key) != s.Task {
 			return err
 		}
-		return yield(r, writer(&r))
+		return yield(r, Writer(&r))
 	})
 	if err != nil {
 		return b, fmt.Errorf("read %s/%d: %w", s.Topic, partition, err)

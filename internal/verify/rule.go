@@ -202,7 +202,7 @@ func (o *ownership) older(f *events.Fact) bool {
 func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wrong []string) {
 	was := o.rule.broken
 	why := o.rule.Judge(f)
-	by := writer(r)
+	by := Writer(r)
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
 		if by != c.Owner {
 			wrong = append(wrong, "the claim is for node "+strconv.Quote(c.Owner)+", and node "+strconv.Quote(by)+" wrote it")
@@ -272,8 +272,8 @@ func (o *ownership) order(f *events.Fact, r *events.Record) (wrong []string) {
 	return wrong
 }
 
-// writer is the node that wrote a fact: the last segment of its ce_source.
-func writer(r *events.Record) string {
+// Writer returns the node that wrote a fact: the last segment of its ce_source.
+func Writer(r *events.Record) string {
 	source := r.Header(events.HeaderSource)
 	node, err := url.PathUnescape(source[strings.LastIndexByte(source, '/')+1:])
 	if err != nil {
