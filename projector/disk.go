@@ -20,9 +20,19 @@ func diskFails(err error) bool {
 	return slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) })
 }
 
+// abandoned says that this process removes its state stores and ends at once.
+var abandoned atomic.Bool
+
+// Abandon is called by a process that removes the directories of its stores while they are open and then ends at once. From then
+// on a store that fails waits for that end, instead of ending the process itself with a panic.
+func Abandon() { abandoned.Store(true) }
+
 // end ends the process, as kill -9 would, when the store cannot be written. Nothing is lost: the next start folds from the
 // log whatever is missing. (Closing the store instead is impossible: Pebble would wait for its flush.)
 func end(log *slog.Logger, err error) {
+	if abandoned.Load() {
+		select {}
+	}
 	text := fmt.Sprintf("state store: %s: free some space or repair the disk, then start this process again; missing state is folded from the log", err.Error())
 	log.Error(text)
 	panic(text)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/projector"
 )
 
 // leftovers are the processes and directories that this process would leave behind if it ended now. There is one list for the process,
@@ -99,6 +100,7 @@ func EndAtOnce(out io.Writer) {
 	leftovers.mu.Lock()
 	defer leftovers.mu.Unlock()
 	leftovers.ending = true
+	projector.Abandon()
 	late := time.Now().Add(atOnceWait)
 	for c := range leftovers.children {
 		_ = c.cmd.Process.Kill() // it may be gone already

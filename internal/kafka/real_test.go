@@ -16,8 +16,9 @@ import (
 // These tests start real Apache Kafkas, one after another, so that two cores suffice. They run the suite, and tests that need several
 // brokers or brokers with authentication. Without kafkatest.RealEnv they are skipped.
 
-// quickFailover is how soon the cluster notices a killed broker. With the default of 9 s each kill would take that much longer.
-var quickFailover = map[string]string{"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
+// quickFailover is how soon the cluster notices a killed broker. With the default of 9 s each kill would take that much longer; with less
+// than this a busy machine makes the cluster fence brokers that live, one after another.
+var quickFailover = map[string]string{"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
 
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 

@@ -14,7 +14,7 @@ import (
 )
 
 // StepWait bounds one step of a test against any broker.
-const StepWait = 30 * time.Second
+const StepWait = 2 * time.Minute
 
 // Within returns a context that ends after StepWait, or with the test.
 func Within(t testing.TB) context.Context {
