@@ -198,7 +198,7 @@ func (f *FanOut) counter(s *Step) *int {
 
 // itemOf returns the fan-out and the item that a fact is about; nil if it is about no item that has begun.
 func itemOf(t *Task, b Body) (fan, item *Step) {
-	path := stepOf(b)
+	path := StepOf(b)
 	step, _, is := SplitItem(path)
 	if !is {
 		return nil, nil
@@ -210,8 +210,8 @@ func itemOf(t *Task, b Body) (fan, item *Step) {
 	return fan, item
 }
 
-// stepOf returns the path of the step that a fact changes; empty if it may change several, or none.
-func stepOf(b Body) string {
+// StepOf returns the path of the step that a fact changes; empty if it may change several, or none.
+func StepOf(b Body) string {
 	switch b := b.(type) {
 	case *StepQueued:
 		return b.Step

@@ -203,7 +203,7 @@ func devDirectory(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil && !hasBroker(dir) {
 		return fmt.Errorf("%s is a data directory of `sagalog serve`, and its log is on a Kafka cluster: give another --data", dir)
 	}
-	return nil
+	return refusePast(dir)
 }
 
 func (d *dev) openFleet(context.Context) error {

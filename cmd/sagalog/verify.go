@@ -112,7 +112,10 @@ func (c *verifyConfig) validate() error {
 	case c.show < 1 || c.grace < 0 || c.onePartition && c.partition < 0:
 		return usage("--show must be at least 1, and --grace and --partition must not be negative")
 	}
-	return c.logPlace.validate()
+	if err := c.logPlace.validate(); err != nil || c.data == "" {
+		return err
+	}
+	return refusePast(c.data) // it has no inputs to compare the facts with
 }
 
 func stateless(dir string) bool { return missing(filepath.Join(dir, "state")) }

@@ -200,15 +200,21 @@ type WhoamiDocument struct {
 // WhoamiAnswer is the caller.
 type WhoamiAnswer struct{ Body WhoamiDocument }
 
-type whoami struct{}
+type whoami struct {
+	// past says that this is a copy of the past, which nobody changes.
+	past bool
+}
 
-func (whoami) register(api huma.API) {
+func (x whoami) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "whoami", Method: http.MethodGet, Path: whoamiPath, Summary: "Who asks, and what the caller may do", Tags: []string{"engine"},
 		Description: "While access is off, everyone may do everything.",
 	}), func(ctx context.Context, _ *struct{}) (*WhoamiAnswer, error) {
 		c, on := access.CallerOf(ctx)
-		if !on {
+		switch {
+		case x.past && !on:
+			return &WhoamiAnswer{WhoamiDocument{Role: access.Viewer, Access: "off"}}, nil
+		case !on:
 			return &WhoamiAnswer{WhoamiDocument{Role: access.Admin, Access: "off"}}, nil
 		}
 		d := WhoamiDocument{Name: c.Name, Role: c.Role, Access: "on"}

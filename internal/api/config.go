@@ -104,6 +104,8 @@ type Config struct {
 	Gatherer   prometheus.Gatherer
 	// Logger logs for an operator; the default discards everything.
 	Logger *slog.Logger
+	// Past is the moment that is shown, if this is a copy of the past: then it can only be read. Now should return the same.
+	Past events.Instant
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }

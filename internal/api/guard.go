@@ -66,6 +66,21 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
+// readOnly refuses what would change a copy of the past.
+func (s *Server) readOnly(next http.Handler) http.Handler {
+	if s.cfg.Past == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			writeProblem(w, r, problem(http.StatusForbidden, codeForbidden,
+				"This is a copy of the past, as of "+s.cfg.Past.String()+", and can only be read. To act, ask the engine that runs."))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // catch answers a panic of a handler with a problem document, unless the answer has begun.
 func (s *Server) catch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// routes builds the whole handler, from the outside in: bound the rest, open, measure, catch, protect, receive, admit, dispatch,
+// routes builds the whole handler, from the outside in: bound the rest, open, measure, catch, protect, refuse to change the past, receive, admit, dispatch,
 // serve at the owner, mux, huma.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -29,7 +29,7 @@ func (s *Server) routes() http.Handler {
 	s.documentAccess(api.OpenAPI())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{}))
 	serveDocument(mux, api.OpenAPI())
-	return boundRest(opening(s.cfg.Keys, s.metrics.measure(s.catch(s.guard.protect(s.proxy.Receive(s.admit(mux, s.dispatch(mux))))))))
+	return boundRest(opening(s.cfg.Keys, s.metrics.measure(s.catch(s.guard.protect(s.readOnly(s.proxy.Receive(s.admit(mux, s.dispatch(mux)))))))))
 }
 
 // description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member, and problems

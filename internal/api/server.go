@@ -130,7 +130,7 @@ func (s *Server) parts() []part {
 			tasks: c.Tasks, named: c.NamedLimits, workflows: c.Workflows, inputs: c.Inputs, rejections: c.Rejections, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
-		limits, &namedLimits{limits}, whoami{},
+		limits, &namedLimits{limits}, whoami{c.Past != 0},
 		&checkpoints{c.Checkpoints, c.Node, s.log},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},

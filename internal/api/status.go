@@ -94,6 +94,8 @@ type InfoAnswer struct {
 		Node       string `json:"node,omitempty"`
 		Partitions int32  `json:"partitions"`
 		Demo       bool   `json:"demo" doc:"Whether the example runs, which can be made to fail"`
+
+		Past events.Instant `json:"past,omitzero" format:"date-time" doc:"The moment that is shown, if this is a copy of the past: it can only be read"`
 	}
 }
 
@@ -221,6 +223,6 @@ func (s *status) askOthers(ctx context.Context, list []PartitionDocument) {
 func (s *status) info(context.Context, *struct{}) (*InfoAnswer, error) {
 	a := &InfoAnswer{}
 	a.Body.Version, a.Body.Namespace, a.Body.Node = s.cfg.Version, s.cfg.Namespace, s.cfg.Node
-	a.Body.Partitions, a.Body.Demo = s.cfg.Partitions, s.cfg.Demo != nil
+	a.Body.Partitions, a.Body.Demo, a.Body.Past = s.cfg.Partitions, s.cfg.Demo != nil, s.cfg.Past
 	return a, nil
 }

@@ -65,7 +65,9 @@ var star = map[string][]string{
 	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/sealing", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
 	// It copies a namespace without a node: it folds what it reads, and writes what a node then reads.
 	"internal/namespacecopy": {"events", "internal/kafka", "internal/pause", "internal/sealing", "projector", "scheduler", "supervisor"},
-	"internal/cli":           {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
+	// It copies the past of a namespace, for which it needs a broker in this process, and the fold of a node.
+	"internal/past": {"events", "internal/kafka", "internal/kafka/batch", "internal/kafka/embedded", "internal/node", "projector"},
+	"internal/cli":  {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.
 	"internal/wftest": {"events", "internal/yamltree", "scheduler", "supervisor"},

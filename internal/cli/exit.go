@@ -48,6 +48,9 @@ func Unanswered(err error) error {
 	return &codeError{code: ExitUsage, err: err, called: true}
 }
 
+// Silent ends a command with exit code 1 and without a message: its output has said why.
+func Silent(err error) error { return &codeError{code: ExitError, err: err, quiet: true} }
+
 // ofData gives the exit code 1 to a problem with data that came from no flag, such as a definition's file.
 func ofData(err error) error {
 	if Code(err) != ExitUsage {

@@ -46,7 +46,7 @@ func historyCommand(log Log) *cobra.Command {
 		Example: "  sagalog task history delivery-42\n  sagalog task history delivery-42 -o jsonl | jq .type\n" +
 			"  sagalog task history delivery-42 --from-log --brokers k1:9092",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if from, _ := cmd.Flags().GetBool("from-log"); log != nil && from {
+			if log != nil && fromLog(cmd) {
 				return historyFromLog(cmd, log, args[0])
 			}
 			return ask(cmd, args)
@@ -55,10 +55,7 @@ func historyCommand(log Log) *cobra.Command {
 	c.Flags().Int("limit", 1000, "facts a page, up to 1000")
 	c.Flags().String("cursor", "", "continue after an earlier page")
 	c.Flags().Bool("all", true, "all pages")
-	if log != nil {
-		c.Flags().Bool("from-log", false, "read the log without an engine")
-		log.Flags(c.Flags())
-	}
+	logFlags(c, log, "read the log without an engine")
 	return c
 }
 

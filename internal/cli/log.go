@@ -17,6 +17,8 @@ type Log interface {
 	// History calls show with each fact about a task, in order, and returns the place where it looked. It writes its
 	// progress to a terminal.
 	History(ctx context.Context, task string, progress io.Writer, show func(api.HistoryEvent) error) (LogPlace, error)
+	// Past folds the log up to a moment, and serves the API of that past at an address until stop is called.
+	Past(ctx context.Context, at string, progress io.Writer) (address string, stop func() error, err error)
 }
 
 // LogPlace is the part of the log that was read.

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/spf13/cobra"
 )
 
 // getPast prints a task as it was at an instant, or at an offset of its partition.
@@ -31,6 +33,25 @@ func getPast(s *session, id, at string) error {
 		}
 		return showItems(s, w, &t)
 	})
+}
+
+// inThePast lets a command ask the past that the log tells, in place of an engine.
+func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		at, _ := cmd.Flags().GetString("at")
+		if at == "" {
+			return Usage("--at is missing or empty: give an instant such as 2026-11-21T14:00:00Z, a duration before now such as 10m, or a fact such as 3@1200")
+		}
+		address, stop, err := log.Past(cmd.Context(), at, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+		if err := cmd.Flags().Set("api", "http://"+address); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
 }
 
 // asOf names the fact after which a task is shown; "" for the present.

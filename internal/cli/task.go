@@ -23,7 +23,7 @@ var taskStates = []string{"pending", "processing", "processed", "undoing", "undo
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
-		submitCommand(), getCommand(), listCommand(), itemsCommand(), historyCommand(d.Log), watchCommand(),
+		submitCommand(), getCommand(d.Log), listCommand(d.Log), itemsCommand(), historyCommand(d.Log), watchCommand(),
 		requestCommand(requestUse{
 			kind: "cancel", short: "Cancel a task and undo its steps",
 			long: "Cancel a task: every step that may have had an effect is undone. A task refuses it (exit 4) past the point of no return, and if it is\n" +
@@ -80,24 +80,45 @@ func taskCommand(d Deps) *cobra.Command {
 	return g
 }
 
-func getCommand() *cobra.Command {
+func getCommand(log Log) *cobra.Command {
+	ask := client(func(s *session, args []string) error {
+		if s.cmd.Flags().Changed("at") && !fromLog(s.cmd) {
+			return getPast(s, args[0], s.flag("at"))
+		}
+		return s.getTask(args[0], "")
+	})
 	c := output(&cobra.Command{
 		Use: "get ID", Short: "Read a task", Args: cobra.ExactArgs(1),
 		Long: "Read a task. With --wait the command waits until the task has ended or is parked, for at most --timeout;\n" +
 			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error. With --at the command\n" +
-			"shows the task as it was at an instant, or after the fact at an offset of its partition; `task history -o json` has both for each fact.",
+			"shows the task as it was at an instant, or after the fact at an offset of its partition; `task history -o json` has both for each fact.\n" +
+			"With --from-log too, it needs no engine and knows tasks that are forgotten: it folds the log on --brokers, or in --data, up to then.",
 		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json\n" +
 			"  sagalog task get delivery-42 --at 2026-11-21T14:00:00Z\n  sagalog task get delivery-42 --at 3@1200",
-		RunE: client(func(s *session, args []string) error {
-			if s.cmd.Flags().Changed("at") {
-				return getPast(s, args[0], s.flag("at"))
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if log != nil && fromLog(cmd) {
+				return inThePast(log, ask)(cmd, args)
 			}
-			return s.getTask(args[0], "")
-		}),
+			return ask(cmd, args)
+		},
 	})
 	waitFlags(c)
 	c.Flags().String("at", "", "show the task as it was: at an instant, or after the fact at PARTITION@OFFSET")
+	logFlags(c, log, "with --at: fold the log without an engine")
 	return c
+}
+
+// logFlags are those of commands that can read the log in place of an engine.
+func logFlags(c *cobra.Command, log Log, says string) {
+	if log != nil {
+		c.Flags().Bool("from-log", false, says)
+		log.Flags(c.Flags())
+	}
+}
+
+func fromLog(cmd *cobra.Command) bool {
+	from, _ := cmd.Flags().GetBool("from-log")
+	return from
 }
 
 func waitFlags(c *cobra.Command) {
@@ -372,15 +393,24 @@ func labelText(labels map[string]string) string {
 	return strings.Join(keys, " ")
 }
 
-func listCommand() *cobra.Command {
+func listCommand(log Log) *cobra.Command {
+	ask := client(func(s *session, _ []string) error { return s.listTasks() })
 	c := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
-			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.",
+			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.\n" +
+			"With --at the command lists all tasks as they were then. It needs no engine: it folds the log on --brokers, or in --data, up to that moment\n" +
+			"in a temporary directory. To ask the same past more often, use sagalog replay.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl\n" +
-			"  sagalog task list --agent card --waiting-for capacity\n  sagalog task list --parent trip-7",
-		RunE: client(func(s *session, _ []string) error { return s.listTasks() }),
+			"  sagalog task list --agent card --waiting-for capacity\n  sagalog task list --parent trip-7\n" +
+			"  sagalog task list --at 10m --state error --brokers k1:9092",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if log != nil && cmd.Flags().Changed("at") {
+				return inThePast(log, ask)(cmd, args)
+			}
+			return ask(cmd, args)
+		},
 	})
 	filterFlags(c)
 	f := c.Flags()
@@ -392,6 +422,10 @@ func listCommand() *cobra.Command {
 	f.Int("limit", 100, "tasks a page, up to 1000")
 	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
+	if log != nil {
+		f.String("at", "", "list the tasks as they were: at an instant, a duration before now such as 10m, or after the fact at PARTITION@OFFSET")
+		log.Flags(f)
+	}
 	return c
 }
 

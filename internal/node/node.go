@@ -79,6 +79,9 @@ type Config struct {
 	// Webhook is nil if nothing is delivered to a receiver outside. Only nodes with the role owner deliver.
 	Webhook *Webhook
 	Version string
+	// Past is the moment that the log was copied up to, for a node that shows the past: its API reads only, and shows what was so then. Zero:
+	// the present.
+	Past events.Instant
 	// KeepInputs leaves all records in the inputs and in the work topics, for tools that need them all. By default, those that nobody needs
 	// any more are deleted.
 	KeepInputs bool
@@ -296,6 +299,10 @@ func (n *Node) openAPI() (err error) {
 	}
 	if n.cfg.Traces != nil {
 		cfg.Traces = n.cfg.Traces
+	}
+	if n.cfg.Past != 0 {
+		// No partition has an owner, and the state was folded before.
+		cfg.Past, cfg.Now, cfg.Ready = n.cfg.Past, n.cfg.Past.Time, func() error { return nil }
 	}
 	if n.cfg.Keys != nil {
 		cfg.Keys = n.cfg.Keys

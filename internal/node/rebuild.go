@@ -44,6 +44,8 @@ type FoldRange struct {
 	Topic     string
 	Partition int32
 	To        int64
+	// TopicID goes into the anchor; a store that no node opens needs none.
+	TopicID projector.TopicID
 }
 
 // FoldAll folds partitions from their beginning into an empty store, as many at once as there are processors, and calls
@@ -71,7 +73,7 @@ func FoldAll(ctx context.Context, c *kafka.Cluster, store *projector.Store, rang
 func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldRange) (events.Hash, error) {
 	state := events.NewState(r.Partition, store.Partition(r.Partition).Loader())
 	err := projector.Fold(ctx, projector.Folding{
-		State: state, Evict: true,
+		State: state, Evict: true, TopicID: r.TopicID,
 		Read: func(yield func(events.Record) error) error {
 			if r.To == 0 {
 				return nil

@@ -24,7 +24,9 @@ const polling = 5;
 const unread = signal<number | null>(null);
 
 export const now = signal(Date.now());
-setInterval(() => (now.value = Date.now()), 1000);
+/** The moment that is shown, if the engine is a copy of the past; null for the present. */
+export const shown = signal<number | null>(null);
+setInterval(() => (now.value = shown.value ?? Date.now()), 1000);
 
 export const lag = computed(() => {
   const f = freshness.value;

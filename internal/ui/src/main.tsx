@@ -73,6 +73,10 @@ function Page(): JSX.Element {
     me.value = who.data;
   }, [who.data]);
   const info = useLive<Info>("info", (signal) => get("v1/info", { signal }), 30);
+  const past = info.data?.past;
+  useEffect(() => {
+    shown.value = past === undefined ? null : Date.parse(past);
+  }, [past]);
   const [help, setHelp] = useState(false);
   const search = useRef<HTMLInputElement>(null);
   useKeys({
@@ -126,6 +130,11 @@ function Page(): JSX.Element {
         ))}
       </nav>
       <main id="main" tabIndex={-1}>
+        {past !== undefined && (
+          <p class="past-copy" role="note">
+            This is the past, as of <Time at={past} />. It can only be read, and does not go on.
+          </p>
+        )}
         <Screen path={path} />
       </main>
       {help && (

@@ -1,0 +1,257 @@
+package past
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/batch"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
+)
+
+const (
+	// markFile says that a directory holds the past, and of what. It is written last, so a directory without it is half a copy.
+	markFile = "past.json"
+	// halfFile is in a directory while the copy is made.
+	halfFile = "past.partial"
+	// BrokerDir, StateDir and LockFile are where a data directory has its broker, its state, and the lock of who uses it.
+	BrokerDir, StateDir, LockFile = "broker", "state", "LOCK"
+)
+
+// Mark is what a copy is about.
+type Mark struct {
+	Namespace string         `json:"namespace"`
+	At        events.Instant `json:"at"`
+	// Ends are the offsets at which the partitions of events end.
+	Ends []int64 `json:"ends"`
+	// Hashes are the hashes of their states.
+	Hashes []events.Hash `json:"hashes"`
+	Facts  int64         `json:"facts"`
+}
+
+// Open returns what a directory is about; nil if it holds no copy of the past. A copy that was broken off is an error.
+func Open(dir string) (*Mark, error) {
+	b, err := os.ReadFile(filepath.Join(dir, markFile))
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, halfFile)); err == nil {
+			return nil, fmt.Errorf("%s is half a copy of the past: repeat `sagalog replay` with the same --to", dir)
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &Mark{}
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w; make the copy again", filepath.Join(dir, markFile), err)
+	}
+	return m, nil
+}
+
+// Config says what to copy, and where.
+type Config struct {
+	Cluster   *kafka.Cluster
+	Namespace string
+	Moment    Moment
+	// Dir is the data directory to make. It must not exist, be empty, or hold a copy that was broken off, which is made again.
+	Dir string
+	// Progress is called with how many facts were copied or folded, and with how many there are; nil: not.
+	Progress func(done, of int64)
+}
+
+// ErrOccupied says that the directory holds something else.
+var ErrOccupied = errors.New("the directory is not empty")
+
+// Copy makes the copy, and returns what it is about.
+func Copy(ctx context.Context, cfg Config) (*Mark, error) {
+	c := &copying{Config: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}}
+	if c.Progress == nil {
+		c.Progress = func(int64, int64) {}
+	}
+	for _, step := range []func(context.Context) error{c.resolve, c.begin, c.create, c.importAll, c.fold} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &c.mark, c.end()
+}
+
+type copying struct {
+	Config
+	topics     kafka.Topics
+	id         string
+	partitions int32
+	cut        Cut
+	// keys is how long the topic of keys is; zero if there is none.
+	keys int64
+	mark Mark
+	done atomic.Int64
+}
+
+func (c *copying) resolve(ctx context.Context) (err error) {
+	if c.id, c.partitions, err = Namespace(ctx, c.Cluster, c.Namespace); err != nil {
+		return err
+	}
+	if c.cut, err = Resolve(ctx, c.Cluster, c.topics, c.partitions, c.Moment); err != nil {
+		return err
+	}
+	c.mark = Mark{Namespace: c.Namespace, At: c.cut.Time, Hashes: make([]events.Hash, c.partitions)}
+	for p := range c.partitions {
+		end := c.cut.Ends[c.topics.Events()][p]
+		c.mark.Ends = append(c.mark.Ends, end)
+		c.mark.Facts += end - c.cut.Begins[c.topics.Events()][p]
+	}
+	if c.cut.Ends[c.topics.Definitions()][0] == 0 {
+		return fmt.Errorf("namespace %s did not exist at %s: ask for a later moment", c.Namespace, c.cut.Time)
+	}
+	ends, err := c.Cluster.HighWatermarks(ctx, kafka.Partitions{c.topics.Keys(): {0}})
+	if errors.Is(err, kafka.ErrUnknownTopic) {
+		return nil
+	}
+	c.keys = ends[c.topics.Keys()][0]
+	return err
+}
+
+// begin makes the directory, or empties one that holds half a copy.
+func (c *copying) begin(context.Context) error {
+	list, err := os.ReadDir(c.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist), err == nil && len(list) == 0:
+	case err != nil:
+		return err
+	case !slices.ContainsFunc(list, func(e os.DirEntry) bool { return e.Name() == halfFile }):
+		return fmt.Errorf("%w: %s: give a directory that does not exist", ErrOccupied, c.Dir)
+	default:
+		for _, name := range []string{BrokerDir, StateDir} {
+			if err := os.RemoveAll(filepath.Join(c.Dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.Dir, halfFile), nil, 0o600)
+}
+
+// broker runs the broker of the directory while do runs.
+func (c *copying) broker(do func(*kafka.Cluster) error) (err error) {
+	b, err := embedded.Open(embedded.Config{Dir: filepath.Join(c.Dir, BrokerDir), LockFile: filepath.Join(c.Dir, LockFile), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	cluster, err := kafka.Connect(b.ClusterConfig())
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	return do(cluster)
+}
+
+// create creates the topics.
+func (c *copying) create(ctx context.Context) error {
+	specs := c.topics.Base(c.partitions)
+	if c.keys > 0 {
+		specs = append(specs, c.topics.KeysSpec())
+	}
+	for i := range specs {
+		specs[i].Retention = 0 // nothing is deleted from the past
+	}
+	err := c.broker(func(target *kafka.Cluster) error { return kafka.EnsureTopics(ctx, target, specs...) })
+	return errors.Join(err, embedded.BeginImport(filepath.Join(c.Dir, BrokerDir)))
+}
+
+// importAll copies the logs, and deletes again what was deleted from them in the middle of a batch.
+func (c *copying) importAll(ctx context.Context) error {
+	below := kafka.Offsets{}
+	for topic, ends := range c.cut.Ends {
+		for p, end := range ends {
+			begin := c.cut.Begins[topic][p]
+			first, err := c.importLog(ctx, topic, p, begin, end)
+			if err != nil {
+				return err
+			}
+			if first < begin {
+				if below[topic] == nil {
+					below[topic] = map[int32]int64{}
+				}
+				below[topic][p] = begin
+			}
+		}
+	}
+	if c.keys > 0 {
+		begins, err := c.Cluster.StartOffsets(ctx, kafka.Partitions{c.topics.Keys(): {0}})
+		if err == nil {
+			_, err = c.importLog(ctx, c.topics.Keys(), 0, begins[c.topics.Keys()][0], c.keys)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.broker(func(target *kafka.Cluster) error {
+		_, err := kafka.DeleteRecords(ctx, target, below)
+		return err
+	})
+}
+
+// importLog copies the records of a partition, and returns the offset of the first batch.
+func (c *copying) importLog(ctx context.Context, topic string, p int32, begin, end int64) (first int64, err error) {
+	first = begin
+	counts := topic == c.topics.Events()
+	err = embedded.ImportLog(ctx, filepath.Join(c.Dir, BrokerDir), topic, p, func(yield func(batch.Batch) error) error {
+		return c.Cluster.BatchesIn(ctx, topic, p, begin, end, func(b batch.Batch) error {
+			first = min(first, b.First())
+			if counts {
+				c.Progress(c.done.Add(b.Next()-max(b.First(), begin)), 2*c.mark.Facts)
+			}
+			return yield(b)
+		})
+	})
+	return first, err
+}
+
+// fold folds the copy, so that its readers need not.
+func (c *copying) fold(ctx context.Context) error {
+	return c.broker(func(target *kafka.Cluster) (err error) {
+		store, err := projector.Open(filepath.Join(c.Dir, StateDir), projector.Options{Namespace: c.id})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, store.Close()) }()
+		topic, err := target.TopicID(ctx, c.topics.Events())
+		if err != nil {
+			return err
+		}
+		var ranges []node.FoldRange
+		for p, end := range c.mark.Ends {
+			ranges = append(ranges, node.FoldRange{Topic: c.topics.Events(), Partition: int32(p), To: end, TopicID: topic})
+		}
+		return node.FoldAll(ctx, target, store, ranges, func(i int, sum events.Hash) {
+			c.mark.Hashes[i] = sum
+			c.Progress(c.done.Add(c.mark.Ends[i]-c.cut.Begins[c.topics.Events()][int32(i)]), 2*c.mark.Facts)
+		})
+	})
+}
+
+// end marks the copy as whole.
+func (c *copying) end() error {
+	b, err := json.MarshalIndent(&c.mark, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(c.Dir, markFile), append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(c.Dir, halfFile))
+}

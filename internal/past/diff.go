@@ -1,0 +1,381 @@
+package past
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
+	"golang.org/x/sync/errgroup"
+)
+
+// mostDetailed bounds the tasks whose fields are compared, a few KiB of memory each.
+const mostDetailed = 100_000
+
+// ErrTooMany says that too many tasks changed to compare their fields.
+var ErrTooMany = fmt.Errorf("more than %d tasks changed: choose a shorter time or one workflow, or ask for the summary only", mostDetailed)
+
+// DiffConfig says what to compare.
+type DiffConfig struct {
+	Cluster   *kafka.Cluster
+	Namespace string
+	From, To  Moment
+	// Workflow leaves out the tasks of all others.
+	Workflow string
+	// Summary leaves out the changes.
+	Summary bool
+	// Progress is called with how many records were read, and with how many there are; nil: not.
+	Progress func(done, of int64)
+}
+
+// Difference is how the past at one moment differs from that at a later one.
+type Difference struct {
+	From Point `json:"from"`
+	To   Point `json:"to"`
+	// Facts is how many facts lie between them, void ones and those about the partition included, and Touched how many tasks they are about.
+	Facts   int64 `json:"facts"`
+	Touched int   `json:"touched"`
+	// New are tasks that exist only at the later moment, and Forgotten those that exist only at the earlier one.
+	New       int `json:"new"`
+	Forgotten int `json:"forgotten"`
+	// Ended are those that ended between them, by their state.
+	Ended map[events.TaskState]int `json:"ended"`
+	// Live are those that have not ended, by their state.
+	Live struct {
+		From map[events.TaskState]int `json:"from"`
+		To   map[events.TaskState]int `json:"to"`
+	} `json:"live"`
+	// Definitions are the workflows whose current version differs; of a workflow that does not exist, it is 0.
+	Definitions map[string][2]int `json:"definitions"`
+	Changes     []Change          `json:"changes"`
+}
+
+// Point is a moment, and where each partition was.
+type Point struct {
+	Time    events.Instant `json:"time"`
+	Offsets []int64        `json:"offsets"`
+}
+
+// Same says that nothing differs.
+func (d *Difference) Same() bool {
+	return d.Touched == 0 && len(d.Definitions) == 0
+}
+
+// Diff folds the log up to the later moment, and compares the tasks as they are then with those at the earlier one.
+func Diff(ctx context.Context, cfg DiffConfig) (_ *Difference, err error) {
+	x := &differing{DiffConfig: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}}
+	x.result.Ended, x.result.Definitions = map[events.TaskState]int{}, map[string][2]int{}
+	x.result.Live.From, x.result.Live.To = map[events.TaskState]int{}, map[events.TaskState]int{}
+	if x.Progress == nil {
+		x.Progress = func(int64, int64) {}
+	}
+	if err := x.resolve(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "sagalog-diff-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	store, err := projector.Open(dir, projector.Options{Namespace: x.id})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	g, within := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for p := range x.partitions {
+		g.Go(func() error { return x.partition(within, store, p) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(x.result.Changes, func(a, b Change) int {
+		return cmp.Or(strings.Compare(a.Task, b.Task), strings.Compare(a.Field, b.Field))
+	})
+	return &x.result, x.definitions(ctx)
+}
+
+type differing struct {
+	DiffConfig
+	topics     kafka.Topics
+	id         string
+	partitions int32
+	from, to   Cut
+	all        int64
+	read       atomic.Int64
+	detailed   atomic.Int64
+
+	mu     sync.Mutex
+	result Difference // guarded by mu
+}
+
+func (x *differing) resolve(ctx context.Context) (err error) {
+	if x.id, x.partitions, err = Namespace(ctx, x.Cluster, x.Namespace); err != nil {
+		return err
+	}
+	if x.from, err = Resolve(ctx, x.Cluster, x.topics, x.partitions, x.From); err != nil {
+		return fmt.Errorf("from: %w", err)
+	}
+	if x.to, err = Resolve(ctx, x.Cluster, x.topics, x.partitions, x.To); err != nil {
+		return fmt.Errorf("to: %w", err)
+	}
+	x.result.From.Time, x.result.To.Time = x.from.Time, x.to.Time
+	for p := range x.partitions {
+		from, to := x.from.Ends[x.topics.Events()][p], x.to.Ends[x.topics.Events()][p]
+		if from > to {
+			return fmt.Errorf("%s (%d@%d) is later than %s (%d@%d): exchange them", x.from.Time, p, from, x.to.Time, p, to)
+		}
+		x.result.From.Offsets, x.result.To.Offsets = append(x.result.From.Offsets, from), append(x.result.To.Offsets, to)
+		x.result.Facts += to - from
+		x.all += to - x.from.Begins[x.topics.Events()][p]
+	}
+	return nil
+}
+
+// touched is a task that some fact between the moments is about.
+type touched struct {
+	// before is the state at the earlier moment, "" if the task did not exist; fields are its fields then.
+	before   events.TaskState
+	workflow string
+	fields   Fields
+	// by says which fact changed each field last, and last is the last fact about the task.
+	by   map[string]*By
+	last *By
+}
+
+func (x *differing) partition(ctx context.Context, store *projector.Store, p int32) error {
+	from, to := x.from.Ends[x.topics.Events()][p], x.to.Ends[x.topics.Events()][p]
+	begin := x.from.Begins[x.topics.Events()][p]
+	if _, err := node.Fold(ctx, x.Cluster, store, node.FoldRange{Topic: x.topics.Events(), Partition: p, To: from}); err != nil {
+		return fmt.Errorf("fold partition %d: %w", p, err)
+	}
+	x.Progress(x.read.Add(max(from-begin, 0)), x.all)
+	x.live(store.Partition(p), x.result.Live.From)
+	part := store.Partition(p)
+	snap, _, _, err := part.Snapshot()
+	if err != nil {
+		return err
+	}
+	state, err := events.OpenState(p, snap, part.Loader())
+	if err != nil {
+		return err
+	}
+	f := projector.NewFolder(projector.Folding{State: state, Evict: true, Commit: func(d *events.Delta, a projector.Anchor) error {
+		return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{p: a}})
+	}})
+	tasks := map[string]*touched{}
+	err = x.Cluster.ReadRange(ctx, x.topics.Events(), p, max(from, begin), to, func(r events.Record) error {
+		if done := x.read.Add(1); done%1000 == 0 {
+			x.Progress(done, x.all)
+		}
+		if err := x.take(f, &r, tasks); err != nil {
+			return fmt.Errorf("%d@%d: %w", p, r.Offset, err)
+		}
+		if !f.Full() {
+			return nil
+		}
+		return f.Flush()
+	})
+	if err == nil {
+		err = f.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	x.live(part, x.result.Live.To)
+	return x.compare(state, tasks)
+}
+
+// live adds the tasks of a partition that have not ended.
+func (x *differing) live(p *projector.Partition, to map[events.TaskState]int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p.LiveTasks(func(workflow string, s events.TaskState, n int64) {
+		if x.Workflow == "" || workflow == x.Workflow {
+			to[s] += int(n)
+		}
+	})
+}
+
+// take folds a record, and notes which fields of its task it changes.
+func (x *differing) take(f *projector.Folder, r *events.Record, tasks map[string]*touched) error {
+	if r.Control {
+		return f.Take(r)
+	}
+	fact, err := events.DecodeFact(r)
+	if err != nil {
+		return err
+	}
+	by := &By{Partition: r.Partition, Offset: r.Offset, Type: fact.Body.Name(), Time: fact.Time}
+	if swept, ok := fact.Body.(*events.TasksSwept); ok {
+		for _, id := range swept.Tasks {
+			if _, err := x.touch(f.State(), id, tasks, by); err != nil {
+				return err
+			}
+		}
+	}
+	if fact.Task == "" {
+		return f.Take(r)
+	}
+	t, err := x.touch(f.State(), fact.Task, tasks, by)
+	if err != nil {
+		return err
+	}
+	step := events.StepOf(fact.Body)
+	before, err := x.fields(f.State(), fact.Task, step)
+	if err != nil {
+		return err
+	}
+	if err := f.Take(r); err != nil {
+		return err
+	}
+	after, err := x.fields(f.State(), fact.Task, step)
+	if err != nil || x.Summary {
+		return err
+	}
+	for name, value := range after {
+		if before[name] != value {
+			t.by[name] = by
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			t.by[name] = by
+		}
+	}
+	return nil
+}
+
+func (x *differing) fields(s *events.State, id, step string) (Fields, error) {
+	if x.Summary {
+		return nil, nil
+	}
+	t, err := s.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	return fieldsOf(t, cmp.Or(step, "-"))
+}
+
+// touch remembers a task as it was at the earlier moment.
+func (x *differing) touch(s *events.State, id string, tasks map[string]*touched, by *By) (*touched, error) {
+	if t := tasks[id]; t != nil {
+		t.last = by
+		return t, nil
+	}
+	was, err := s.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	t := &touched{by: map[string]*By{}, last: by}
+	if was != nil {
+		t.before, t.workflow = was.State, was.Workflow
+	}
+	if !x.Summary {
+		if x.detailed.Add(1) > mostDetailed {
+			return nil, ErrTooMany
+		}
+		if t.fields, err = fieldsOf(was, ""); err != nil {
+			return nil, err
+		}
+	}
+	tasks[strings.Clone(id)] = t
+	return t, nil
+}
+
+// compare counts and lists what has become of the touched tasks of a partition.
+func (x *differing) compare(s *events.State, tasks map[string]*touched) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, t := range tasks {
+		now, err := s.Task(id)
+		if err != nil {
+			return err
+		}
+		var after events.TaskState
+		if now != nil {
+			after, t.workflow = now.State, now.Workflow
+		}
+		if after == "" && t.before == "" || x.Workflow != "" && t.workflow != x.Workflow {
+			continue // a void fact, a request before its task, or a task that came and was forgotten
+		}
+		x.result.Touched++
+		switch {
+		case t.before == "":
+			x.result.New++
+		case after == "":
+			x.result.Forgotten++
+		}
+		if after.Ended() && !t.before.Ended() {
+			x.result.Ended[after]++
+		}
+		if x.Summary {
+			continue
+		}
+		fields, err := fieldsOf(now, "")
+		if err != nil {
+			return err
+		}
+		x.result.Changes = append(x.result.Changes, changes(id, t, fields)...)
+	}
+	return nil
+}
+
+// changes lists the fields that differ. Of those that no fact was seen to change, the last fact about the task is to blame: it changed several steps.
+func changes(id string, t *touched, now Fields) (list []Change) {
+	names := map[string]bool{}
+	for name := range t.fields {
+		names[name] = true
+	}
+	for name := range now {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if t.fields[name] != now[name] {
+			list = append(list, Change{Task: id, Field: name, From: t.fields[name], To: now[name], By: cmp.Or(t.by[name], t.last), Whole: t.fields == nil || now == nil})
+		}
+	}
+	return list
+}
+
+// definitions compares the current versions of the workflows.
+func (x *differing) definitions(ctx context.Context) error {
+	versions := func(end int64) (map[string]int, error) {
+		c := scheduler.NewCatalog(nil)
+		err := x.Cluster.ReadRange(ctx, x.topics.Definitions(), 0, x.from.Begins[x.topics.Definitions()][0], end, func(r events.Record) error { return c.Apply(&r) })
+		list := map[string]int{}
+		for _, v := range c.List() {
+			if now, ok := c.Current(v.Workflow); ok {
+				list[v.Workflow] = now.Version
+			}
+		}
+		return list, err
+	}
+	from, err := versions(x.from.Ends[x.topics.Definitions()][0])
+	if err != nil {
+		return err
+	}
+	to, err := versions(x.to.Ends[x.topics.Definitions()][0])
+	for name := range from {
+		to[name] += 0 // of a deleted one, 0
+	}
+	for name, n := range to {
+		if from[name] != n && (x.Workflow == "" || x.Workflow == name) {
+			x.result.Definitions[name] = [2]int{from[name], n}
+		}
+	}
+	return err
+}
