@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+var pastInstants = flag.Int("past.instants", 10, "how many moments of a live run are compared with the past that the log tells")
+
+// seen is what a live engine said about a task and its partition.
+type seen struct {
+	task, document, hash string
+	partition            int32
+	next                 int64
+}
+
+// body returns a document; "" unless the answer is 200.
+func body(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(b)
+}
+
+// partitionsOf returns the next offset and the state hash of each partition.
+func partitionsOf(t *testing.T, api string) (list []struct {
+	Next int64  `json:"applied_offset"`
+	Hash string `json:"state_hash"`
+}) {
+	t.Helper()
+	_ = json.Unmarshal([]byte(body(t, api+"/v1/partitions")), &list)
+	return list
+}
+
+// look reads a task, and where its partition was. Nothing is seen if the partition went on meanwhile.
+func look(t *testing.T, api, task string, partitions int32) (s seen, ok bool) {
+	t.Helper()
+	p := events.Home(task, partitions)
+	before := partitionsOf(t, api)
+	s = seen{task: task, partition: p, document: body(t, api+"/v1/tasks/"+task)}
+	after := partitionsOf(t, api)
+	if s.document == "" || len(before) != int(partitions) || len(after) != int(partitions) || before[p] != after[p] || before[p].Hash == "" {
+		return s, false
+	}
+	s.next, s.hash = before[p].Next, before[p].Hash
+	return s, true
+}
+
+// What a live engine said at many moments, between kills, is what the log tells of these moments: the same documents, the same hashes.
+func TestThePastIsAsItWasSeen(t *testing.T) {
+	startsAgain(t)
+	t.Parallel()
+	const partitions, tasks, kills = 4, 60, 2
+	at := place{dir: t.TempDir()}
+	data := filepath.Join(at.dir, "d")
+	start := func() (*program, string) {
+		dev := at.start(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", fmt.Sprint(partitions))
+		api := dev.endpoints(data).HTTP
+		dev.eventually("ready", func() bool { return get(t, api+"/readyz", nil) == http.StatusOK })
+		return dev, api
+	}
+	dev, api := start()
+	var lines strings.Builder
+	for i := range tasks {
+		fmt.Fprintf(&lines, `{"id":"d-%d","workflow":"drone-delivery","input":{"ownerId":"o","packageInfo":{"size":"small","weight":1},"pickup":{"region":"north"},"dropoff":{"region":"south"},"confirmationRequired":"none"}}`+"\n", i)
+	}
+	file := filepath.Join(at.dir, "tasks")
+	require.NoError(t, os.WriteFile(file, []byte(lines.String()), 0o600))
+	var all []seen
+	for kill := range kills {
+		require.Equal(t, 0, at.run(t, "demo", "break", "drone", "--mode", []string{"refuse", "fail"}[kill%2], "--for", "2s", "--api", api).code())
+		if kill == 0 {
+			require.Equal(t, 0, at.run(t, "task", "submit", "--from", file, "--api", api).code())
+		}
+		dev.eventually("looks", func() bool {
+			if s, ok := look(t, api, fmt.Sprintf("d-%d", rand.IntN(tasks)), partitions); ok {
+				all = append(all, s)
+			}
+			return len(all) >= (kill+1)*(*pastInstants*5/kills)
+		})
+		require.NoError(t, dev.cmd.Process.Kill())
+		dev.end()
+		if kill < kills-1 {
+			os.Remove(filepath.Join(data, endpointsFile)) // of the run that was killed
+			dev, api = start()
+		}
+	}
+	states := map[string]bool{}
+	for range *pastInstants {
+		s := all[rand.IntN(len(all))]
+		log := &logPlace{data: data, namespace: events.DefaultNamespace}
+		address, stop, err := log.Past(t.Context(), fmt.Sprintf("%d@%d", s.partition, s.next-1), io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, settled(t, s.document), settled(t, body(t, "http://"+address+"/v1/tasks/"+s.task)))
+		past := partitionsOf(t, "http://"+address)[s.partition]
+		require.Equal(t, s.next, past.Next)
+		require.Equal(t, s.hash, past.Hash)
+		require.NoError(t, stop())
+		var doc struct{ State string }
+		require.NoError(t, json.Unmarshal([]byte(s.document), &doc))
+		states[doc.State] = true
+	}
+	t.Logf("%d of %d moments compared; states seen: %v", *pastInstants, len(all), states)
+}
+
+// settled is a document without what a task waited for: it depends on the agents that were running, of which the log knows nothing.
+func settled(t *testing.T, document string) string {
+	t.Helper()
+	before, after, waits := strings.Cut(document, `,"waiting_for":[`)
+	if !waits {
+		return document
+	}
+	_, after, ok := strings.Cut(after, "]")
+	require.True(t, ok)
+	return before + after
+}
+
+// A copy of the past can be read in every way and changed in none, and nothing else runs on it.
+func TestACopyOfThePastIsServed(t *testing.T) {
+	startsAgain(t)
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	data, to := filepath.Join(at.dir, "d"), filepath.Join(at.dir, "past")
+	dev := at.start(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", "2")
+	api := dev.endpoints(data).HTTP
+	dev.eventually("ready", func() bool { return get(t, api+"/readyz", nil) == http.StatusOK })
+	definition := filepath.Join(at.dir, "w.yaml")
+	require.NoError(t, os.WriteFile(definition, []byte("workflow: w\nsteps:\n  first: {wait: {signal: go}}\n  then: {needs: [first], sleep: 1ms}\n"), 0o600))
+	require.Equal(t, 0, at.run(t, "workflow", "apply", definition, "--api", api).code())
+	require.Equal(t, 0, at.run(t, "task", "submit", "-w", "w", "--id", "t-1", "--api", api).code())
+	var waiting struct{ State string }
+	dev.eventually("it waits", func() bool {
+		return get(t, api+"/v1/tasks/t-1", &waiting) == http.StatusOK && waiting.State == "processing"
+	})
+	var history struct {
+		Events []struct {
+			Partition int32
+			Offset    int64
+			Type      string
+		}
+	}
+	require.Equal(t, http.StatusOK, get(t, api+"/v1/tasks/t-1/history", &history))
+	last := history.Events[len(history.Events)-1]
+	require.Equal(t, 0, at.run(t, "task", "signal", "t-1", "go", "--api", api).code())
+	require.Equal(t, 0, at.run(t, "task", "get", "t-1", "--wait", "--api", api).code())
+
+	brokers := dev.endpoints(data).Kafka
+	moment := fmt.Sprintf("%d@%d", last.Partition, last.Offset)
+	made := at.run(t, "replay", "--brokers", brokers, "--at", moment, "--to", to, "-o", "json")
+	require.Equal(t, 0, made.code(), made.err.String())
+	require.Contains(t, made.out.String(), `"namespace":"sagalog"`)
+	listed := at.run(t, "task", "list", "--at", moment, "--brokers", brokers, "-o", "jsonl")
+	require.Equal(t, 0, listed.code(), listed.err.String())
+	require.Contains(t, listed.out.String(), `"state":"processing"`)
+	differ := at.run(t, "diff", "--brokers", brokers, "--from", moment, "--only", "state")
+	require.Equal(t, 1, differ.code(), differ.err.String())
+	require.Regexp(t, `t-1 +state +processing +processed +\d@\d+ TaskProcessed`, differ.out.String())
+	require.Empty(t, differ.err.String())
+	require.Equal(t, 0, at.run(t, "diff", "--brokers", brokers, "--from", moment, "--to", moment).code())
+
+	served := at.start(t, "api", "--read-only", "--data", to, "--http", "127.0.0.1:0")
+	var past string
+	served.eventually("the address", func() bool {
+		_, after, ok := strings.Cut(served.out.String(), "--api ")
+		past = strings.TrimSpace(after)
+		return ok && strings.HasSuffix(after, "\n")
+	})
+	var info struct{ Past events.Instant }
+	require.Equal(t, http.StatusOK, get(t, past+"/v1/info", &info))
+	require.NotZero(t, info.Past)
+	require.Equal(t, http.StatusOK, get(t, past+"/readyz", nil))
+	require.Contains(t, body(t, past+"/v1/tasks/t-1"), `"state":"processing"`)
+	require.Contains(t, body(t, past+"/v1/whoami"), `"role":"viewer"`)
+	signal := at.run(t, "task", "signal", "t-1", "go", "--api", past)
+	require.NotEqual(t, 0, signal.code())
+	require.Contains(t, signal.err.String(), "copy of the past")
+	require.Equal(t, 0, served.stop())
+
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{1, "in which nothing goes on", []string{"dev", "--data", to, "--demo", "none"}},
+		{1, "in which nothing goes on", []string{"verify", "--data", to}},
+		{2, "holds no copy of the past", []string{"api", "--read-only", "--data", data}},
+		{2, "--read-only is missing", []string{"api", "--data", to}},
+		{2, "other machines can reach", []string{"api", "--read-only", "--data", to, "--http", "0.0.0.0:0"}},
+		{2, "is not empty", []string{"replay", "--brokers", brokers, "--at", "0s", "--to", to}},
+		{2, "--at is missing", []string{"replay", "--brokers", brokers, "--to", "x"}},
+		{2, "not both", []string{"replay", "--brokers", brokers, "--at", "1m", "--before", "0@1", "--to", "x"}},
+		{2, "not the place of a fact", []string{"replay", "--brokers", brokers, "--before", "1m", "--to", "x"}},
+		{2, "in the future", []string{"replay", "--brokers", brokers, "--at", "2999-01-01T00:00:00Z", "--to", "x"}},
+		{1, "did not exist", []string{"replay", "--brokers", brokers, "--at", "2020-01-01T00:00:00Z", "--to", "x"}},
+		{2, "neither an instant", []string{"task", "list", "--at", "noon", "--brokers", brokers}},
+		{2, "--data or --brokers", []string{"task", "list", "--at", "1m"}},
+		{2, "--from is missing", []string{"diff", "--brokers", brokers}},
+		{1, "exchange them", []string{"diff", "--brokers", brokers, "--from", "0s", "--to", moment}},
+	} {
+		wrong := at.run(t, c.args...)
+		require.Equal(t, c.code, wrong.code(), "%v: %s", c.args, wrong.err.String())
+		require.Contains(t, wrong.err.String(), c.says, "%v", c.args)
+	}
+	require.Equal(t, 0, dev.stop())
+	whole := at.run(t, "state", "hash", "--data", to, "--rebuild")
+	require.Equal(t, 0, whole.code(), whole.err.String())
+}
