@@ -54,7 +54,7 @@ only read. Exit code: 0 if nothing differs, 1 if something does, 2 for a wrong c
 	f.StringVar(&c.to, "to", "0s", "the later moment")
 	f.StringVar(&c.workflow, "workflow", "", "only tasks of this workflow")
 	f.StringSliceVar(&c.only, "only", nil, "only these fields, and those whose names begin with one and a dot, such as state,steps.charge")
-	f.IntVar(&c.limit, "limit", 20, "print the changes of at most so many tasks; 0: of all")
+	f.IntVar(&c.limit, "limit", 20, "how many tasks' changes are printed at most; 0: all")
 	f.BoolVar(&c.summary, "summary", false, "print the counts only")
 	c.output.flags(f)
 	return cmd

@@ -66,7 +66,7 @@ var star = map[string][]string{
 	// It copies a namespace without a node: it folds what it reads, and writes what a node then reads.
 	"internal/namespacecopy": {"events", "internal/kafka", "internal/pause", "internal/sealing", "projector", "scheduler", "supervisor"},
 	// It copies the past of a namespace, for which it needs a broker in this process, and the fold of a node.
-	"internal/past": {"events", "internal/kafka", "internal/kafka/batch", "internal/kafka/embedded", "internal/node", "projector"},
+	"internal/past": {"events", "internal/kafka", "internal/kafka/batch", "internal/kafka/embedded", "internal/node", "projector", "scheduler"},
 	"internal/cli":  {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
 	// It drives the owner that ships from a test file, without a shell, a broker or a clock.

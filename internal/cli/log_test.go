@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"testing"
 
@@ -37,6 +38,10 @@ func (l *log) History(_ context.Context, task string, _ io.Writer, show func(api
 		}
 	}
 	return cli.LogPlace{Topic: "x.events", Partition: 2, From: 40}, nil
+}
+
+func (l *log) Past(context.Context, string, io.Writer) (string, func() error, error) {
+	return "", nil, errors.New("no past here")
 }
 
 func TestAHistoryIsReadFromTheLogWithoutAnEngine(t *testing.T) {

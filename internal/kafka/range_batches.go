@@ -9,7 +9,7 @@ import (
 
 // BatchesIn calls fn with the record batches of a partition that hold the offsets from up to but not including to, as the broker stores them.
 // The first may begin before from. The last is cut off at to. An error of fn ends the range and is returned unchanged. fn may keep the batches.
-func (c *Cluster) BatchesIn(ctx context.Context, topic string, partition int32, from, to int64, fn func(batch.Batch) error) error {
+func BatchesIn(ctx context.Context, c *Cluster, topic string, partition int32, from, to int64, fn func(batch.Batch) error) error {
 	bytes := int32(rangeFetchBytes)
 	if c.cfg.Embedded {
 		bytes = nearFetchBytes
@@ -48,8 +48,8 @@ func (c *Cluster) BatchesIn(ctx context.Context, topic string, partition int32, 
 }
 
 // OffsetsAfter returns, for each partition, the offset of the first record whose timestamp is later than the given one, in milliseconds since
-// 1970: the end of the partition if there is none.
-func (c *Cluster) OffsetsAfter(ctx context.Context, of Partitions, millis int64) (Offsets, error) {
+// 1970: the end of the partition if no record is later.
+func OffsetsAfter(ctx context.Context, c *Cluster, of Partitions, millis int64) (Offsets, error) {
 	found, err := c.listOffsets(ctx, of, millis+1, readUncommitted)
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ type copying struct {
 	id         string
 	partitions int32
 	cut        Cut
-	// keys is how long the topic of keys is; zero if there is none.
+	// keys is how long the topic of keys is; zero without one.
 	keys int64
 	mark Mark
 	done atomic.Int64
@@ -210,7 +210,7 @@ func (c *copying) importLog(ctx context.Context, topic string, p int32, begin, e
 	first = begin
 	counts := topic == c.topics.Events()
 	err = embedded.ImportLog(ctx, filepath.Join(c.Dir, BrokerDir), topic, p, func(yield func(batch.Batch) error) error {
-		return c.Cluster.BatchesIn(ctx, topic, p, begin, end, func(b batch.Batch) error {
+		return kafka.BatchesIn(ctx, c.Cluster, topic, p, begin, end, func(b batch.Batch) error {
 			first = min(first, b.First())
 			if counts {
 				c.Progress(c.done.Add(b.Next()-max(b.First(), begin)), 2*c.mark.Facts)

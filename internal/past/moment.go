@@ -90,7 +90,7 @@ func Resolve(ctx context.Context, c *kafka.Cluster, topics kafka.Topics, partiti
 		cut.Begins[topic] = offsets
 	}
 	of[topics.Events()] = log[topics.Events()]
-	if cut.Ends, err = c.OffsetsAfter(ctx, of, int64(cut.Time)); err != nil {
+	if cut.Ends, err = kafka.OffsetsAfter(ctx, c, of, int64(cut.Time)); err != nil {
 		return Cut{}, err
 	}
 	for p := range partitions {

@@ -2,6 +2,7 @@ import { computed, signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { components } from "./api/schema";
+import { shown } from "./shown";
 
 type Whoami = components["schemas"]["WhoamiDocument"];
 export type Role = Whoami["role"];
@@ -38,6 +39,7 @@ const rank = computed(() => (me.value ? roles.indexOf(me.value.role) : roles.len
 
 /** Why the person may not do what needs a role; null if nothing speaks against it. The engine decides. */
 export function lacking(role: Role): string | null {
+  if (shown.value !== null && role !== "viewer") return "This is a copy of the past: it can only be read.";
   return rank.value >= roles.indexOf(role) ? null : `This needs the role ${role}, and you have the role ${me.value?.role ?? "viewer"}.`;
 }
 

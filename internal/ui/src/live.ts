@@ -2,6 +2,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { token } from "./access";
 import { CallError } from "./api/client";
+import { shown } from "./shown";
 import { hearChanges, stream, wantStream } from "./stream";
 
 /** How often the screens are read again, in seconds; 0 means never. 1 means live: when the stream reports a change, at most once a second. */
@@ -24,8 +25,6 @@ const polling = 5;
 const unread = signal<number | null>(null);
 
 export const now = signal(Date.now());
-/** The moment that is shown, if the engine is a copy of the past; null for the present. */
-export const shown = signal<number | null>(null);
 setInterval(() => (now.value = shown.value ?? Date.now()), 1000);
 
 export const lag = computed(() => {

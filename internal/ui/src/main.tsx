@@ -6,8 +6,9 @@ import { layers, press, useKeys } from "./keys";
 import { freshness, lag, pace, setPace, useLive } from "./live";
 import { Dialog } from "./parts/dialog";
 import { follow, go, place, to } from "./router";
+import { shown } from "./shown";
 import "./style.css";
-import { setUTC, utc } from "./time";
+import { exact, setUTC, utc } from "./time";
 import { AgentScreen } from "./views/agent";
 import { Agents } from "./views/agents";
 import { DeadLetters, DeadLetterScreen } from "./views/deadletters";
@@ -131,8 +132,8 @@ function Page(): JSX.Element {
       </nav>
       <main id="main" tabIndex={-1}>
         {past !== undefined && (
-          <p class="past-copy" role="note">
-            This is the past, as of <Time at={past} />. It can only be read, and does not go on.
+          <p class="notice" role="note">
+            This is the past, as of {exact(past)}. It can only be read, and does not go on.
           </p>
         )}
         <Screen path={path} />

@@ -1,4 +1,6 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,6 +43,24 @@ export class Engine {
     const e = new Engine(this.dir, []);
     e.spawn(["serve", "--roles", "agent", "--brokers", this.kafka, "--agents", dir, "--node", "agents"]);
     return e;
+  }
+
+  /** What serves a copy of the past in a directory, at a free port. */
+  async past(dir: string): Promise<Engine> {
+    const e = new Engine(this.dir, []);
+    const probe = createServer().listen(0, "127.0.0.1");
+    await once(probe, "listening");
+    const { port } = probe.address() as AddressInfo;
+    probe.close();
+    e.url = `http://127.0.0.1:${port}`;
+    e.spawn(["api", "--read-only", "--data", dir, "--http", `127.0.0.1:${port}`]);
+    await expect(async () => expect((await fetch(`${e.url}/readyz`)).status).toBe(200)).toPass({ timeout: 120_000 });
+    return e;
+  }
+
+  /** Runs a command that asks no engine. */
+  async local(...args: string[]): Promise<string> {
+    return (await run(program, args, { cwd: this.dir })).stdout;
   }
 
   private spawn(args: readonly string[]): void {

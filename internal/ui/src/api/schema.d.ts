@@ -1793,6 +1793,11 @@ export interface components {
             node?: string;
             /** Format: int32 */
             partitions: number;
+            /**
+             * Format: date-time
+             * @description The moment that is shown, if this is a copy of the past: it can only be read
+             */
+            past?: string;
             version?: string;
         };
         ItemDocument: {
