@@ -14,8 +14,9 @@ type schema struct {
 	ID          string `json:"$id,omitempty"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Types are the ce_types of the records with such a value, and Entity is the kind of the entity.
+	// Types are the ce_types of the records with such a value, Key is their key if they have none, and Entity is the kind of the entity.
 	Types         []string           `json:"x-ce-types,omitempty"`
+	Key           string             `json:"x-key,omitempty"`
 	Entity        string             `json:"x-entity,omitempty"`
 	Ref           string             `json:"$ref,omitempty"`
 	Type          any                `json:"type,omitempty"`
@@ -89,7 +90,7 @@ func (p *pkg) schemas() ([]byte, error) {
 	for _, r := range roots {
 		b.define(r.typ)
 		s := b.defs[r.named()]
-		s.Types, s.Entity = p.ceTypes(&r), r.entity
+		s.Types, s.Entity, s.Key = p.ceTypes(&r), r.entity, r.key
 		if s.Additional == true {
 			s.Description += ignores
 		}

@@ -11,6 +11,8 @@ type root struct {
 	prefix, words string
 	// entity is the kind of entity.
 	entity string
+	// key is the key of its records, if these have no ce_type.
+	key string
 }
 
 // elsewhere holds the files of other packages that have types of records, relative to the folder of package events.
@@ -43,8 +45,8 @@ var recordRoots = []root{
 	{typ: "LimitDefinition", types: []string{"TypeLimit"}},
 	{typ: "ScheduleDefinition", types: []string{"TypeSchedule"}},
 	{typ: "Copying", types: []string{"TypeCopying"}},
-	{typ: "keyRecord", name: "DataKey"},
-	{typ: "erasedRecord", name: "ErasedKey"},
+	{typ: "keyRecord", name: "DataKey", key: "key/<ID>"},
+	{typ: "erasedRecord", name: "ErasedKey", key: "erased/<ID>"},
 }
 
 // entityRoots are the entities that CarryBegun and EntityCarried hold.
@@ -70,7 +72,7 @@ func (p *pkg) roots() (list []root) {
 
 // isFact says whether the root is the body of a fact.
 func (r *root) isFact() bool {
-	return len(r.types) == 0 && r.prefix == "" && r.entity == "" && r.name == ""
+	return len(r.types) == 0 && r.prefix == "" && r.entity == "" && r.key == ""
 }
 
 // named returns the name of the schema.
