@@ -169,15 +169,18 @@ func (b *builder) object(typ string, s *schema) {
 // strict is the only type whose readers refuse unknown members.
 const strict = canonical
 
-// texts are the patterns of the types that are a single text, and absent those whose zero value is "".
+// texts are the types that are a single text, as FORMAT.md describes them: their comments are about Go. absent are those whose zero value is "".
 var (
 	texts = map[string]*schema{
-		"Instant": {Format: "date-time", Pattern: `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`},
+		"Instant": {Description: "RFC 3339. Written in UTC with milliseconds, such as 2026-11-21T14:00:00.000Z; read with any offset and precision, and truncated to milliseconds.",
+			Format: "date-time", Pattern: `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`},
 		// The usual letters for micro are µ (U+00B5) and μ (U+03BC).
-		"Duration": {Pattern: `^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`},
-		"Hash":     {Pattern: `^[0-9a-f]{32}$`},
-		"Epoch":    {Pattern: `^[0-9]+-`},
-		"Position": {Pattern: `^[0-9]+-.*/[0-9]+$`},
+		"Duration": {Description: "Numbers with units, such as 500ms, 30s, 10m or 1h30m. The units are ns, us, ms, s, m and h.",
+			Pattern: `^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`},
+		"Hash": {Description: "32 hexadecimal digits.", Pattern: `^[0-9a-f]{32}$`},
+		"Epoch": {Description: "<n>-<id>: the ordinal of a valid claim of the partition, from 1, and the claim's identifier, which may have dashes too.",
+			Pattern: `^[0-9]+-`},
+		"Position": {Description: "<epoch>/<sequence>: the name of a fact in its partition. The sequence follows the last slash.", Pattern: `^[0-9]+-.*/[0-9]+$`},
 	}
 	absent = []string{"Instant", "Epoch", "Position"}
 )
@@ -187,7 +190,8 @@ func (b *builder) written(typ string, s *schema) {
 	if !ok {
 		failf("%s writes itself: say in schema.go how its text looks", typ)
 	}
-	s.Type, s.Format, s.Pattern = "string", known.Format, known.Pattern
+	*s = *known
+	s.Type = "string"
 }
 
 // marked returns the schema of a member. A tag says what the type leaves open: `schema:"type:A|B"`, `schema:"words:PrefixOf*"`.

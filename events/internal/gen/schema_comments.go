@@ -55,13 +55,14 @@ var midSentence = regexp.MustCompile(`[a-z,(] [A-Z][a-z]+\b`)
 // goName is a name that nobody would take for a word: StartBy, and not Start.
 var goName = regexp.MustCompile(`\[?\b(?:([A-Z]\w*)\.)?([A-Z][a-z0-9]+[A-Z]\w*|(?:ID|[A-Z][a-z]+)\b)\]?`)
 
-// reference sends the reader of a comment to a name of Go.
-var reference = regexp.MustCompile(`(?:: see|\. See) ([A-Z][\w.]*\w)\.`)
+// reference sends the reader of a comment to a name of Go, or to the comment of the package.
+var reference = regexp.MustCompile(`(?:[:,] see|\. See) (?:([A-Z][\w.]*\w)|"[^"]+" in the package comment)\.`)
 
-// inWords leaves out references to what is no type, and replaces the names of fields and constants by those of members and by their words: other languages know no Go.
+// inWords replaces the names of fields and constants by those of members and by their words, and leaves out references to what is no root: other
+// languages know no Go.
 func (b *builder) inWords(text, owner string) string {
 	text = reference.ReplaceAllStringFunc(text, func(found string) string {
-		if _, ok := b.types[reference.FindStringSubmatch(found)[1]]; ok {
+		if _, ok := b.names[reference.FindStringSubmatch(found)[1]]; ok {
 			return found
 		}
 		return "."
