@@ -39,7 +39,7 @@ type ChildCall struct {
 	Version  int               `json:"version,omitzero"`
 	Priority int               `json:"priority,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Deadline string            `json:"deadline,omitempty"`
+	Deadline string            `json:"deadline,omitempty" schema:"type:Duration|Instant"`
 	Depth    int               `json:"depth,omitzero"`
 	Detach   bool              `json:"detach,omitzero"`
 }

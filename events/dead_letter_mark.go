@@ -8,7 +8,7 @@ type DeadLetterMark struct {
 	// Written is the timestamp of that record: another record with the same ID, in a topic that was made again, has no mark.
 	Written Instant `json:"written"`
 	// Mark is MarkRedriven or MarkDismissed; an empty one takes an earlier mark back.
-	Mark string `json:"mark,omitempty"`
+	Mark string `json:"mark,omitempty" schema:"words:Mark*"`
 	// Task is that of the input that was sent again, and Partition and Offset are where it stands; Offset is negative if it was already known.
 	Task      string `json:"task,omitempty"`
 	Partition int32  `json:"partition,omitzero"`

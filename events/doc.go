@@ -136,7 +136,7 @@
 // Both are generated from the types and from the constants of type Name: change those and run go generate ./events. The
 // generated code does not define the format: it writes the same bytes as Marshal, and accepts nothing that encoding/json
 // refuses. In doubtful cases it falls back to encoding/json. The properties in oracle_test.go and the fuzz targets
-// compare the two.
+// compare the two. schema_gen.json, the JSON Schema of the records, comes from the same types, and its descriptions from their comments.
 //
 // # What it refuses to do
 //

@@ -24,7 +24,7 @@ type EffectFailed struct {
 	// Of is the position of the fact that the effect belongs to.
 	Of Position `json:"of"`
 	// Kind is one of the effect kinds.
-	Kind  string `json:"kind"`
+	Kind  string `json:"kind" schema:"words:Effect*+!EffectStop"`
 	Error string `json:"error"`
 	// Failed is the failure of the attempt, if the effect was the work request of a do that is still running.
 	Failed *StepFailed `json:"failed,omitempty"`

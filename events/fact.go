@@ -119,7 +119,7 @@ type Body interface{ Name() Name }
 
 // NamespaceCreated is the first record of definitions; no partition holds it.
 type NamespaceCreated struct {
-	ID         string `json:"id"`
+	ID         string `json:"id" schema:"uuid"`
 	Partitions int32  `json:"partitions"`
 	Format     int    `json:"format"`
 }
@@ -289,7 +289,7 @@ type StepFailed struct {
 type StepSkipped struct {
 	Step string `json:"step"`
 	// Why is "condition" (its if was false), "needs" (a step that it needs was skipped) or "operator".
-	Why       string `json:"why"`
+	Why       string `json:"why" schema:"words:Skip*"`
 	Condition string `json:"condition,omitempty"`
 	// Output is what later expressions see as the output of a step that an operator skipped.
 	Output json.RawMessage `json:"output,omitempty"`
@@ -402,7 +402,7 @@ type TaskResumed struct {
 // InputRejected judges an input unusable; its effect is the dead letter.
 type InputRejected struct {
 	// Reason is one of the reject reasons of FORMAT.md.
-	Reason string `json:"reason"`
+	Reason string `json:"reason" schema:"words:Reject*"`
 	Detail string `json:"detail,omitempty"`
 	// Held is the ID of the request, if the input is a request that was held until it expired.
 	Held string `json:"held,omitempty"`

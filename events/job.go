@@ -39,14 +39,14 @@ type JobFilter struct {
 	// Label are labels as key:value; a task must have all of them.
 	Label []string `json:"label,omitempty"`
 	// Since (inclusive) and Until (exclusive) bound the time of submission: an instant, or a duration before the job was opened.
-	Since string `json:"since,omitempty"`
-	Until string `json:"until,omitempty"`
+	Since string `json:"since,omitempty" schema:"type:Duration|Instant"`
+	Until string `json:"until,omitempty" schema:"type:Duration|Instant"`
 	// Schedule, FailedStep and ErrorCode are those of a TaskMatch. OlderThan is until when a task must have changed last: an instant, or a duration before the
 	// job was opened.
 	Schedule   string `json:"schedule,omitempty"`
 	FailedStep string `json:"failed_step,omitempty"`
 	ErrorCode  string `json:"error_code,omitempty"`
-	OlderThan  string `json:"older_than,omitempty"`
+	OlderThan  string `json:"older_than,omitempty" schema:"type:Duration|Instant"`
 }
 
 // The limits of a job.

@@ -13,7 +13,7 @@ const (
 
 // LimitRequest is the value of a record in <ns>.reports with one of these types. Its key is the name of the limit.
 type LimitRequest struct {
-	ID     string `json:"id"`
+	ID     string `json:"id" schema:"optional"`
 	Limit  string `json:"limit"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`

@@ -12,7 +12,7 @@ import (
 // carry begins".
 type CarryBegun struct {
 	// State is the partition's own entity before this fact. The runs of accepted facts are not part of it.
-	State json.RawMessage `json:"state"`
+	State json.RawMessage `json:"state" schema:"type:PartitionState"`
 	// Parts is the number of the other entities that are not rows of tasks. They follow directly.
 	Parts int `json:"parts,omitzero"`
 	// Copied says that the log begins with this carry, at offset 0: it is a copy of a namespace, and has never had other facts before it.

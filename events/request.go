@@ -9,9 +9,9 @@ import (
 // Request is the value of a record in <ns>.reports whose ce_type is that of a verb: what an operator or a program asks of a task. ID is
 // chosen by the sender; a request with an ID that the task has seen changes nothing.
 type Request struct {
-	ID     string `json:"id"`
-	Kind   Verb   `json:"kind"`
-	Task   string `json:"task"`
+	ID     string `json:"id" schema:"optional"`
+	Kind   Verb   `json:"kind" schema:"optional"`
+	Task   string `json:"task" schema:"optional"`
 	Step   string `json:"step,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Attempt is the attempt that a retry refers to; zero means the latest.

@@ -48,7 +48,7 @@ type ScheduleDefinition struct {
 	Input    json.RawMessage   `json:"input,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Priority int               `json:"priority,omitzero"`
-	Deadline string            `json:"deadline,omitempty"`
+	Deadline string            `json:"deadline,omitempty" schema:"type:Duration"`
 }
 
 // The bounds of a schedule.
@@ -195,7 +195,7 @@ type TaskEnd struct {
 
 // ScheduleRequest is the value of a record in <ns>.reports whose type is that of a verb of schedules.
 type ScheduleRequest struct {
-	ID       string `json:"id"`
+	ID       string `json:"id" schema:"optional"`
 	Schedule string `json:"schedule"`
 	// Due is the due time of a trigger.
 	Due Instant `json:"due,omitzero"`
@@ -228,7 +228,7 @@ type ScheduleFired struct {
 	Due        Instant         `json:"due"`
 	Next       Instant         `json:"next,omitzero"`
 	Task       string          `json:"task"`
-	Submission json.RawMessage `json:"submission"`
+	Submission json.RawMessage `json:"submission" schema:"type:Submission"`
 	// Request is the request that triggered it.
 	Request string `json:"request,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -254,7 +254,7 @@ type SchedulePassed struct {
 	Schedule string  `json:"schedule"`
 	Due      Instant `json:"due"`
 	Count    int     `json:"count"`
-	Why      string  `json:"why"`
+	Why      string  `json:"why" schema:"words:Passed*"`
 	Next     Instant `json:"next,omitzero"`
 	// InRow counts the due times that were passed over in a row because a task had not ended, with this one.
 	InRow  int    `json:"in_row,omitzero"`

@@ -22,9 +22,9 @@ type Submission struct {
 	Priority int               `json:"priority,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	// Deadline is a duration such as "10m", from acceptance or from NotBefore, or an instant.
-	Deadline string `json:"deadline,omitempty"`
+	Deadline string `json:"deadline,omitempty" schema:"type:Duration|Instant"`
 	// NotBefore says before when nothing of the task starts: a duration from acceptance, or an instant.
-	NotBefore string `json:"not_before,omitempty"`
+	NotBefore string `json:"not_before,omitempty" schema:"type:Duration|Instant"`
 	// ReplyTo is the topic in which the states of the task are answered, and ReplyKey the key of the answers, by default the task's ID.
 	ReplyTo  string `json:"reply_to,omitempty"`
 	ReplyKey string `json:"reply_key,omitempty"`
@@ -35,7 +35,7 @@ type Submission struct {
 	// started is therefore a conflict too: its end does not concern this schedule.
 	ScheduleBegan int64 `json:"schedule_began,omitzero"`
 	// Parent is set by the engine, for the tasks that do a step of another one: a ParentLink. It is part of the content.
-	Parent json.RawMessage `json:"parent,omitempty"`
+	Parent json.RawMessage `json:"parent,omitempty" schema:"type:ParentLink"`
 }
 
 // Limits of a submission's members. The limit of its size is a setting.

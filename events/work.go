@@ -34,9 +34,9 @@ type Work struct {
 	Operation Operation `json:"operation"`
 	Attempt   int       `json:"attempt"`
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run: see Key.
-	IdempotencyKey string `json:"idempotency_key"`
+	IdempotencyKey string `json:"idempotency_key" schema:"uuid"`
 	// Undoes is the idempotency key of the do that an undo reverses. A service refuses calls with that key after the undo.
-	Undoes     string  `json:"undoes,omitempty"`
+	Undoes     string  `json:"undoes,omitempty" schema:"uuid"`
 	CompleteBy Instant `json:"complete_by"`
 	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's uses it instead. The record
 	// leaves it out: the decision is its ce_time.
@@ -127,7 +127,7 @@ type Report struct {
 	Step       string          `json:"step"`
 	Operation  Operation       `json:"operation"`
 	Attempt    int             `json:"attempt"`
-	Ticket     string          `json:"ticket,omitempty"`
+	Ticket     string          `json:"ticket,omitempty" schema:"required"`
 	Result     Result          `json:"result"`
 	Output     json.RawMessage `json:"output,omitempty"`
 	Error      *Error          `json:"error,omitempty"`
@@ -186,7 +186,7 @@ func ShortID(b []byte) string { return shortLetters.EncodeToString(b) }
 // Presence is the value of a record in <ns>.presence: the state that an instance of an agent, or a node, publishes about itself
 // every second. Key = kind "/" instance.
 type Presence struct {
-	Kind     string   `json:"kind"`
+	Kind     string   `json:"kind" schema:"words:PresenceAgent+PresenceNode"`
 	Instance string   `json:"instance"`
 	Agents   []string `json:"agents,omitempty"`
 	Node     string   `json:"node,omitempty"`
@@ -199,7 +199,7 @@ type Presence struct {
 	Capacity map[string]int `json:"capacity,omitempty"`
 	InFlight map[string]int `json:"in_flight,omitempty"`
 	// Health is "healthy", "degraded" (a breaker is half open) or "unhealthy" (it is open), by agent.
-	Health map[string]string `json:"health,omitempty"`
+	Health map[string]string `json:"health,omitempty" schema:"words:Healthy+Degraded+Unhealthy"`
 	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`

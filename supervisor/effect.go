@@ -8,7 +8,7 @@ import (
 
 // Alert is the value of a record in <ns>.alerts, which an operator must see.
 type Alert struct {
-	Kind     string `json:"kind"`
+	Kind     string `json:"kind" schema:"words:Alert*"`
 	Task     string `json:"task,omitempty"`
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`

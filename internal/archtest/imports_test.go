@@ -36,6 +36,8 @@ var star = map[string][]string{
 	"internal/yamltree":   nil,                                                           // YAML as JSON values with their places
 	"events/internal/gen": nil,                                                           // go generate ./events: reads the source of events, and nothing of ours imports it
 
+	"internal/recordschema": {"events", "internal/kafka", "supervisor"}, // names of topics and groups, and of the headers of dead letters
+
 	"internal/kafka":           {"events", "internal/kafka/batch", "internal/pause", "internal/repeats"},
 	"internal/kafka/batch":     {"events"},                                                                // bytes and records, below any client
 	"internal/kafka/embedded":  {"internal/kafka", "internal/kafka/batch", "internal/pause"},              // it checks the batches of its logs and gives clients its address

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,9 +14,9 @@ const events = "../.."
 // The committed files equal the generator's output for the current types.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
-	files, err := generate(events)
+	files, err := generate(events, elsewhere...)
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(events, name))
 		require.NoError(t, err)
@@ -60,4 +61,43 @@ func TestMembersHaveTheOrderOfTheFields(t *testing.T) {
 	}
 	require.Equal(t, []string{"step", "attempt", "output", "signal", "quiet_at", "instance", "ready_at", "started_at", "accepted_at", "finished_at", "request", "reason", "by"}, names)
 	require.Len(t, p.bodies(), 72)
+}
+
+// Descriptions speak of members and of words on the wire, not of names of Go.
+func TestDescriptionsSpeakOfMembers(t *testing.T) {
+	t.Parallel()
+	files, err := generate(events, elsewhere...)
+	require.NoError(t, err)
+	var doc struct {
+		Defs map[string]struct {
+			Description string
+			Properties  map[string]struct{ Description string }
+		} `json:"$defs"`
+	}
+	require.NoError(t, json.Unmarshal(files["schema_gen.json"], &doc))
+	says := func(typ, member string) string { return doc.Defs[typ].Properties[member].Description }
+	require.Regexp(t, `^heartbeat is set if .*: complete_by is then its end .*, and cap_by its end in any case\.$`, says("StepStarted", "heartbeat"))
+	require.Equal(t, "mark is `redriven` or `dismissed`; an empty one takes an earlier mark back.", says("DeadLetterMark", "mark"))
+	require.Equal(t, "function is the operation of the agent, if it has a name.", says("Work", "function"))
+	require.Equal(t, "error and effect say how an attempt failed.", says("Request", "error"))
+	require.Contains(t, doc.Defs["Effect"].Description, "`none`: nothing changed, and nothing can any more.")
+	for name, d := range doc.Defs {
+		require.NotEmpty(t, d.Description, name)
+	}
+}
+
+// A mark that the generator does not know is an error, and so is a list of words without any.
+func TestUnknownMarksAreRefused(t *testing.T) {
+	t.Parallel()
+	for mark, want := range map[string]string{"dance": `the mark "dance" of member by is not known`, "words:Dance*": "no constant has a name like Dance*", "words:Dance": "there is no constant Dance", "type:Dance": "a Dance cannot be encoded"} {
+		p, err := load(events)
+		require.NoError(t, err)
+		b := &builder{writer: writer{pkg: p}, defs: map[string]*schema{}}
+		m := b.members("TaskPaused")[2]
+		m.marks = []string{mark}
+		func() {
+			defer func() { require.ErrorContains(t, recover().(fault), want) }()
+			b.marked(&m)
+		}()
+	}
 }

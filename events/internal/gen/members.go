@@ -28,7 +28,13 @@ type member struct {
 	typ         ast.Expr
 	// omit says that the member is left out if it is empty.
 	omit bool
+	// owner is the struct with the field, doc the comment of the field, and marks are those of its tag schema.
+	owner, doc string
+	marks      []string
 }
+
+// has says whether the member has a mark.
+func (m *member) has(mark string) bool { return slices.Contains(m.marks, mark) }
 
 // members returns the members of a struct in order, including the members of embedded structs.
 func (g *writer) members(name string) (list []member) {
@@ -45,14 +51,16 @@ func (g *writer) members(name string) (list []member) {
 				continue
 			}
 			tag := []string{""}
+			var marks []string
 			if f.Tag != nil {
 				text, _ := strconv.Unquote(f.Tag.Value)
 				tag = strings.Split(reflect.StructTag(text).Get("json"), ",")
+				marks = strings.FieldsFunc(reflect.StructTag(text).Get("schema"), func(r rune) bool { return r == ',' })
 			}
 			if len(tag) > 2 || tag[0] == "" || tag[0] == "-" || len(tag) == 2 && tag[1] != "omitempty" && tag[1] != "omitzero" {
 				failf("events.%s.%s has no tag, or one that is not known here: %q", name, field.Name, tag)
 			}
-			list = append(list, member{field.Name, tag[0], f.Type, len(tag) == 2})
+			list = append(list, member{field.Name, tag[0], f.Type, len(tag) == 2, name, comment(f.Doc, f.Comment), marks})
 		}
 	}
 	if len(list) > 64 {
