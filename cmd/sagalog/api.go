@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/node"
@@ -20,6 +22,8 @@ import (
 // pastConfig holds the flags of api.
 type pastConfig struct {
 	sealFlags
+	// gate is nil if everyone on this machine may read.
+	gate            *access.Gate
 	data, http      string
 	readOnly, quiet bool
 }
@@ -89,7 +93,7 @@ func (c *pastConfig) serve(ctx context.Context, ready func(addr string, m *past.
 	}
 	n, err := node.Open(ctx, node.Config{
 		Cluster: cluster, Namespace: mark.Namespace, Name: "past", Dir: c.data, Roles: node.Roles{API: true, Projector: true}, HTTP: c.http, Past: mark.At,
-		Keys: keys, Version: version(), Logger: p.log, Registry: p.metrics,
+		Access: c.gate, Keys: keys, Version: version(), Logger: p.log, Registry: p.metrics,
 	})
 	var busy *api.PortBusyError
 	if errors.As(err, &busy) {
@@ -103,17 +107,22 @@ func (c *pastConfig) serve(ctx context.Context, ready func(addr string, m *past.
 }
 
 // Past implements cli.Log.
-func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (address string, stop func() error, err error) {
+func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p cli.Past, stop func() error, err error) {
 	if err := l.validate(); err != nil {
-		return "", nil, err
+		return p, nil, err
 	}
 	moment, err := past.Parse(at, time.Now())
 	if err != nil {
-		return "", nil, usage("--at: %s", err)
+		return p, nil, usage("--at: %s", err)
 	}
+	gate := &access.Gate{}
+	if gate.Peers, err = access.NewPeers(l.namespace, ""); err != nil {
+		return p, nil, err
+	}
+	p.Token = gate.Grant("past", access.Viewer) // nobody else on this machine reads what this command may
 	dir, err := os.MkdirTemp("", "sagalog-past-")
 	if err != nil {
-		return "", nil, err
+		return p, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -123,19 +132,19 @@ func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (add
 	}
 	if err = l.copyPast(ctx, moment, dir, progress); err != nil {
 		ended <- err
-		return "", nil, stop()
+		return p, nil, stop()
 	}
 	ready := make(chan string, 1)
 	go func() {
-		c := pastConfig{data: dir, http: "127.0.0.1:0", quiet: true}
+		c := pastConfig{data: dir, http: "127.0.0.1:0", quiet: true, gate: gate}
 		ended <- c.serve(ctx, func(addr string, _ *past.Mark) { ready <- addr })
 	}()
 	select {
-	case address = <-ready:
-		return address, stop, nil
+	case p.Address = <-ready:
+		return p, stop, nil
 	case err = <-ended:
 		ended <- err
-		return "", nil, stop()
+		return p, nil, stop()
 	}
 }
 
@@ -157,6 +166,9 @@ func (l *logPlace) copyPast(ctx context.Context, m past.Moment, dir string, prog
 
 // refusePast refuses a copy of the past, in which nothing may go on: its services have done since what it would do again.
 func refusePast(dir string) error {
+	if dir == "" {
+		return nil
+	}
 	mark, err := past.Open(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && mark == nil {
 		return nil

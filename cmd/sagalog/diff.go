@@ -41,8 +41,9 @@ func diffCommand() *cobra.Command {
 after, and the last fact that changed it. The names of the fields are those of the state (events/FORMAT.md); a step's begin with steps.PATH. The table
 leaves out what changes with each fact (facts, last, updated_at), and of new tasks all but the state; -o json has everything.
 
-A moment is an instant, a duration before now, or the place of a fact. The log is on --brokers, or in the --data of a stopped dev or of a replay; it is
-only read. Exit code: 0 if nothing differs, 1 if something does, 2 for a wrong call.`,
+A moment is an instant, a duration before now, or the place of a fact. The log is on --brokers, or in the --data of a stopped dev or of a replay. Came and
+ended count each time; a task that came and was forgotten in between has no line. Exit code: 0 if no task and no workflow differs (with --only: no such
+field), 1 if one does or the comparison failed, 2 for a wrong call.`,
 		Example: `  sagalog diff --brokers k1:9092 --from 20m --to 10m
   sagalog diff --data ./sagalog-data --from 2026-11-29T14:00:00Z --workflow order --only state,reason
   sagalog diff --brokers k1:9092 --from 3@1200 --summary`,
@@ -98,11 +99,15 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 	case err != nil:
 		return err
 	}
-	d.Changes = slices.DeleteFunc(d.Changes, func(x past.Change) bool { return !c.wants(x.Field) })
+	same := d.Touched == 0 && len(d.Definitions) == 0
+	if len(c.only) > 0 {
+		d.Changes = slices.DeleteFunc(d.Changes, func(x past.Change) bool { return !c.wants(x.Field) })
+		same = len(d.Changes) == 0
+	}
 	if err := c.show(cmd.OutOrStdout(), d); err != nil {
 		return err
 	}
-	if d.Same() {
+	if same {
 		return nil
 	}
 	return cli.Silent(errDiffers)
@@ -125,13 +130,13 @@ func (c *diffConfig) show(w io.Writer, d *past.Difference) error {
 		}
 		return nil
 	}
-	fmt.Fprintf(w, "from %s (%s)   to %s (%s)   %s, %s touched\n", d.From.Time, places(d.From.Offsets), d.To.Time, places(d.To.Offsets), cli.Counted(int(d.Facts), "record"), cli.Counted(d.Touched, "task"))
+	fmt.Fprintf(w, "from %s (%s)   to %s (%s)   %s, %s touched\n", d.From.Time, places(d.From.Offsets), d.To.Time, places(d.To.Offsets), cli.Counted(int(d.Facts), "fact"), cli.Counted(d.Touched, "task"))
 	fmt.Fprintf(w, "new %d   ended %s   live %s", d.New, counted(d.Ended), liveText(d))
 	if d.Forgotten > 0 {
 		fmt.Fprintf(w, "   forgotten %d", d.Forgotten)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Definitions)) {
-		fmt.Fprintf(w, "   workflow %s: version %d -> %d", name, d.Definitions[name][0], d.Definitions[name][1])
+		fmt.Fprintf(w, "   definitions: %s %d -> %d", name, d.Definitions[name][0], d.Definitions[name][1])
 	}
 	fmt.Fprintln(w)
 	if c.summary {
@@ -159,7 +164,8 @@ func (c *diffConfig) table(w io.Writer, list []past.Change) error {
 			}
 			tasks, last = tasks+1, x.Task
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Task), cli.Printable(x.Field), value(x.From), value(x.To), x.By)
+		from, to := values(x.From, x.To)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Task), cli.Printable(x.Field), from, to, x.By)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -184,18 +190,39 @@ func tells(x *past.Change, asked bool) bool {
 // mostShown bounds the characters of a value in the table.
 const mostShown = 40
 
-func value(text string) string {
-	if text == "" {
-		return "-"
+// values are two values of a field for the table. Long ones are cut, so that the place where they begin to differ is shown.
+func values(from, to string) (string, string) {
+	a, b := []rune(plain(from)), []rune(plain(to))
+	skip := 0
+	for skip < min(len(a), len(b)) && a[skip] == b[skip] {
+		skip++
 	}
+	if skip = skip - mostShown/2; skip < mostShown/2 {
+		skip = 0
+	}
+	return cutAt(a, skip), cutAt(b, skip)
+}
+
+func plain(text string) string {
 	var s string
-	if json.Unmarshal([]byte(text), &s) == nil {
-		text = s
+	switch {
+	case text == "":
+		return "-"
+	case json.Unmarshal([]byte(text), &s) == nil:
+		return cmp.Or(s, `""`)
 	}
-	if r := []rune(text); len(r) > mostShown {
-		text = string(r[:mostShown-1]) + "…"
+	return text
+}
+
+func cutAt(r []rune, skip int) string {
+	text := ""
+	if skip > 0 {
+		r, text = r[min(skip, len(r)):], "…"
 	}
-	return cmp.Or(cli.Printable(text), `""`)
+	if len(r) > mostShown {
+		return cli.Printable(text + string(r[:mostShown-1]) + "…")
+	}
+	return cli.Printable(text + string(r))
 }
 
 // mostPlaces bounds the partitions whose offsets are printed.

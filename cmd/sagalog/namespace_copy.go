@@ -118,7 +118,7 @@ func (e toError) Error() string { return toNames.Replace(e.error.Error()) }
 func (e toError) Unwrap() error { return e.error }
 
 func (c *copyConfig) validate() error {
-	if err := c.output.validate(); err != nil {
+	if err := errors.Join(c.output.validate(), refusePast(c.data)); err != nil {
 		return err
 	}
 	if c.partitions < 0 || c.partitions > maxPartitions {
@@ -211,7 +211,7 @@ func printCopy(w io.Writer, rows []*namespacecopy.Result) error {
 }
 
 func (c *copyConfig) reopen(cmd *cobra.Command) (err error) {
-	if err := c.logPlace.validate(); err != nil {
+	if err := errors.Join(c.logPlace.validate(), refusePast(c.data)); err != nil {
 		return err
 	}
 	if !c.discard {

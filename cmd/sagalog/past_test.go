@@ -26,9 +26,14 @@ type seen struct {
 }
 
 // body returns a document; "" unless the answer is 200.
-func body(t *testing.T, url string) string {
+func body(t *testing.T, url string, token ...string) string {
 	t.Helper()
-	resp, err := http.Get(url)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	for _, x := range token {
+		req.Header.Set("Authorization", "Bearer "+x)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return ""
 	}
@@ -41,12 +46,12 @@ func body(t *testing.T, url string) string {
 }
 
 // partitionsOf returns the next offset and the state hash of each partition.
-func partitionsOf(t *testing.T, api string) (list []struct {
+func partitionsOf(t *testing.T, api string, token ...string) (list []struct {
 	Next int64  `json:"applied_offset"`
 	Hash string `json:"state_hash"`
 }) {
 	t.Helper()
-	_ = json.Unmarshal([]byte(body(t, api+"/v1/partitions")), &list)
+	_ = json.Unmarshal([]byte(body(t, api+"/v1/partitions", token...)), &list)
 	return list
 }
 
@@ -107,10 +112,11 @@ func TestThePastIsAsItWasSeen(t *testing.T) {
 	for range *pastInstants {
 		s := all[rand.IntN(len(all))]
 		log := &logPlace{data: data, namespace: events.DefaultNamespace}
-		address, stop, err := log.Past(t.Context(), fmt.Sprintf("%d@%d", s.partition, s.next-1), io.Discard)
+		p, stop, err := log.Past(t.Context(), fmt.Sprintf("%d@%d", s.partition, s.next-1), io.Discard)
 		require.NoError(t, err)
-		require.Equal(t, settled(t, s.document), settled(t, body(t, "http://"+address+"/v1/tasks/"+s.task)))
-		past := partitionsOf(t, "http://"+address)[s.partition]
+		require.Equal(t, settled(t, s.document), settled(t, body(t, "http://"+p.Address+"/v1/tasks/"+s.task, p.Token)))
+		require.Empty(t, body(t, "http://"+p.Address+"/v1/tasks/"+s.task), "nobody else may read it")
+		past := partitionsOf(t, "http://"+p.Address, p.Token)[s.partition]
 		require.Equal(t, s.next, past.Next)
 		require.Equal(t, s.hash, past.Hash)
 		require.NoError(t, stop())
@@ -201,6 +207,14 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 	}{
 		{1, "in which nothing goes on", []string{"dev", "--data", to, "--demo", "none"}},
 		{1, "in which nothing goes on", []string{"verify", "--data", to}},
+		{1, "in which nothing goes on", []string{"serve", "--data", to, "--brokers", brokers}},
+		{1, "in which nothing goes on", []string{"namespace", "copy", "--data", to, "--to-brokers", brokers}},
+		{1, "in which nothing goes on", []string{"namespace", "reopen", "--data", to, "--copy-discarded"}},
+		{1, "in which nothing goes on", []string{"verify", "--brokers", brokers, "--store", to}},
+		{2, "read from the log: give --at too", []string{"task", "list", "--data", to, "--api", api}},
+		{2, "give --at and --from-log too", []string{"task", "get", "t-1", "--brokers", brokers, "--api", api}},
+		{2, "leave out --wait", []string{"task", "get", "t-1", "--at", moment, "--from-log", "--brokers", brokers, "--wait"}},
+		{2, "in the future", []string{"task", "list", "--at", "2999-01-01T00:00:00Z", "--brokers", brokers}},
 		{2, "holds no copy of the past", []string{"api", "--read-only", "--data", data}},
 		{2, "--read-only is missing", []string{"api", "--data", to}},
 		{2, "other machines can reach", []string{"api", "--read-only", "--data", to, "--http", "0.0.0.0:0"}},

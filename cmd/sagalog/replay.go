@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/past"
 	"github.com/spf13/cobra"
@@ -25,11 +24,12 @@ func replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay", Short: "Copy the past of a namespace, as it was at a moment, into a directory", Args: cobra.NoArgs,
 		Long: `Copy the log of a namespace up to a moment into a directory, and fold it: all tasks as they were then, with their histories, workflows and dead
-letters, also those that are forgotten by now. ` + "`sagalog api --read-only --data DIR`" + ` serves it to the CLI and the page; ` + "`export` and `state hash`" + ` take it with --data.
+letters that the log still holds, also tasks that are forgotten by now. ` + "`sagalog api --read-only --data DIR`" + ` serves it to the CLI and the page; ` + "`export` and `state hash`" + ` take it with --data.
  Nothing goes on in it.
 
 The moment is an instant, a duration before now, or the place of a fact (PARTITION@OFFSET, from ` + "`task history`" + `): just after it with --at, just before it
-with --before; the other partitions are shown as of its time. The original is only read, and may run. What was erased since stays erased.`,
+with --before; the other partitions are shown as of its time. The original may run: nothing is written to it. (A directory of --data is opened as dev opens it.)
+What was erased since stays erased; a later erasure does not reach copies, so delete them too. If you interrupt the command, repeat it: it begins again.`,
 		Example: `  sagalog replay --brokers k1:9092 --at 10m --to ./before
   sagalog replay --data ./sagalog-data --at 2026-11-29T14:00:00Z --to ./before
   sagalog replay --brokers k1:9092 --before 3@1207 --to ./before
@@ -97,9 +97,6 @@ func (c *replayConfig) moment(now time.Time) (m past.Moment, err error) {
 			return m, usage("--before %q is not the place of a fact, such as 3@1207; give an instant with --at", c.before)
 		}
 		m.Before = true
-	}
-	if !m.Fact && m.Time > events.At(now) {
-		return m, usage("%s is in the future (--at)", m.Time)
 	}
 	return m, nil
 }

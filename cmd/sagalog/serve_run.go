@@ -199,6 +199,9 @@ const lockFile = "LOCK"
 // serveDirectory refuses a directory that `sagalog dev` made, because its state belongs to the log next to it, and a directory
 // that holds only files of other programs. Hidden files, and lost+found, do not count.
 func serveDirectory(dir string) error {
+	if err := refusePast(dir); err != nil {
+		return err
+	}
 	if hasBroker(dir) {
 		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds its own broker (%s), and its state belongs to that",
 			dir, brokerIn(dir))

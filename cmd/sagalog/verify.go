@@ -112,10 +112,12 @@ func (c *verifyConfig) validate() error {
 	case c.show < 1 || c.grace < 0 || c.onePartition && c.partition < 0:
 		return usage("--show must be at least 1, and --grace and --partition must not be negative")
 	}
-	if err := c.logPlace.validate(); err != nil || c.data == "" {
-		return err
+	for _, dir := range append([]string{c.data}, c.stores...) { // no inputs to compare the facts with, and no state of now
+		if err := refusePast(dir); err != nil {
+			return err
+		}
 	}
-	return refusePast(c.data) // it has no inputs to compare the facts with
+	return c.logPlace.validate()
 }
 
 func stateless(dir string) bool { return missing(filepath.Join(dir, "state")) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -134,7 +135,10 @@ type documents struct {
 	pauses      AgentPauses
 	keys        Keys // nil: what is sealed stays so
 	partitions  int32
-	log         logger
+	now         func() time.Time
+	// past says that this is a copy of the past: nothing is known of the agents that ran then.
+	past bool
+	log  logger
 }
 
 func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error) {

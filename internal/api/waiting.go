@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -54,7 +53,10 @@ func (s documents) look(brief bool) look {
 // waiting returns what the steps of a live task wait for. Running steps are left out.
 func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]WaitingDocument, error) {
 	var list []WaitingDocument
-	now := events.At(time.Now())
+	now := events.At(s.now())
+	if s.past {
+		return waitedFor(t, now), nil
+	}
 	for w := range events.WaitingFor(t, now) {
 		who, err := s.waitsFor(ctx, t, w, l.brief, now)
 		if err != nil {

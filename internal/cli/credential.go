@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -25,6 +26,13 @@ func apiFlags(f *pflag.FlagSet) {
 // TokenFlag adds the flag that names the file of the token.
 func TokenFlag(f *pflag.FlagSet) {
 	f.String("token-file", "", "file that holds the token of the API and nothing else (default: the token in $"+TokenVariable+")")
+}
+
+// tokenOf is the key of a token that a command gives itself.
+type tokenOf struct{}
+
+func withToken(ctx context.Context, token string) context.Context {
+	return context.WithValue(ctx, tokenOf{}, token)
 }
 
 // Token returns the token of the API, "" without one.
@@ -54,7 +62,9 @@ func callerOf(cmd *cobra.Command) (*caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.token, err = Token(cmd.Flags()); err != nil {
+	if given, ok := cmd.Context().Value(tokenOf{}).(string); ok {
+		c.token = given
+	} else if c.token, err = Token(cmd.Flags()); err != nil {
 		return nil, err
 	}
 	ca, err := cmd.Flags().GetString("api-ca")

@@ -17,9 +17,12 @@ type Log interface {
 	// History calls show with each fact about a task, in order, and returns the place where it looked. It writes its
 	// progress to a terminal.
 	History(ctx context.Context, task string, progress io.Writer, show func(api.HistoryEvent) error) (LogPlace, error)
-	// Past folds the log up to a moment, and serves the API of that past at an address until stop is called.
-	Past(ctx context.Context, at string, progress io.Writer) (address string, stop func() error, err error)
+	// Past folds the log up to a moment, and serves the API of that past until stop is called.
+	Past(ctx context.Context, at string, progress io.Writer) (p Past, stop func() error, err error)
 }
+
+// Past is where the past is served, as HOST:PORT, and the token that its API asks for.
+type Past struct{ Address, Token string }
 
 // LogPlace is the part of the log that was read.
 type LogPlace struct {

@@ -40,8 +40,8 @@ func (l *log) History(_ context.Context, task string, _ io.Writer, show func(api
 	return cli.LogPlace{Topic: "x.events", Partition: 2, From: 40}, nil
 }
 
-func (l *log) Past(context.Context, string, io.Writer) (string, func() error, error) {
-	return "", nil, errors.New("no past here")
+func (l *log) Past(context.Context, string, io.Writer) (cli.Past, func() error, error) {
+	return cli.Past{}, nil, errors.New("no past here")
 }
 
 func TestAHistoryIsReadFromTheLogWithoutAnEngine(t *testing.T) {

@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -18,6 +21,9 @@ func getPast(s *session, id, at string) error {
 		return Usage("--at is empty: give an instant such as 2026-11-21T14:00:00Z or an offset such as 3@1200, or leave it out")
 	case s.isSet("wait"):
 		return Usage("--at shows the past, so there is nothing to wait for: leave out --wait")
+	}
+	if d, err := time.ParseDuration(at); err == nil && d >= 0 { // before now
+		at = events.At(time.Now().Add(-d)).String()
 	}
 	_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodGet, path: taskPath(id), query: url.Values{"at": {at}}})
 	if err != nil {
@@ -35,6 +41,18 @@ func getPast(s *session, id, at string) error {
 	})
 }
 
+// engineOnly refuses the flags of a log for a call that asks the engine: otherwise the present would be taken for the past.
+func engineOnly(cmd *cobra.Command, log Log, with string) error {
+	if log == nil {
+		return nil
+	}
+	i := slices.IndexFunc([]string{"brokers", "data", "namespace"}, func(name string) bool { return cmd.Flags().Changed(name) })
+	if i < 0 {
+		return nil
+	}
+	return Usage("--%s is for what is read from the log: give %s too, or leave it out", []string{"brokers", "data", "namespace"}[i], with)
+}
+
 // inThePast lets a command ask the past that the log tells, in place of an engine.
 func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
@@ -42,14 +60,21 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 		if at == "" {
 			return Usage("--at is missing or empty: give an instant such as 2026-11-21T14:00:00Z, a duration before now such as 10m, or a fact such as 3@1200")
 		}
-		address, stop, err := log.Past(cmd.Context(), at, cmd.ErrOrStderr())
+		if wait := cmd.Flags().Lookup("wait"); wait != nil && wait.Changed {
+			return Usage("--at shows the past, so there is nothing to wait for: leave out --wait")
+		}
+		if cmd.Flags().Changed("api") {
+			return Usage("--api is for the engine, and the past is read from the log (--brokers or --data): leave one out")
+		}
+		p, stop, err := log.Past(cmd.Context(), at, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
-		if err := cmd.Flags().Set("api", "http://"+address); err != nil {
+		if err := cmd.Flags().Set("api", "http://"+p.Address); err != nil {
 			return err
 		}
+		cmd.SetContext(withToken(cmd.Context(), p.Token))
 		return run(cmd, args)
 	}
 }

@@ -99,11 +99,14 @@ func getCommand(log Log) *cobra.Command {
 			if log != nil && fromLog(cmd) {
 				return inThePast(log, ask)(cmd, args)
 			}
+			if err := engineOnly(cmd, log, "--at and --from-log"); err != nil {
+				return err
+			}
 			return ask(cmd, args)
 		},
 	})
 	waitFlags(c)
-	c.Flags().String("at", "", "show the task as it was: at an instant, or after the fact at PARTITION@OFFSET")
+	c.Flags().String("at", "", "show the task as it was: at an instant, a duration before now such as 10m, or after the fact at PARTITION@OFFSET")
 	logFlags(c, log, "with --at: fold the log without an engine")
 	return c
 }

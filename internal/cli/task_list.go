@@ -25,6 +25,9 @@ func listCommand(log Log) *cobra.Command {
 			if log != nil && cmd.Flags().Changed("at") {
 				return inThePast(log, ask)(cmd, args)
 			}
+			if err := engineOnly(cmd, log, "--at"); err != nil {
+				return err
+			}
 			return ask(cmd, args)
 		},
 	})

@@ -28,6 +28,8 @@ type namespace struct {
 	catalog  *catalog
 	bodies   bodies
 	log      *slog.Logger
+	// past says that this is a copy of the past.
+	past bool
 	// record is the namespace's first record. partitions is its number of partitions, or the number for a new
 	// namespace.
 	record     scheduler.Namespace
@@ -46,7 +48,7 @@ type namespace struct {
 
 func newNamespace(cfg *Config) *namespace {
 	s := &namespace{
-		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions, maxLevel: cfg.maxLevel,
+		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions, maxLevel: cfg.maxLevel, past: cfg.Past != 0,
 	}
 	if cfg.FS == nil {
 		s.bodies.dir = cfg.Dir
@@ -68,7 +70,11 @@ func (s *namespace) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.halfCopied(exists), s.closed()); err != nil {
+	if err := s.halfCopied(exists); err != nil {
+		return err
+	}
+	if err := s.closed(); err != nil && !s.past { // the past of a closed namespace can be read
+
 		return err
 	}
 	if err := s.ensureTopics(ctx); err != nil {

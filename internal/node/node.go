@@ -336,7 +336,10 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return n.cfg.Keys.Run(ctx) })
 	}
 	g.Go(func() error { return n.liveness.Run(ctx) })
-	g.Go(func() error { return n.heartbeat.Run(ctx) })
+	if n.cfg.Past == 0 { // a copy of the past is no node of the namespace
+		g.Go(func() error { return n.heartbeat.Run(ctx) })
+		g.Go(func() error { return n.ns.watchClosed(ctx) })
+	}
 	if n.cfg.Roles.Owner {
 		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[events.Call]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
@@ -354,7 +357,6 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return n.webhooks.Run(ctx) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
-	g.Go(func() error { return n.ns.watchClosed(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
 	g.Go(func() error { return n.checkpoints.Run(ctx) })
 	if n.api != nil {

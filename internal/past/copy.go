@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sagalog/sagalog/events"
@@ -41,11 +43,11 @@ type Mark struct {
 
 // Open returns what a directory is about; nil if it holds no copy of the past. A copy that was broken off is an error.
 func Open(dir string) (*Mark, error) {
+	if _, err := os.Stat(filepath.Join(dir, halfFile)); err == nil {
+		return nil, fmt.Errorf("%s is half a copy of the past: repeat `sagalog replay` with the same --to", dir)
+	}
 	b, err := os.ReadFile(filepath.Join(dir, markFile))
 	if errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(dir, halfFile)); err == nil {
-			return nil, fmt.Errorf("%s is half a copy of the past: repeat `sagalog replay` with the same --to", dir)
-		}
 		return nil, nil
 	}
 	if err != nil {
@@ -78,12 +80,19 @@ func Copy(ctx context.Context, cfg Config) (*Mark, error) {
 	if c.Progress == nil {
 		c.Progress = func(int64, int64) {}
 	}
-	for _, step := range []func(context.Context) error{c.resolve, c.begin, c.create, c.importAll, c.fold} {
+	if err := c.resolve(ctx); err != nil {
+		return nil, err
+	}
+	unlock, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{c.create, c.importAll, c.fold} {
 		if err := step(ctx); err != nil {
-			return nil, err
+			return nil, errors.Join(err, unlock())
 		}
 	}
-	return &c.mark, c.end()
+	return &c.mark, c.end(unlock)
 }
 
 type copying struct {
@@ -92,10 +101,12 @@ type copying struct {
 	id         string
 	partitions int32
 	cut        Cut
-	// keys is how long the topic of keys is; zero without one.
-	keys int64
-	mark Mark
-	done atomic.Int64
+	// keys are the records of the keys that were not erased; nil without any.
+	keys []events.Record
+	// below is what was deleted from the logs in the middle of a batch.
+	below kafka.Offsets
+	mark  Mark
+	done  atomic.Int64
 }
 
 func (c *copying) resolve(ctx context.Context) (err error) {
@@ -114,34 +125,61 @@ func (c *copying) resolve(ctx context.Context) (err error) {
 	if c.cut.Ends[c.topics.Definitions()][0] == 0 {
 		return fmt.Errorf("namespace %s did not exist at %s: ask for a later moment", c.Namespace, c.cut.Time)
 	}
-	ends, err := c.Cluster.HighWatermarks(ctx, kafka.Partitions{c.topics.Keys(): {0}})
-	if errors.Is(err, kafka.ErrUnknownTopic) {
+	return c.readKeys(ctx)
+}
+
+// readKeys reads the keys of encrypted content as they are now, without those that were erased and still lie in the topic. Who may not read them sees
+// encrypted content as such.
+func (c *copying) readKeys(ctx context.Context) error {
+	of := kafka.Partitions{c.topics.Keys(): {0}}
+	begins, err := c.Cluster.StartOffsets(ctx, of)
+	if errors.Is(err, kafka.ErrUnknownTopic) || errors.As(err, new(*kafka.DeniedError)) {
 		return nil
 	}
-	c.keys = ends[c.topics.Keys()][0]
+	if err != nil {
+		return err
+	}
+	last := map[string]events.Record{}
+	err = c.Cluster.ReadRange(ctx, c.topics.Keys(), 0, begins[c.topics.Keys()][0], -1, func(r events.Record) error {
+		if !r.Control {
+			last[string(r.Key)] = r
+		}
+		return nil
+	})
+	if errors.As(err, new(*kafka.DeniedError)) {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		id, isKey := strings.CutPrefix(key, "key/")
+		if _, erased := last["erased/"+id]; len(last[key].Value) > 0 && !(isKey && erased) {
+			c.keys = append(c.keys, last[key])
+		}
+	}
 	return err
 }
 
-// begin makes the directory, or empties one that holds half a copy.
-func (c *copying) begin(context.Context) error {
+// begin makes the directory, or empties one that holds half a copy, and locks it until the copy ends.
+func (c *copying) begin() (unlock func() error, err error) {
 	list, err := os.ReadDir(c.Dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist), err == nil && len(list) == 0:
 	case err != nil:
-		return err
+		return nil, err
 	case !slices.ContainsFunc(list, func(e os.DirEntry) bool { return e.Name() == halfFile }):
-		return fmt.Errorf("%w: %s: give a directory that does not exist", ErrOccupied, c.Dir)
-	default:
-		for _, name := range []string{BrokerDir, StateDir} {
-			if err := os.RemoveAll(filepath.Join(c.Dir, name)); err != nil {
-				return err
-			}
-		}
+		return nil, fmt.Errorf("%w: %s: give a directory that does not exist", ErrOccupied, c.Dir)
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(filepath.Join(c.Dir, halfFile), nil, 0o600)
+	if unlock, err = embedded.Lock(filepath.Join(c.Dir, halfFile)); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{markFile, BrokerDir, StateDir} {
+		if err := os.RemoveAll(filepath.Join(c.Dir, name)); err != nil {
+			return nil, errors.Join(err, unlock())
+		}
+	}
+	return unlock, nil
 }
 
 // broker runs the broker of the directory while do runs.
@@ -162,19 +200,33 @@ func (c *copying) broker(do func(*kafka.Cluster) error) (err error) {
 // create creates the topics.
 func (c *copying) create(ctx context.Context) error {
 	specs := c.topics.Base(c.partitions)
-	if c.keys > 0 {
+	if len(c.keys) > 0 {
 		specs = append(specs, c.topics.KeysSpec())
 	}
 	for i := range specs {
 		specs[i].Retention = 0 // nothing is deleted from the past
 	}
-	err := c.broker(func(target *kafka.Cluster) error { return kafka.EnsureTopics(ctx, target, specs...) })
+	err := c.broker(func(target *kafka.Cluster) error {
+		if err := kafka.EnsureTopics(ctx, target, specs...); err != nil || len(c.keys) == 0 {
+			return err
+		}
+		p, err := kafka.NewProducer(target)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		for i := range c.keys {
+			c.keys[i].Topic, c.keys[i].Partition = c.topics.Keys(), 0
+		}
+		_, err = p.ProduceSync(ctx, c.keys...)
+		return err
+	})
 	return errors.Join(err, embedded.BeginImport(filepath.Join(c.Dir, BrokerDir)))
 }
 
-// importAll copies the logs, and deletes again what was deleted from them in the middle of a batch.
+// importAll copies the logs.
 func (c *copying) importAll(ctx context.Context) error {
-	below := kafka.Offsets{}
+	c.below = kafka.Offsets{}
 	for topic, ends := range c.cut.Ends {
 		for p, end := range ends {
 			begin := c.cut.Begins[topic][p]
@@ -183,26 +235,14 @@ func (c *copying) importAll(ctx context.Context) error {
 				return err
 			}
 			if first < begin {
-				if below[topic] == nil {
-					below[topic] = map[int32]int64{}
+				if c.below[topic] == nil {
+					c.below[topic] = map[int32]int64{}
 				}
-				below[topic][p] = begin
+				c.below[topic][p] = begin
 			}
 		}
 	}
-	if c.keys > 0 {
-		begins, err := c.Cluster.StartOffsets(ctx, kafka.Partitions{c.topics.Keys(): {0}})
-		if err == nil {
-			_, err = c.importLog(ctx, c.topics.Keys(), 0, begins[c.topics.Keys()][0], c.keys)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return c.broker(func(target *kafka.Cluster) error {
-		_, err := kafka.DeleteRecords(ctx, target, below)
-		return err
-	})
+	return nil
 }
 
 // importLog copies the records of a partition, and returns the offset of the first batch.
@@ -224,6 +264,9 @@ func (c *copying) importLog(ctx context.Context, topic string, p int32, begin, e
 // fold folds the copy, so that its readers need not.
 func (c *copying) fold(ctx context.Context) error {
 	return c.broker(func(target *kafka.Cluster) (err error) {
+		if _, err := kafka.DeleteRecords(ctx, target, c.below); err != nil { // again: they lie in batches that were copied
+			return err
+		}
 		store, err := projector.Open(filepath.Join(c.Dir, StateDir), projector.Options{Namespace: c.id})
 		if err != nil {
 			return err
@@ -237,20 +280,46 @@ func (c *copying) fold(ctx context.Context) error {
 		for p, end := range c.mark.Ends {
 			ranges = append(ranges, node.FoldRange{Topic: c.topics.Events(), Partition: int32(p), To: end, TopicID: topic})
 		}
-		return node.FoldAll(ctx, target, store, ranges, func(i int, sum events.Hash) {
+		if err := node.FoldAll(ctx, target, store, ranges, func(i int, sum events.Hash) {
 			c.mark.Hashes[i] = sum
 			c.Progress(c.done.Add(c.mark.Ends[i]-c.cut.Begins[c.topics.Events()][int32(i)]), 2*c.mark.Facts)
-		})
+		}); err != nil {
+			return err
+		}
+		return carriedWhole(store, c.partitions)
 	})
 }
 
+// carriedWhole refuses a moment in the middle of the carry with which a log begins: not all tasks had been carried then.
+func carriedWhole(store *projector.Store, partitions int32) error {
+	for p := range partitions {
+		snap, _, exists, err := store.Partition(p).Snapshot()
+		if err != nil || !exists {
+			return err
+		}
+		state, err := events.OpenState(p, snap, store.Partition(p).Loader())
+		if err != nil {
+			return err
+		}
+		if state.Partition.Loading() {
+			return fmt.Errorf("%w: partition %d begins with tasks that are carried from before, and not all of them were there then: ask for a later moment", ErrBeforeLog, p)
+		}
+	}
+	return nil
+}
+
 // end marks the copy as whole.
-func (c *copying) end() error {
+func (c *copying) end(unlock func() error) error {
 	b, err := json.MarshalIndent(&c.mark, "", "  ")
 	if err != nil {
-		return err
+		return errors.Join(err, unlock())
 	}
-	if err := os.WriteFile(filepath.Join(c.Dir, markFile), append(b, '\n'), 0o600); err != nil {
+	partial := filepath.Join(c.Dir, markFile+".tmp")
+	err = os.WriteFile(partial, append(b, '\n'), 0o600)
+	if err == nil {
+		err = os.Rename(partial, filepath.Join(c.Dir, markFile))
+	}
+	if err = errors.Join(err, unlock()); err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(c.Dir, halfFile))

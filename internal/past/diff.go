@@ -68,15 +68,11 @@ type Point struct {
 	Offsets []int64        `json:"offsets"`
 }
 
-// Same says that nothing differs.
-func (d *Difference) Same() bool {
-	return d.Touched == 0 && len(d.Definitions) == 0
-}
-
 // Diff folds the log up to the later moment, and compares the tasks as they are then with those at the earlier one.
 func Diff(ctx context.Context, cfg DiffConfig) (_ *Difference, err error) {
 	x := &differing{DiffConfig: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}}
 	x.result.Ended, x.result.Definitions = map[events.TaskState]int{}, map[string][2]int{}
+	x.result.Changes = []Change{}
 	x.result.Live.From, x.result.Live.To = map[events.TaskState]int{}, map[events.TaskState]int{}
 	if x.Progress == nil {
 		x.Progress = func(int64, int64) {}
@@ -150,7 +146,10 @@ type touched struct {
 	// before is the state at the earlier moment, "" if the task did not exist; fields are its fields then.
 	before   events.TaskState
 	workflow string
-	fields   Fields
+	// fact is the last fact about the task then, and other says that the task is of a workflow that was not asked for.
+	fact   events.Position
+	other  bool
+	fields Fields
 	// by says which fact changed each field last, and last is the last fact about the task.
 	by   map[string]*By
 	last *By
@@ -172,6 +171,9 @@ func (x *differing) partition(ctx context.Context, store *projector.Store, p int
 	state, err := events.OpenState(p, snap, part.Loader())
 	if err != nil {
 		return err
+	}
+	if state.Partition.Loading() {
+		return fmt.Errorf("%w: partition %d begins with tasks that are carried from before, and not all of them were there then: ask for later moments", ErrBeforeLog, p)
 	}
 	f := projector.NewFolder(projector.Folding{State: state, Evict: true, Commit: func(d *events.Delta, a projector.Anchor) error {
 		return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{p: a}})
@@ -196,6 +198,9 @@ func (x *differing) partition(ctx context.Context, store *projector.Store, p int
 		return err
 	}
 	x.live(part, x.result.Live.To)
+	if state.Partition.Loading() {
+		return fmt.Errorf("%w: partition %d begins with tasks that are carried from before, and not all of them were there then: ask for later moments", ErrBeforeLog, p)
+	}
 	return x.compare(state, tasks)
 }
 
@@ -220,31 +225,34 @@ func (x *differing) take(f *projector.Folder, r *events.Record, tasks map[string
 		return err
 	}
 	by := &By{Partition: r.Partition, Offset: r.Offset, Type: fact.Body.Name(), Time: fact.Time}
-	if swept, ok := fact.Body.(*events.TasksSwept); ok {
-		for _, id := range swept.Tasks {
-			if _, err := x.touch(f.State(), id, tasks, by); err != nil {
-				return err
-			}
-		}
+	switch b := fact.Body.(type) {
+	case *events.TasksSwept:
+		return x.sweep(f, r, b, tasks, by)
+	case *events.EntityCarried: // a carry changes nothing
+		return f.Take(r)
 	}
 	if fact.Task == "" {
 		return f.Take(r)
 	}
-	t, err := x.touch(f.State(), fact.Task, tasks, by)
+	t, err := x.touch(f.State(), fact, tasks, by)
 	if err != nil {
 		return err
 	}
 	step := events.StepOf(fact.Body)
-	before, err := x.fields(f.State(), fact.Task, step)
+	before, was, err := x.fields(f.State(), fact.Task, step, t)
 	if err != nil {
 		return err
 	}
 	if err := f.Take(r); err != nil {
 		return err
 	}
-	after, err := x.fields(f.State(), fact.Task, step)
-	if err != nil || x.Summary {
+	after, is, err := x.fields(f.State(), fact.Task, step, t)
+	if err != nil {
 		return err
+	}
+	x.count(was, is)
+	if was.output != is.output {
+		t.by["output"] = by
 	}
 	for name, value := range after {
 		if before[name] != value {
@@ -259,19 +267,78 @@ func (x *differing) take(f *projector.Folder, r *events.Record, tasks map[string
 	return nil
 }
 
-func (x *differing) fields(s *events.State, id, step string) (Fields, error) {
-	if x.Summary {
-		return nil, nil
-	}
+// brief is what is counted of a task.
+type brief struct {
+	exists   bool
+	workflow string
+	state    events.TaskState
+	output   int
+}
+
+// fields returns the fields that a fact about a step may change, without what users put in, which can be large.
+func (x *differing) fields(s *events.State, id, step string, of *touched) (Fields, brief, error) {
 	t, err := s.Task(id)
-	if err != nil {
-		return nil, err
+	if err != nil || t == nil {
+		return nil, brief{}, err
 	}
-	return fieldsOf(t, cmp.Or(step, "-"))
+	b := brief{true, t.Workflow, t.State, len(t.Output)}
+	if x.Summary || of.other {
+		return nil, b, nil
+	}
+	head := *t
+	head.Input, head.Output, head.Requests, head.Held, head.Kept = nil, nil, nil, nil, nil
+	f, err := fieldsOf(&head, cmp.Or(step, "-"))
+	return f, b, err
+}
+
+// count counts a task that comes or ends.
+func (x *differing) count(was, is brief) {
+	if !is.exists || x.Workflow != "" && is.workflow != x.Workflow {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !was.exists {
+		x.result.New++
+	}
+	if is.state.Ended() && !was.state.Ended() {
+		x.result.Ended[is.state]++
+	}
+}
+
+// sweep folds a fact that forgets tasks.
+func (x *differing) sweep(f *projector.Folder, r *events.Record, b *events.TasksSwept, tasks map[string]*touched, by *By) error {
+	there := 0
+	for _, id := range b.Tasks {
+		t, err := x.touch(f.State(), &events.Fact{Task: id, Body: b}, tasks, by)
+		if err != nil {
+			return err
+		}
+		if known, err := f.State().Task(id); err != nil {
+			return err
+		} else if known != nil && !t.other {
+			there++
+		}
+	}
+	if err := f.Take(r); err != nil {
+		return err
+	}
+	for _, id := range b.Tasks {
+		if left, err := f.State().Task(id); err != nil {
+			return err
+		} else if left != nil { // a void fact
+			return nil
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.result.Forgotten += there
+	return nil
 }
 
 // touch remembers a task as it was at the earlier moment.
-func (x *differing) touch(s *events.State, id string, tasks map[string]*touched, by *By) (*touched, error) {
+func (x *differing) touch(s *events.State, fact *events.Fact, tasks map[string]*touched, by *By) (*touched, error) {
+	id := fact.Task
 	if t := tasks[id]; t != nil {
 		t.last = by
 		return t, nil
@@ -280,11 +347,16 @@ func (x *differing) touch(s *events.State, id string, tasks map[string]*touched,
 	if err != nil {
 		return nil, err
 	}
-	t := &touched{by: map[string]*By{}, last: by}
+	t := &touched{last: by}
 	if was != nil {
-		t.before, t.workflow = was.State, was.Workflow
+		t.before, t.workflow, t.fact = was.State, was.Workflow, was.Last
 	}
-	if !x.Summary {
+	if b, ok := fact.Body.(*events.Submitted); ok {
+		t.workflow = b.Workflow
+	}
+	t.other = x.Workflow != "" && t.workflow != "" && t.workflow != x.Workflow
+	t.by = map[string]*By{}
+	if !x.Summary && !t.other {
 		if x.detailed.Add(1) > mostDetailed {
 			return nil, ErrTooMany
 		}
@@ -309,19 +381,10 @@ func (x *differing) compare(s *events.State, tasks map[string]*touched) error {
 		if now != nil {
 			after, t.workflow = now.State, now.Workflow
 		}
-		if after == "" && t.before == "" || x.Workflow != "" && t.workflow != x.Workflow {
+		if after == "" && t.before == "" || now != nil && now.Last == t.fact || x.Workflow != "" && t.workflow != x.Workflow {
 			continue // a void fact, a request before its task, or a task that came and was forgotten
 		}
 		x.result.Touched++
-		switch {
-		case t.before == "":
-			x.result.New++
-		case after == "":
-			x.result.Forgotten++
-		}
-		if after.Ended() && !t.before.Ended() {
-			x.result.Ended[after]++
-		}
 		if x.Summary {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/node"
+	"golang.org/x/sync/errgroup"
 )
 
 // Moment is when the past is looked at: an instant, or a fact.
@@ -40,6 +41,9 @@ func Parse(text string, now time.Time) (Moment, error) {
 	at, err := events.ParseInstant(text)
 	if err != nil || at <= 0 {
 		return Moment{}, fmt.Errorf("%q is neither an instant such as 2026-11-29T14:00:00Z, nor a duration before now such as 10m, nor the place of a fact such as 3@1207", text)
+	}
+	if at > events.At(now) {
+		return Moment{}, fmt.Errorf("%s is in the future", at)
 	}
 	return Moment{Time: at}, nil
 }
@@ -74,7 +78,11 @@ func Resolve(ctx context.Context, c *kafka.Cluster, topics kafka.Topics, partiti
 		if err != nil {
 			return Cut{}, fmt.Errorf("read the fact %d@%d: %w", m.Partition, m.Offset, err)
 		}
-		m.Time = r.Timestamp
+		f, err := events.DecodeFact(&r)
+		if err != nil {
+			return Cut{}, fmt.Errorf("read the fact %d@%d: %w", m.Partition, m.Offset, err)
+		}
+		m.Time = f.Time
 	}
 	cut := Cut{Time: m.Time, Begins: begins}
 	of := kafka.Partitions{topics.Definitions(): {0}}
@@ -93,10 +101,8 @@ func Resolve(ctx context.Context, c *kafka.Cluster, topics kafka.Topics, partiti
 	if cut.Ends, err = kafka.OffsetsAfter(ctx, c, of, int64(cut.Time)); err != nil {
 		return Cut{}, err
 	}
-	for p := range partitions {
-		if err := cut.passDecided(ctx, c, topics.Events(), p); err != nil {
-			return Cut{}, err
-		}
+	if err := cut.passAll(ctx, c, topics.Events(), partitions); err != nil {
+		return Cut{}, err
 	}
 	if m.Fact {
 		end := m.Offset + 1
@@ -108,23 +114,46 @@ func Resolve(ctx context.Context, c *kafka.Cluster, topics kafka.Topics, partiti
 	return cut, cut.held(ctx, c, topics)
 }
 
+// asked bounds the partitions that are asked at the same time.
+const asked = 16
+
+func (x *Cut) passAll(ctx context.Context, c *kafka.Cluster, topic string, partitions int32) error {
+	ends := make([]int64, partitions)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(asked)
+	for p := range partitions {
+		g.Go(func() (err error) {
+			ends[p], err = x.passDecided(ctx, c, topic, p)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for p, end := range ends {
+		x.Ends[topic][int32(p)] = end
+	}
+	return nil
+}
+
 // passDecided moves the end of a partition past the facts that were decided by then, and reached the broker a moment later: its index knows the times
 // of appends, and everything else those of decisions.
-func (x *Cut) passDecided(ctx context.Context, c *kafka.Cluster, topic string, p int32) error {
-	err := c.ReadRange(ctx, topic, p, x.Ends[topic][p], -1, func(r events.Record) error {
+func (x *Cut) passDecided(ctx context.Context, c *kafka.Cluster, topic string, p int32) (int64, error) {
+	end := x.Ends[topic][p]
+	err := c.ReadRange(ctx, topic, p, end, -1, func(r events.Record) error {
 		if !r.Control {
 			f, err := events.DecodeFact(&r)
 			if err != nil || f.Time > x.Time {
 				return errPassed
 			}
 		}
-		x.Ends[topic][p] = r.Offset + 1
+		end = r.Offset + 1
 		return nil
 	})
 	if errors.Is(err, errPassed) {
-		return nil
+		return end, nil
 	}
-	return err
+	return end, err
 }
 
 var errPassed = errors.New("a fact that was decided later")

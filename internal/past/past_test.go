@@ -303,6 +303,12 @@ func TestTheCopyOfALogThatWasCut(t *testing.T) {
 				require.Equal(t, begin, begins)
 			}
 		})
+		for p, begin := range cuts { // in the middle of the carry not all is known
+			_, err = past.Copy(t.Context(), past.Config{Cluster: w.cluster, Namespace: "sim", Moment: past.Moment{Fact: true, Partition: p, Offset: begin}, Dir: filepath.Join(t.TempDir(), "z")})
+			require.ErrorIs(t, err, past.ErrBeforeLog)
+			_, err = past.Diff(t.Context(), past.DiffConfig{Cluster: w.cluster, Namespace: "sim", From: past.Moment{Fact: true, Partition: p, Offset: begin}, To: end})
+			require.ErrorIs(t, err, past.ErrBeforeLog)
+		}
 		for p, begin := range cuts {
 			if begin == 0 {
 				continue
