@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"fmt"
@@ -17,20 +18,21 @@ import (
 // XES exports the log as IEEE 1849 (XES) into the directory xes of cfg.Dir, as log.xes: a trace for each run of each task. Like in the table of tasks, bounds
 // are about the submission, and a partition that was not completed is exported from its beginning again.
 func XES(ctx context.Context, cfg Config) (Result, error) {
-	return inOneFile(ctx, cfg, mined{"xes", "log.xes", "trace", func(to io.Writer, all func(func(*trace) error) error) (n int64, err error) {
-		w := &xesWriter{to: to}
-		w.begin(cfg.Namespace)
-		err = all(func(t *trace) error {
-			n++
-			w.trace(t)
-			return w.err
-		})
-		w.text("</log>\n")
-		if err == nil {
-			err = w.err
-		}
-		return n, err
+	return inOneFile(ctx, cfg, mined{"xes", "log.xes", "trace", func(to io.Writer, all func(func(*trace) error) error) (int64, error) {
+		return writeXES(to, cfg.Namespace, all)
 	}})
+}
+
+func writeXES(to io.Writer, namespace string, all func(func(*trace) error) error) (n int64, err error) {
+	w := &xesWriter{to: to}
+	w.begin(namespace)
+	err = all(func(t *trace) error {
+		n++
+		w.trace(t)
+		return w.err
+	})
+	w.text("</log>\n")
+	return n, cmp.Or(err, w.err)
 }
 
 // xesBegins is how a log begins. The schema of the standard wants these elements in this order, and no namespace.
