@@ -76,8 +76,8 @@ func activityOf(step, operation string) string {
 	return step
 }
 
-// eventOf returns the event that a fact is; false if it is none. ended is the row of the attempt that the fact ends and begun that of the one which it
-// begins, nil if there is none. fans says whether the step is a fan-out.
+// eventOf returns the event that follows from a fact, and false if nothing does. begun is the attempt that the fact begins, and ended the one that it ends;
+// nil otherwise. fans says whether the step is a fan-out.
 func eventOf(r *events.Record, f *Fact, begun, ended *Attempt, fans func() (bool, error)) (e event, ok bool, err error) {
 	e = event{Lifecycle: lifecycleComplete, Time: f.Time, Offset: f.Offset, Step: f.Step, Item: f.Item, By: f.By}
 	if m, ok := milestones[events.Name(f.Type)]; ok {
@@ -127,7 +127,7 @@ func (e *event) attempt(a *Attempt, ends bool) {
 	}
 }
 
-// read makes the event of a fact whose body says more; false if the fact is no event.
+// read makes the event of a fact whose body says more; false if nothing follows from the fact.
 func (e *event) read(r *events.Record) (bool, error) {
 	switch events.Name(strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)) {
 	case events.NameWaitStarted, events.NameFanOutStarted, events.NameStepSkipped, events.NameSignalReceived, events.NamePermitAsked, events.NamePermitGranted:

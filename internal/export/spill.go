@@ -20,7 +20,7 @@ type spill struct {
 	last map[string]place
 }
 
-// place is a record of the file; zero is none.
+// place is a record of the file. The zero value stands for no record.
 type place struct {
 	at   int64
 	size int32
