@@ -286,6 +286,7 @@ func TestABrokenExportForMiningGoesOn(t *testing.T) {
 				}
 				require.ErrorIs(t, err, errBroken)
 				require.NoFileExists(t, filepath.Join(dir, filepath.Base(res.Dir), filepath.Base(res.File)))
+				leaveHalf(t, filepath.Join(dir, filepath.Base(res.Dir)))
 			}
 			require.Equal(t, want, filesOf(t, dir))
 			require.Equal(t, res.Rows, again.Rows, "the rows are those of the file, whoever wrote them")
@@ -295,6 +296,22 @@ func TestABrokenExportForMiningGoesOn(t *testing.T) {
 			require.NoError(t, os.Remove(again.File))
 			_, err = export(t.Context(), configOf(l, dir, Parquet))
 			require.ErrorContains(t, err, "cannot be found")
+		}
+	}
+}
+
+// leaveHalf leaves in an export that was interrupted what a process leaves that was killed.
+func leaveHalf(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, planFile))
+	require.NoError(t, err)
+	var p plan
+	require.NoError(t, json.Unmarshal(text, &p))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, sectionsDir), 0o755))
+	for i := range p.Parts {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf(".events-%05d", i)), []byte("half an ev"), 0o600))
+		if !p.Parts[i].Done {
+			require.NoError(t, os.WriteFile(sectionFile(dir, int32(i)), []byte(`{"name":"half a tr`), 0o600))
 		}
 	}
 }
