@@ -41,6 +41,6 @@ which part of it.` + miningHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd, export.OCEL) },
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().StringArrayVar(&c.objects, "object", nil, "a label whose values are objects, such as customer; repeat it for several")
+	cmd.Flags().StringArrayVar(&c.objects, "object", nil, "a `LABEL` whose values are objects, such as customer; repeat it for several")
 	return cmd
 }
