@@ -37,10 +37,10 @@ func exportOCELCommand() *cobra.Command {
 --object names: its values are objects. The type of an event is its activity: the step, "STEP (undo)" for its undo, or what happened to the task. Its attribute lifecycle says
 which part of it.` + miningHelp,
 		Example: `  sagalog export ocel --brokers k1:9092 --to ./history --object customer
-  sagalog export ocel --data ./sagalog-data --to ./orders --workflow order --object customer --object region`,
+  sagalog export ocel --data ./sagalog-data --to ./orders --workflow order --object customer,region`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd, export.OCEL) },
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().StringArrayVar(&c.objects, "object", nil, "a `LABEL` whose values are objects, such as customer; repeat it for several")
+	cmd.Flags().StringSliceVar(&c.objects, "object", nil, "labels whose values are objects, such as customer, separated by commas")
 	return cmd
 }
