@@ -1,11 +1,14 @@
-"""Reads exported tables with DuckDB and pyarrow: the queries of a document, three formats, and a fold written from events/FORMAT.md alone."""
+"""Reads exported tables and logs with DuckDB, pyarrow and pm4py: what a document shows, three formats, and a fold written from events/FORMAT.md alone."""
+import contextlib
 import glob
+import io
 import json
 import os
 import re
 import sys
 
 import duckdb
+import pm4py
 import pyarrow.dataset
 
 top, document, fold = (os.path.abspath(p) for p in sys.argv[1:4])
@@ -67,3 +70,49 @@ a, b, c = (duckdb.sql(q).fetchone()[0] for q in (
     "select sum(attempts) from 'history/tasks/*/*.parquet'", "select count(*) from 'history/attempts/*/*.parquet'", "select sum(attempts + undo_attempts) from 'history/steps/*/*.parquet'"))
 assert a == b == c, (a, b, c)
 print(f"{len(queries)} queries, {len(rows)} facts in three formats, {b} attempts; {compared} tasks as in the other fold: {states}")
+
+# The logs for process mining are about the same runs and attempts as the tables.
+def one(query):
+    return duckdb.sql(query).fetchone()[0]
+
+
+log = pm4py.read_xes("history/xes/log.xes")
+assert log["case:concept:name"].nunique() == one("select count(*) from 'history/tasks/*/*.parquet'")
+of_attempts = log[log["attempt"].notna()]
+parts = of_attempts["lifecycle:transition"].value_counts().to_dict()
+assert parts == {
+    "start": b,
+    "complete": one("select count(*) from 'history/attempts/*/*.parquet' where outcome = 'completed'"),
+    "ate_abort": one("select count(*) from 'history/attempts/*/*.parquet' where outcome in ('failed', 'timed_out')"),
+}, parts
+assert parts["ate_abort"] > 10, parts
+times = duckdb.sql("select epoch_ms(started_at) from 'history/attempts/*/*.parquet' order by 1").fetchall()
+assert sorted(int(t.timestamp() * 1000 + 0.5) for t in of_attempts[of_attempts["lifecycle:transition"] == "start"]["time:timestamp"]) == [t for t, in times]
+processed, undone = (one(f"select count(*) from 'history/tasks/*/*.parquet' where state = '{s}'") for s in ("processed", "undone"))
+graph, begins, ends = pm4py.discover_dfg(log[log["lifecycle:transition"] == "complete"])
+assert begins == {"task submitted": log["case:concept:name"].nunique()}, begins
+assert ends["task processed"] == processed and ends["task undone"] == undone, ends
+assert graph[("drone", "delivery")] == graph[("delivery", "task processed")] == processed, graph
+assert ("delivery", "drone") not in graph and graph[("transport (undo)", "package (undo)")] > 0, graph
+
+ocel = pm4py.read_ocel2_json("history/ocel/log.ocel.json")
+assert len(ocel.events) == len(log), (len(ocel.events), len(log))
+objects = ocel.objects["ocel:type"].value_counts().to_dict()
+assert objects == {
+    "task": log["case:concept:name"].nunique(),
+    "step": one("select count(*) from 'history/steps/*/*.parquet'"),
+    "agent": one("select count(distinct agent) from 'history/attempts/*/*.parquet'"),
+    "workflow": one("select count(distinct workflow) from 'history/tasks/*/*.parquet'"),
+    "shop": one("select count(distinct json_extract_string(labels, '$.shop')) from 'history/tasks/*/*.parquet'"),
+}, objects
+edges = pm4py.discover_ocdfg(pm4py.filter_ocel_event_attribute(ocel, "lifecycle", ["complete"]))["edges"]["event_couples"]["task"]
+assert len(edges[("drone", "delivery")]) == processed, edges.keys()
+
+programs = re.findall(r"```python\n(.*?)```", open(document).read(), re.S)
+assert programs, f"{document} has no program"
+for text in programs:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(text, document, "exec"), {})
+    assert "drone -> delivery" in out.getvalue(), out.getvalue()
+print(f"{log['case:concept:name'].nunique()} traces and {len(log)} events in XES and OCEL, {len(graph)} edges, {len(programs)} programs of the document")

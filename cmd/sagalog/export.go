@@ -16,6 +16,7 @@ import (
 	"github.com/sagalog/sagalog/internal/export"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // exportConfig holds the flags of export.
@@ -24,6 +25,8 @@ type exportConfig struct {
 	output
 	to, format, since, until, workflow string
 	noPayloads                         bool
+	// objects are the labels whose values are objects.
+	objects []string
 }
 
 const exportHelp = `
@@ -35,7 +38,7 @@ The export ends where the log ended when it began. The same range gives the same
 complete file.`
 
 func exportCommand() *cobra.Command {
-	g := &cobra.Command{Use: "export", Short: "Export the history to Parquet, CSV or JSON Lines"}
+	g := &cobra.Command{Use: "export", Short: "Export the history to Parquet, CSV or JSON Lines, or for process mining"}
 	for _, t := range []struct {
 		name, short, long, example string
 		run                        func(context.Context, export.Config) (export.Result, error)
@@ -85,17 +88,23 @@ cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_
 			RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd, t.run) },
 		}
 		f := cmd.Flags()
-		c.logPlace.Flags(f)
-		f.StringVar(&c.to, "to", "", "directory for the tables")
+		c.flags(f)
 		f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
-		f.StringVar(&c.since, "since", "", "only rows from this time on: an instant, or a duration before now such as 24h")
-		f.StringVar(&c.until, "until", "", "only rows before this time")
-		f.StringVar(&c.workflow, "workflow", "", "only rows of tasks of this workflow")
 		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave empty what users put in: data, input, output, the messages of errors")
-		c.output.flags(f)
 		g.AddCommand(cmd)
 	}
+	g.AddCommand(exportXESCommand(), exportOCELCommand())
 	return g
+}
+
+// flags are those of all exports.
+func (c *exportConfig) flags(f *pflag.FlagSet) {
+	c.logPlace.Flags(f)
+	f.StringVar(&c.to, "to", "", "directory for the export")
+	f.StringVar(&c.since, "since", "", "only rows from this time on: an instant, or a duration before now such as 24h")
+	f.StringVar(&c.until, "until", "", "only rows before this time")
+	f.StringVar(&c.workflow, "workflow", "", "only rows of tasks of this workflow")
+	c.output.flags(f)
 }
 
 // run exports a table.
@@ -104,10 +113,13 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 		return err
 	}
 	if c.to == "" {
-		return usage("--to is missing: give a directory for the tables")
+		return usage("--to is missing: give a directory for the export")
 	}
-	cfg := export.Config{Namespace: c.namespace, Dir: c.to, Format: export.Format(c.format), Workflow: c.workflow, NoPayloads: c.noPayloads, Topics: kafkalog.Topics(c.namespace)}
-	if !slices.Contains(export.Formats, cfg.Format) {
+	cfg := export.Config{Namespace: c.namespace, Dir: c.to, Format: export.Format(c.format), Workflow: c.workflow, NoPayloads: c.noPayloads, Objects: c.objects, Topics: kafkalog.Topics(c.namespace)}
+	if err := export.CheckObjects(c.objects); err != nil {
+		return usage("%s (--object)", err)
+	}
+	if cmd.Flags().Lookup("format") != nil && !slices.Contains(export.Formats, cfg.Format) {
 		return usage("%q is not a format (--format): parquet, csv or jsonl", c.format)
 	}
 	now := time.Now()
@@ -151,7 +163,7 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 		fmt.Fprintf(cmd.ErrOrStderr(), "the log no longer has all facts from before %s\n", res.Begins)
 	}
 	if res.Rows == 0 && !res.Already {
-		fmt.Fprintln(cmd.ErrOrStderr(), "no row was written: nothing in the log matches, or an earlier attempt had written all")
+		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was written: nothing in the log matches, or an earlier attempt had written all")
 	}
 	return printRows(cmd.OutOrStdout(), c.output, []export.Result{res}, printExported)
 }
@@ -160,6 +172,10 @@ func printExported(out io.Writer, list []export.Result) error {
 	for _, r := range list {
 		if r.Already {
 			fmt.Fprintf(out, "the export in %s is already complete: nothing to do; to export what is newer, give another directory\n", r.Dir)
+			continue
+		}
+		if r.File != "" {
+			fmt.Fprintf(out, "%s in %s\n", cli.Counted(int(r.Rows), r.Of), r.File)
 			continue
 		}
 		fmt.Fprintf(out, "%s in %s, in %s\n", cli.Counted(int(r.Rows), "row"), cli.Counted(int(r.Files), "file"), r.Dir)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/export"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,6 +51,27 @@ func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	whole := at.run(t, "export", "facts", "--data", data, "--to", filepath.Join(at.dir, "whole"))
 	require.Equal(t, 0, whole.code(), whole.err.String())
 	require.Regexp(t, `^\d+ rows in 2 files, in `, whole.out.String())
+	xes := at.run(t, "export", "xes", "--data", data, "--to", to)
+	require.Equal(t, 0, xes.code(), xes.err.String())
+	require.Equal(t, "1 trace in "+filepath.Join(to, "xes", "log.xes")+"\n", xes.out.String())
+	ocel := at.run(t, "export", "ocel", "--data", data, "--to", to, "--object", "customer", "--object", "shop", "-o", "json")
+	require.Equal(t, 0, ocel.code(), ocel.err.String())
+	var said []export.Result
+	require.NoError(t, json.Unmarshal([]byte(ocel.out.String()), &said))
+	require.Equal(t, []export.Result{{Rows: 4, Files: 1, Dir: filepath.Join(to, "ocel"), File: filepath.Join(to, "ocel", "log.ocel.json"), Of: "event"}}, said)
+	require.FileExists(t, said[0].File)
+	for _, c := range [][]string{{"xes"}, {"ocel", "--object", "customer", "--object", "shop"}} {
+		again := at.run(t, append([]string{"export", "--data", data, "--to", to}, c...)...)
+		require.Equal(t, 0, again.code(), again.err.String())
+		require.Contains(t, again.out.String(), "is already complete")
+	}
+	other := at.run(t, "export", "ocel", "--data", data, "--to", to, "--object", "customer")
+	require.Equal(t, 2, other.code())
+	require.Contains(t, other.err.String(), "was begun with other flags")
+	reserved := at.run(t, "export", "ocel", "--data", data, "--to", to, "--object", "step")
+	require.Equal(t, 2, reserved.code())
+	require.Contains(t, reserved.err.String(), "the label step has the name")
+
 	for _, c := range []struct {
 		says string
 		args []string

@@ -64,7 +64,7 @@ type Attempt struct {
 func Attempts(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "attempts", func(int32) (maker[Attempt], error) {
 		return &attempts{namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}}, nil
-	})
+	}, nil)
 }
 
 // attempts makes the table of attempts.

@@ -1,8 +1,12 @@
-// Package export writes the history of a namespace as tables that other programs read: Parquet, CSV or JSON Lines.
+// Package export writes the history of a namespace as tables that other programs read: Parquet, CSV or JSON Lines, and as logs for
+// process mining: XES and OCEL.
 //
 // It reads the log through an interface and judges each record by the rule for foreign readers. The tables of facts and of attempts follow from the facts one
 // after the other; those of tasks and steps are what the fold leads to. It decides nothing, and changes nothing in the log. The rows of a partition go into files that begin and end at places that the log alone decides, so the
 // same range gives the same bytes, and an export that was broken off goes on behind its last complete file.
+//
+// The logs for process mining are traces: what the table of tasks says of a run, with an event for each fact that means something to people. Events wait in a
+// file until their run is over for good, so memory grows with the tasks that the log has not forgotten, and by 8 bytes for each task that it has. Each partition writes its traces into a section, and the sections become one file.
 //
 // It refuses to guess: sealed values stay sealed, void records are no facts, and a directory that holds another export is an error.
 package export

@@ -33,6 +33,8 @@ type Config struct {
 	Workflow string
 	// NoPayloads leaves the bodies of facts out.
 	NoPayloads bool
+	// Objects are the labels whose values are objects in OCEL.
+	Objects []string
 	// level is the highest level of the log that is understood, if it is not that of this version; only tests set it.
 	level int
 	// fileRows is how many rows a file has at most; zero is the default.
@@ -49,6 +51,9 @@ type Result struct {
 	// Dir is the directory of the table, and Already says that it was complete before.
 	Dir     string `json:"dir"`
 	Already bool   `json:"already,omitzero"`
+	// File is the one file that there is, of a format that is not a table, and Of what its rows are: trace or event.
+	File string `json:"file,omitempty"`
+	Of   string `json:"of,omitempty"`
 	// Begins is zero if the log is whole. Otherwise earlier facts are gone, and from this time on it has those of all partitions.
 	Begins events.Instant `json:"begins,omitzero"`
 }
@@ -59,7 +64,7 @@ const progressEvery = 5000
 // Facts exports the table of facts into the directory facts of cfg.Dir: files of one partition and one day each, in folders date=2006-01-02. It goes on
 // with an export that was broken off there. ctx breaks it off.
 func Facts(ctx context.Context, cfg Config) (Result, error) {
-	return export(ctx, cfg, "facts", func(int32) (maker[Fact], error) { return facts{payloads: !cfg.NoPayloads}, nil })
+	return export(ctx, cfg, "facts", func(int32) (maker[Fact], error) { return facts{payloads: !cfg.NoPayloads}, nil }, nil)
 }
 
 // entry is a row with its place: the offset and the time of the fact that it is about.
@@ -98,8 +103,8 @@ func (facts) pass(*events.Record) error          { return nil }
 func (facts) left(func(entry[Fact]) error) error { return nil }
 func (facts) close() error                       { return nil }
 
-// export exports a table.
-func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error)) (Result, error) {
+// export exports a table. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
+func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
 	res := Result{Dir: filepath.Join(cfg.Dir, table)}
 	bounds, err := cfg.Log.Bounds(ctx, cfg.Topics.Events)
 	if err != nil {
@@ -109,7 +114,7 @@ func export[R any](ctx context.Context, cfg Config, table string, begin func(par
 		return res, fmt.Errorf("there is no topic %s", cfg.Topics.Events)
 	}
 	p, err := openPlan(res.Dir, &plan{
-		Table: table, Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads,
+		Table: table, Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads, Objects: cfg.Objects,
 	}, bounds)
 	if err != nil {
 		return res, err
@@ -141,6 +146,9 @@ func export[R any](ctx context.Context, cfg Config, table string, begin func(par
 	}
 	err = g.Wait()
 	res.Rows, res.Files, res.Begins = written.Load(), files.Load(), events.Instant(begins.Load())
+	if err == nil && finish != nil {
+		err = finish(p)
+	}
 	if err != nil {
 		return res, err
 	}
@@ -171,9 +179,12 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 	defer func() { err = errors.Join(err, table.close()) }()
 	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(), files: f.files}
 	var out sink[R] = &one
-	if _, ok := table.(*states[R]); ok {
+	switch any(table).(type) {
+	case *states[R]:
 		out = &days[R]{of: one, open: map[string]*part[R]{}}
-	} else {
+	case *traces:
+		out = &section[R]{name: sectionFile(dir, f.partition)}
+	default:
 		one.complete = func(next int64) error { return f.plan.passed(f.partition, next) }
 	}
 	defer out.abandon()

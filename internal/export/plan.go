@@ -28,6 +28,7 @@ type plan struct {
 	Asked     string         `json:"asked,omitempty"`
 	Workflow  string         `json:"workflow,omitempty"`
 	Payloads  bool           `json:"payloads"`
+	Objects   []string       `json:"objects,omitempty"`
 	// Parts are the ranges of the partitions, by partition.
 	Parts    []planPart `json:"partitions"`
 	Complete bool       `json:"complete"`
@@ -91,7 +92,7 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 
 // asked is what the caller asked for.
 func (p *plan) asked() []any {
-	return []any{p.Table, p.Namespace, p.Format, p.Asked, p.Workflow, p.Payloads}
+	return []any{p.Table, p.Namespace, p.Format, p.Asked, p.Workflow, p.Payloads, p.Objects}
 }
 
 func (p *plan) write() error {

@@ -49,8 +49,8 @@ type Step struct {
 // Steps exports the table of steps into the directory steps of cfg.Dir, like Tasks.
 func Steps(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "steps", func(p int32) (maker[Step], error) {
-		return newStates(&cfg, "steps", p, func(t *events.Task, _ life) []Step { return stepRows(t, p, !cfg.NoPayloads) })
-	})
+		return newStates(&cfg, "steps", p, func(t *events.Task, _ life) ([]Step, error) { return stepRows(t, p, !cfg.NoPayloads), nil })
+	}, nil)
 }
 
 func stepRows(t *events.Task, partition int32, payloads bool) (rows []Step) {

@@ -58,8 +58,8 @@ type Task struct {
 // cfg. A partition that was not completed is exported from its beginning again.
 func Tasks(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "tasks", func(p int32) (maker[Task], error) {
-		return newStates(&cfg, "tasks", p, func(t *events.Task, l life) []Task { return []Task{taskRow(t, l, p, !cfg.NoPayloads)} })
-	})
+		return newStates(&cfg, "tasks", p, func(t *events.Task, l life) ([]Task, error) { return []Task{taskRow(t, l, p, !cfg.NoPayloads)}, nil })
+	}, nil)
 }
 
 func taskRow(t *events.Task, l life, partition int32, payloads bool) Task {
@@ -96,7 +96,7 @@ func taskRow(t *events.Task, l life, partition int32, payloads bool) Task {
 
 // states makes a table of what the fold says of tasks: when a run of one is over for good, or at the end. The state is on the disk, so that a long log fits.
 type states[R any] struct {
-	rows   func(*events.Task, life) []R
+	rows   func(*events.Task, life) ([]R, error)
 	known  *lives
 	dir    string
 	store  *projector.Store
@@ -107,7 +107,7 @@ type states[R any] struct {
 	partition int32
 }
 
-func newStates[R any](cfg *Config, table string, partition int32, rows func(*events.Task, life) []R) (*states[R], error) {
+func newStates[R any](cfg *Config, table string, partition int32, rows func(*events.Task, life) ([]R, error)) (*states[R], error) {
 	dir := filepath.Join(cfg.Dir, table, fmt.Sprintf(".fold-%05d", partition))
 	if err := os.RemoveAll(dir); err != nil { // of an attempt that was killed
 		return nil, err
@@ -176,7 +176,11 @@ func (t *states[R]) write(task string, l life, emit func(entry[R]) error) error 
 }
 
 func (t *states[R]) entries(x *events.Task, l life, emit func(entry[R]) error) error {
-	for _, row := range t.rows(x, l) {
+	list, err := t.rows(x, l)
+	if err != nil {
+		return err
+	}
+	for _, row := range list {
 		e := entry[R]{row: row, offset: t.made, time: int64(x.SubmittedAt), workflow: x.Workflow, bytes: len(x.Input) + len(x.Output) + 200}
 		t.made++
 		if err := emit(e); err != nil {
