@@ -95,6 +95,7 @@ func CopiedPartition(from []*PartitionState, to CopyTarget) (PartitionState, err
 		case x.Loading():
 			return p, fmt.Errorf("the state of partition %d is not complete: it began with a carry that has not ended", x.Partition)
 		}
+		//mutant:copy-follows-all-epochs
 		p.Epoch.N = max(p.Epoch.N, x.Epoch.N)
 		p.Time, p.JumpedAt = max(p.Time, x.Time), max(p.JumpedAt, x.JumpedAt)
 		if to.mayHold(x.Partition, len(from)) {

@@ -50,6 +50,7 @@ func (c *Copying) fact(t *events.Task, at events.Instant, body events.Body) *eve
 // submission was lost.
 func (c *Copying) OfTask(t *events.Task, skip func(path string, op events.Operation, attempt int) bool, find func(id string) (*events.Task, error)) ([]Send, error) {
 	home := events.Home(t.ID, c.cfg.Partitions)
+	//mutant:copied-request-names-new-home
 	c.cfg.Partition = home
 	var list []*effect
 	if p := t.Permit; p != nil && p.State != "" {
@@ -73,6 +74,7 @@ func (c *Copying) OfTask(t *events.Task, skip func(path string, op events.Operat
 		if err != nil {
 			return nil, err
 		}
+		//mutant:copied-attempt-is-requested
 		if w, ok := workOf(&events.Fact{Body: body}); ok && !skip(w.Step, w.Operation, w.Attempt) {
 			at, _ := t.Times(w.Step, w.Operation, w.Attempt)
 			list = append(list, c.outbox.work(t, c.fact(t, at, body))...)

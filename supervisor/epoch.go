@@ -195,12 +195,14 @@ func (e *epoch) claimWhenLoaded() error {
 	if e.phase != phaseLoading || e.end < 0 || e.state.Next < e.end || e.now < e.retryAt {
 		return nil
 	}
+	//mutant:half-copy-is-not-claimed
 	if e.state.Partition.Loading() {
 		return fmt.Errorf("%w: the log ends in the carry with which it begins, so the state is not complete", ErrFold)
 	}
 	if e.level > e.cfg.MaxLevel {
 		return events.TooOld(e.level, e.cfg.MaxLevel)
 	}
+	//mutant:closed-partition-is-not-claimed
 	if err := e.closed(); err != nil {
 		return err
 	}
@@ -246,6 +248,7 @@ func (e *epoch) ownUnread(offset int64) bool {
 // own begins the epoch whose claim was read back, and takes over what earlier epochs left unfinished.
 func (e *epoch) own() error {
 	// An owner may claim when it has read the claim of a copy and not yet the fact behind it that closes the partition.
+	//mutant:owner-behind-closed-stops
 	if err := e.closed(); err != nil {
 		return err
 	}

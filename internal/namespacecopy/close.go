@@ -105,37 +105,75 @@ func (s *source) markDefinitions(ctx context.Context, producer *kafka.Producer, 
 	return err
 }
 
-// markPartition claims the partition and records the fact, and reads both back.
+// markPartition claims the partition and records the fact, and reads both back. It reads back the claim first: an owner may have appended something since
+// the log was folded, and the records behind the claim must fit that. Records that cannot be folded would make the log unreadable.
 func (s *source) markPartition(ctx context.Context, producer *kafka.Producer, p *part, b events.NamespaceClosed, now time.Time) error {
 	claim := freshID()
-	records, err := closing(p.state, claim, b, events.At(now), s.log.Namespace)
+	r, err := claiming(p.state, claim, events.At(now), s.log.Namespace)
 	if err != nil {
 		return err
 	}
-	if _, err := producer.ProduceSync(ctx, records...); err != nil {
+	if err := s.appendFacts(ctx, producer, p, r); err != nil {
 		return err
 	}
-	if err := s.foldOn(ctx, p); err != nil {
+	if !claimed(p.state, claim) {
+		return s.meanwhile(p)
+	}
+	records, err := closing(p.state, b, events.At(now), s.log.Namespace)
+	if err != nil {
 		return err
 	}
-	if got := p.state.Partition; got.Epoch.ID != claim || (got.Closed == nil) != b.Over {
-		return fmt.Errorf("node %s has claimed it meanwhile: stop all nodes of namespace %s, and try again", got.Owner, s.name)
+	if err := s.appendFacts(ctx, producer, p, records...); err != nil {
+		return err
+	}
+	if !marks(p.state, claim, b) {
+		return s.meanwhile(p)
 	}
 	return nil
 }
 
-// closing returns the records with which a partition is claimed and closed, or opened again.
-func closing(state *events.State, id string, b events.NamespaceClosed, now events.Instant, namespace string) ([]events.Record, error) {
-	at := state.Partition
-	claim := &events.PartitionClaimed{ID: id, Prev: at.Epoch.ID, Owner: events.CopyOwner, Reader: events.FormatVersion}
-	epoch := events.Epoch{N: at.Epoch.N + 1, ID: id}
-	time := max(now, at.Time)
-	facts := []*events.Fact{{Time: time, Body: claim}}
-	add := func(task string, body events.Body) {
-		n := uint64(len(facts) - 1)
-		cause := events.CauseFact(events.Position{Epoch: epoch, Sequence: max(n, 1) - 1})
-		facts = append(facts, &events.Fact{Epoch: epoch, Sequence: n, Time: time, Task: task, Cause: cause, Body: body})
+// appendFacts appends to the log of a partition, and folds it to its end.
+func (s *source) appendFacts(ctx context.Context, producer *kafka.Producer, p *part, records ...events.Record) error {
+	if _, err := producer.ProduceSync(ctx, records...); err != nil {
+		return err
 	}
+	return s.foldOn(ctx, p)
+}
+
+func (s *source) meanwhile(p *part) error {
+	return fmt.Errorf("node %s has claimed it meanwhile: stop all nodes of namespace %s, and try again", p.state.Partition.Owner, s.name)
+}
+
+// claimed says whether the claim is current.
+func claimed(state *events.State, claim string) bool {
+	//mutant:copier-reads-its-claim-back
+	return state.Partition.Epoch.ID == claim
+}
+
+// marks says whether a partition was closed, or opened, behind that claim. If somebody else has claimed it, the fact may be void.
+func marks(state *events.State, claim string, b events.NamespaceClosed) bool {
+	p := &state.Partition
+	//mutant:closing-is-read-back
+	return p.Epoch.ID == claim && (p.Closed == nil) == b.Over
+}
+
+// claiming returns the record with which a copy claims a partition.
+func claiming(state *events.State, id string, now events.Instant, namespace string) (events.Record, error) {
+	at := &state.Partition
+	claim := &events.PartitionClaimed{ID: id, Prev: at.Epoch.ID, Owner: events.CopyOwner, Reader: events.FormatVersion}
+	return encodeFact(&events.Fact{Time: max(now, at.Time), Body: claim}, at.Partition, namespace)
+}
+
+// closing returns the records with which a partition that was claimed is closed, or opened again. The state is that behind the claim.
+func closing(state *events.State, b events.NamespaceClosed, now events.Instant, namespace string) ([]events.Record, error) {
+	at := &state.Partition
+	var facts []*events.Fact
+	add := func(task string, body events.Body) {
+		n := at.NextSequence + uint64(len(facts))
+		cause := events.CauseFact(events.Position{Epoch: at.Epoch, Sequence: max(n, 1) - 1})
+		facts = append(facts, &events.Fact{Epoch: at.Epoch, Sequence: n, Time: max(now, at.Time), Task: task, Cause: cause, Body: body})
+	}
+	//mutant:half-carried-is-completed-before-closing
 	if at.HalfCarried() { // only the next record of the carry may follow
 		if err := completeHalf(state, add); err != nil {
 			return nil, err
@@ -144,14 +182,18 @@ func closing(state *events.State, id string, b events.NamespaceClosed, now event
 	add("", &b)
 	records := make([]events.Record, len(facts))
 	for i, f := range facts {
-		r, err := events.EncodeFact(f, at.Partition, sourceOf(namespace))
-		if err != nil {
+		var err error
+		if records[i], err = encodeFact(f, at.Partition, namespace); err != nil {
 			return nil, err
 		}
-		r.Topic, r.Partition = kafka.Topics{Namespace: namespace}.Events(), at.Partition
-		records[i] = r
 	}
 	return records, nil
+}
+
+func encodeFact(f *events.Fact, partition int32, namespace string) (events.Record, error) {
+	r, err := events.EncodeFact(f, partition, sourceOf(namespace))
+	r.Topic, r.Partition = kafka.Topics{Namespace: namespace}.Events(), partition
+	return r, err
 }
 
 // completeHalf adds the rest of an entity or a task that is half carried. The state is not changed: what follows is read back.

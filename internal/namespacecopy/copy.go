@@ -123,14 +123,22 @@ func (c *copying) write(ctx context.Context) error {
 	if err := c.writeKeys(ctx); err != nil {
 		return err
 	}
+	return c.fill(ctx)
+}
+
+// fill writes the definitions, all that comes from the partitions, and then the record with which the namespace exists.
+func (c *copying) fill(ctx context.Context) error {
 	d, err := c.writeDefinitions(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.move(ctx); err != nil {
-		return err
+	//mutant:copy-exists-once-complete
+	for _, do := range [...]func(context.Context) error{c.move, d.complete} {
+		if err := do(ctx); err != nil {
+			return err
+		}
 	}
-	return d.complete(ctx)
+	return nil
 }
 
 // move writes all that comes from the partitions.

@@ -83,6 +83,7 @@ func (c *copying) moveInputs(ctx context.Context, in events.Input, records []eve
 		}
 		x := events.Record{Topic: c.To.topics().Input(in), Partition: r.Partition % c.Partitions, Key: r.Key, Value: r.Value, Headers: r.Headers}
 		if key != "" {
+			//mutant:unjudged-input-goes-home
 			x.Partition = events.Home(key, c.Partitions)
 		}
 		moved = append(moved, x)
@@ -119,6 +120,7 @@ func (c *copying) over(t *events.Task, path string, op events.Operation, number 
 // note takes note of a report about the outcome of an attempt: that attempt is over, so its request is not sent again.
 func (c *copying) note(task string, data []byte) {
 	p, err := events.DecodeReport(data)
+	//mutant:moved-report-ends-its-request
 	if err == nil && p.Result != events.ResultProgress {
 		c.reported[attempt{task, p.Ticket, p.Step, p.Run, p.Operation, p.Attempt}] = true
 	}

@@ -38,6 +38,7 @@ func (c *copying) writeStates(ctx context.Context) error {
 	}
 	done := int64(0)
 	err = c.from.tasks(func(p *part, id string) error {
+		//mutant:copied-task-goes-home
 		t := targets[events.Home(id, c.Partitions)]
 		if err := t.carryTask(ctx, p, id); err != nil {
 			return err
@@ -79,6 +80,7 @@ func (c *copying) begin(ctx context.Context) ([]*target, error) {
 		if state.Time == 0 { // nobody has ever claimed a partition
 			state.Time = events.At(c.made)
 		}
+		//mutant:copied-tasks-are-counted
 		state.Tasks = counts[n]
 		c.result.Tasks += counts[n]
 		targets[n] = &target{copying: c, state: events.NewState(n, nil), source: sourceOf(c.To.Namespace)}
@@ -92,6 +94,7 @@ func (c *copying) begin(ctx context.Context) ([]*target, error) {
 func (t *target) begin(ctx context.Context, p *events.PartitionState, entities []events.CopiedEntity) error {
 	var here []events.CopiedEntity
 	for _, e := range entities {
+		//mutant:copied-entity-goes-home
 		if e.Home == "" || events.Home(e.Home, t.Partitions) == p.Partition {
 			here = append(here, e)
 		}

@@ -41,6 +41,7 @@ func (c *copying) effectsOf(p *part) (*supervisor.Copying, error) {
 		return nil, fmt.Errorf("the ID of namespace %s is not a UUID: %w", c.from.name, err)
 	}
 	cfg := supervisor.Config{
+		//mutant:copy-keeps-the-id
 		Partitions: c.Partitions, Node: events.CopyOwner, Namespace: c.To.Namespace, NamespaceID: id,
 		Entropy: func() (b [16]byte) { return b }, // nothing is claimed
 	}
@@ -149,9 +150,11 @@ func (c *copying) sendOwed(ctx context.Context) error {
 				return err
 			}
 		}
+		//mutant:held-request-is-sent-to-copy
 		if err := c.sendHeld(ctx, w, p); err != nil {
 			return err
 		}
+		//mutant:owed-effects-are-sent-to-copy
 		if err := c.sendFacts(ctx, x, p); err != nil {
 			return err
 		}

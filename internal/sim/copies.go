@@ -155,13 +155,21 @@ func copier(p *partition) *producer {
 
 // closePartition claims the partition and closes it.
 func closePartition(p *partition) {
-	records, err := namespacecopy.Closing(p.state, fmt.Sprintf("close%d-%d-%d", p.w.copies, p.id, p.w.rng.Uint64()), "sim", p.w.now)
+	id := fmt.Sprintf("close%d-%d-%d", p.w.copies, p.id, p.w.rng.Uint64())
+	claim, err := namespacecopy.Claiming(p.state, id, "sim", p.w.now)
+	if err != nil {
+		p.w.fail("partition %d cannot be claimed by a copy: %v", p.id, err)
+		return
+	}
+	c := copier(p)
+	p.w.append(c, []events.Record{claim})
+	records, err := namespacecopy.Closing(p.state, "sim", p.w.now)
 	if err != nil {
 		p.w.fail("partition %d cannot be closed: %v", p.id, err)
 		return
 	}
-	p.w.append(copier(p), records)
-	if p.closed = true; p.w.violation == "" && p.state.Partition.Closed == nil {
+	p.w.append(c, records)
+	if p.closed = true; p.w.violation == "" && !namespacecopy.Closed(p.state, id) {
 		p.w.fail("partition %d is not closed", p.id)
 	}
 }

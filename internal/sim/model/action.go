@@ -61,6 +61,16 @@ const (
 	actEmpty
 	actClient
 	actPass
+	actCopyBegin
+	actCopyClaim
+	actCopyRead
+	actCopyLand
+	actCopyPart
+	actCopyCheck
+	actCopy
+	actCopierCrash
+	actCheckpoint
+	actLoseLog
 )
 
 // left says whether some of a budget is left.
@@ -79,6 +89,7 @@ func (w *World) Enabled() []Action {
 	for i := range w.s.works {
 		list = beats(w, w.reports(list, i), i)
 	}
+	list = listCopies(w, list)
 	for n := range w.s.nodes {
 		list = w.replica(n).faults(list)
 	}
@@ -90,7 +101,7 @@ func (w *World) Enabled() []Action {
 			list = append(list, Action{kind: actClient, i: int16(i)})
 		}
 	}
-	if w.left(Passes) && !(w.sp.cfg.Calm && slices.ContainsFunc(list, func(a Action) bool { return a.Progress })) {
+	if w.left(Passes) && (w.s.copied || w.sp.cfg.Budgets[Losses] == 0) && !(w.sp.cfg.Calm && slices.ContainsFunc(list, func(a Action) bool { return a.Progress })) {
 		list = append(list, Action{kind: actPass})
 	}
 	return list
@@ -207,7 +218,7 @@ func (x replica) faults(list []Action) []Action {
 	if x.w.left(OwnTrims) && x.trimMatters() {
 		do(OwnTrims, actOwnTrim, 0)
 	}
-	if x.p == 0 && x.w.awake(x.n) {
+	if begun := x.sp.cfg.Copy == 0 || x.w.s.copied || x.w.s.copier.stage != copyNone; begun && x.p == 0 && x.w.awake(x.n) {
 		do(Crashes, actCrash, 0)
 		do(OlderStores, actOlder, 0)
 		do(LostStores, actEmpty, 0)
@@ -218,10 +229,10 @@ func (x replica) faults(list []Action) []Action {
 // reports lists the results that the agent of an attempt may report.
 func (w *World) reports(list []Action, i int) []Action {
 	x := &w.s.works[i]
-	if x.reports > 0 && !w.left(Repeats) {
+	if (x.reports > 0 || x.old) && !w.left(Repeats) {
 		return list
 	}
-	list = append(list, Action{kind: actReport, i: int16(i), j: int16(Completed), Progress: x.reports == 0})
+	list = append(list, Action{kind: actReport, i: int16(i), j: int16(Completed), Progress: x.reports == 0 && !x.old})
 	if w.left(Failures) {
 		for _, o := range w.sp.cfg.Outcomes {
 			list = append(list, Action{kind: actReport, i: int16(i), j: int16(o)})
@@ -322,6 +333,8 @@ func (w *World) Name(a Action) string {
 		return w.sp.cfg.Clients[a.i].name()
 	case actPass:
 		return "the clock passes the next step"
+	case actCopyBegin, actCopyClaim, actCopyRead, actCopyLand, actCopyPart, actCopyCheck, actCopy, actCopierCrash, actCheckpoint, actLoseLog:
+		return nameCopy(w, a)
 	case actSend, actSendAck, actSlow, actRefuse:
 		return fmt.Sprintf(sendNames[a.kind], who, w.sp.effects[w.s.nodes[n].sends[a.i].effect].name)
 	case actLate, actLateEffect, actReassign, actCrash, actOlder, actEmpty:
@@ -374,7 +387,7 @@ func (w *World) nameFault(a Action) string {
 	case actReassign:
 		return fmt.Sprintf("the group gives the partition%s to %s", where, nodeName(int(a.i)))
 	}
-	name := nodeName(int(a.node) / int(w.sp.cfg.Full))
+	name := w.sp.cfg.nodeName(int(a.node) / int(w.sp.cfg.Full))
 	return name + map[actionKind]string{actCrash: " crashes, keeps its store", actOlder: " crashes, finds an older store", actEmpty: " crashes, loses its store"}[a.kind]
 }
 

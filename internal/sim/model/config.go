@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
@@ -68,7 +69,16 @@ const (
 	// OwnTrims: an owner deletes the inputs that nobody needs any more.
 	OwnTrims Budget = 20
 
-	budgets = 21
+	// Copies: somebody begins to copy the namespace. The copier goes on until the copy exists.
+	Copies Budget = 21
+	// CopierCrashes: the copier dies, and begins again.
+	CopierCrashes Budget = 22
+	// Checkpoints: a checkpoint of a partition's store is made, which replaces the one before.
+	Checkpoints Budget = 23
+	// Losses: the log is lost, with all nodes, and the namespace is copied from checkpoints.
+	Losses Budget = 24
+
+	budgets = 25
 )
 
 // Kind is the kind of input that a client sends.
@@ -203,7 +213,26 @@ type Config struct {
 	HashEvery int
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
+	// Copy is the number of partitions of the copy of the namespace.
+	Copy int32
+	// Stops makes all nodes stop before the namespace is copied, as they should: the whole copy is one action then.
+	Stops bool
+	// copied says that this is the namespace of the copy.
+	copied bool
 }
+
+// inCopy returns the configuration of the copy: one node, which knows nothing of the old namespace. Clients know where the tasks live.
+func (c Config) inCopy() Config {
+	c.Clients = slices.Clone(c.Clients)
+	for i := range c.Clients {
+		c.Clients[i].Partition = events.Home(c.Clients[i].Task, c.Copy)
+	}
+	c.Partitions, c.Full, c.Nodes, c.copied = c.Copy, c.Copy, 1, true
+	return c
+}
+
+// namespaceID is that of all namespaces of the model: a copy keeps the ID.
+var namespaceID = uuid.MustParse("5a9a1065-0000-4000-8000-000000000001")
 
 func (c Config) withDefaults() Config {
 	set := func(v *int, otherwise int) {
@@ -274,7 +303,7 @@ const settingsAt = 2
 func (c *Config) owner(node int, part int32) supervisor.Config {
 	const never = time.Duration(1 << 60)
 	o := supervisor.Config{
-		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: c.settings(),
+		Partition: part, Partitions: c.Partitions, Node: c.nodeName(node), Namespace: "model", NamespaceID: namespaceID, Settings: c.settings(),
 		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
 		UnknownAfter: never, LagMax: never, DelayAfter: never, SlowAfter: never,
 		// Less than a millisecond means at once: an owner that may continue does so.
@@ -307,6 +336,14 @@ const newerLevel = 2
 
 // older says whether a node has the older build.
 func (c *Config) older(node int) bool { return node+1 == c.Older }
+
+// nodeName names a node. Those of a copy have other names than those of the old namespace.
+func (c *Config) nodeName(i int) string {
+	if c.copied {
+		i += 2
+	}
+	return nodeName(i)
+}
 
 func nodeName(i int) string { return string(rune('A' + i)) }
 

@@ -63,7 +63,7 @@ func Configurations() []Bounded {
 		c.Coarse = true
 		all = append(all, Bounded{Config: c, Bound: b})
 	}
-	for _, group := range []func(func(Bound, Config)){ownership, effects, timing, delays, others, byHand, permits, children, limits, reruns, trims, carries, fanOuts} {
+	for _, group := range []func(func(Bound, Config)){ownership, effects, timing, delays, others, byHand, permits, children, limits, reruns, trims, carries, fanOuts, namespaceCopies} {
 		from := len(all)
 		group(add)
 		takeTurns(all[from:])

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.part.before = int32(len(j.part.inputs[topicOf(events.Reports)]))
 		return
 	}
-	if node := source[strings.LastIndexByte(source, '/')+1:]; node != p.Owner {
+	if node := source[strings.LastIndexByte(source, '/')+1:]; node != url.PathEscape(p.Owner) {
 		j.w.fail("INV11: an accepted fact was written by %s, the current claimant is %s", node, p.Owner)
 	}
 	j.GoesOn(f)
@@ -87,13 +88,19 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.waits(f)
 	j.Permits(f, j.w.states(), j.w.sp.cfg.right)
 	j.Relatives(f, j.w.states())
+	judgeMore(j, f)
+}
+
+// judgeMore checks what has its own accounts.
+func judgeMore(j *judge, f *events.Fact) {
 	checkReruns(j, f)
 	judgeFanOuts(j, f)
+	judgeCopies(j, f)
 }
 
 // loses checks that a child counts as lost only if something may have been.
 func loses(j *judge, f *events.Fact, b *events.ChildRefused) {
-	if x := j.w.sp.cfg.Budgets; b.Reason == events.RejectLost && x[Trims]+x[Refusals]+x[LostAppends] == 0 {
+	if x := j.w.sp.cfg.Budgets; b.Reason == events.RejectLost && x[Trims]+x[Refusals]+x[LostAppends]+x[Losses] == 0 {
 		j.w.fail("%s counts as lost although nothing was lost", f.Task)
 	}
 }

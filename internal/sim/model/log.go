@@ -24,6 +24,8 @@ type logNode struct {
 	cancelled []string
 	// loads are readers that begin at the carries of the log, as if it had been cut there.
 	loads []*sim.Load
+	// inherited are the accepted facts of the old namespace, if this is the log of a copy. They have no causes, since their inputs are elsewhere.
+	inherited []*events.Fact
 	// fault is the violation that the fold itself found.
 	fault string
 }
@@ -62,8 +64,13 @@ func (s *space) logsByFact() map[events.Name]int {
 	return count
 }
 
-// accepted calls yield for each accepted fact until it returns false.
+// accepted calls yield for each accepted fact until it returns false. The facts of the old namespace come first.
 func (l *logNode) accepted(s *space, yield func(f *events.Fact) bool) {
+	for _, f := range l.inherited {
+		if !yield(f) {
+			return
+		}
+	}
 	for i, r := range l.records {
 		if l.verdicts[i] == events.FateAccepted && !yield(s.bodies[r]) {
 			return
@@ -143,7 +150,7 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 		return id
 	}
 	from := s.logs[log]
-	l := &logNode{records: add(from.records, rec), state: copyOf(&s.copies, from.state), owed: from.owed, cancelled: from.cancelled}
+	l := &logNode{records: add(from.records, rec), state: copyOf(&s.copies, from.state), owed: from.owed, cancelled: from.cancelled, inherited: from.inherited}
 	f := s.bodies[rec]
 	fate, err := l.state.Apply(f, from.end())
 	if err != nil {
@@ -189,7 +196,7 @@ func (s *space) load(part int32, from, l *logNode, f *events.Fact) {
 	for _, x := range from.loads {
 		l.loads = append(l.loads, x.With(copyOf(&s.copies, x.State)))
 	}
-	if _, begun := f.Body.(*events.CarryBegun); begun && l.verdicts[from.end()] == events.FateAccepted {
+	if b, begun := f.Body.(*events.CarryBegun); begun && !b.Copied && l.verdicts[from.end()] == events.FateAccepted {
 		fresh := events.NewState(part, nil)
 		fresh.SetLevel(newerLevel)
 		fresh.SetLax(s.lax())

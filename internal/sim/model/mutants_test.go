@@ -30,7 +30,7 @@ type mutant struct {
 
 // mutants has a row for each mark in the product. If you move a marked line, move its mark with it. If you change the
 // line, adapt its edit here.
-var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants, fanOutMutants), []mutant{
+var mutants = append(slices.Concat(trimMutants, carryMutants, childMutants, fanOutMutants, copyMutants), []mutant{
 	{"end-asked-after-due", "a timer waits for an end that was asked for after it was due; seeing the end later is not enough",
 		swap("t.askedAt", "t.now"), "^a timer, a crash$", "a Timeout beat a report"},
 	{"judged-in-this-epoch", "an input counts as judged only if this epoch judged it",

@@ -29,7 +29,7 @@ func (x replica) log() *logNode { return x.sp.logs[x.part.log] }
 
 // label names a node, with the partition if there are several.
 func (x replica) label() string {
-	name := nodeName(x.n / int(x.sp.cfg.Full))
+	name := x.sp.cfg.nodeName(x.n / int(x.sp.cfg.Full))
 	if x.sp.cfg.Full > 1 {
 		name += fmt.Sprintf("/%d", x.p)
 	}
@@ -86,11 +86,7 @@ func (x replica) execute(out *output) {
 	case outLoad:
 		x.load, x.tail = true, out.from
 	case outClaim:
-		x.flights = []flight{{records: out.records, claim: true}}
-		x.w.note("%s sends %s", x.label(), x.sp.describeAll(out.records))
-		if x.sp.slots[x.slot].claims > claimsMax {
-			x.w.fail("livelock: %s claims again and again", x.label())
-		}
+		sendClaim(x, out)
 	case outAppend:
 		x.startsAtHeld(out)
 		x.flights = append(x.flights, flight{records: out.records})
@@ -136,16 +132,33 @@ func (x replica) execute(out *output) {
 		x.release()
 		x.believes = false
 	case outStop:
-		switch {
-		case out.lost && x.sp.cfg.Budgets[Trims] > 0:
-			x.stopped = true
-			x.w.note("%s stops: %s", x.label(), out.err)
-		case x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) && strings.Contains(out.err, events.ErrReaderTooOld.Error()):
-			x.w.note("%s gives the partition up: %s", x.label(), out.err)
-			x.part.group = uint8(x.sp.cfg.Older % x.sp.cfg.Nodes)
-		default:
-			x.w.fail("%s stops: %s", x.label(), out.err)
-		}
+		stops(x, out)
+	}
+}
+
+func sendClaim(x replica, out *output) {
+	x.flights = []flight{{records: out.records, claim: true}}
+	x.w.note("%s sends %s", x.label(), x.sp.describeAll(out.records))
+	if x.log().state.Partition.Closed != nil {
+		x.w.fail("%s claims a partition that is closed", x.label())
+	}
+	if x.sp.slots[x.slot].claims > claimsMax {
+		x.w.fail("livelock: %s claims again and again", x.label())
+	}
+}
+
+func stops(x replica, out *output) {
+	switch {
+	case out.lost && x.sp.cfg.Budgets[Trims] > 0:
+		x.stopped = true
+		x.w.note("%s stops: %s", x.label(), out.err)
+	case x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) && strings.Contains(out.err, events.ErrReaderTooOld.Error()):
+		x.w.note("%s gives the partition up: %s", x.label(), out.err)
+		x.part.group = uint8(x.sp.cfg.Older % x.sp.cfg.Nodes)
+	case out.closed && x.log().state.Partition.Closed != nil:
+		x.w.note("%s stops: %s", x.label(), out.err)
+	default:
+		x.w.fail("%s stops: %s", x.label(), out.err)
 	}
 }
 

@@ -29,7 +29,7 @@ func (w *World) Rest() string {
 	if owes := sim.PermitRest(w.states(), w.sp.cfg.at(w.s.clock)); owes != "" {
 		return owes
 	}
-	if owes := sim.RelativesRest(w.states(), w.lost); owes != "" {
+	if owes := sim.RelativesRest(w.states(), w.lost); owes != "" && !orphaned(w, owes) {
 		return owes
 	}
 	return heldRest(w)
@@ -37,10 +37,16 @@ func (w *World) Rest() string {
 
 // lost says whether the submission of a task may have been deleted before it was judged. Its parent, if it has one, learns of it within an hour.
 func (w *World) lost(task string) bool {
-	return w.sp.cfg.Budgets[Trims] > 0 && !slices.ContainsFunc(w.states(), func(s *events.State) bool {
+	return w.sp.cfg.Budgets[Trims]+w.sp.cfg.Budgets[Losses] > 0 && !slices.ContainsFunc(w.states(), func(s *events.State) bool {
 		t, _ := s.Task(task)
 		return t != nil
 	})
+}
+
+// orphaned says whether what parents and children owe is settled later: a parent asks again within an hour, and a child whose parent no checkpoint
+// knows learns of that within a day, which no world lasts.
+func orphaned(w *World, owes string) bool {
+	return w.s.copied && w.s.used[Losses] > 0 && (w.s.clock == 0 || strings.HasPrefix(owes, "orphan: the parent"))
 }
 
 // states returns the folds of all partitions that are owned.

@@ -119,7 +119,8 @@ func (s Search) Run() *Report {
 		var next [][]byte
 		for i, b := range frontier {
 			frontier[i] = nil
-			w := &World{sp: root.sp, s: decode(b)}
+			w := &World{s: decode(b)}
+			w.sp = root.sp.of(w.s)
 			for k, used := range w.s.used {
 				most[k] = max(most[k], used)
 			}
@@ -139,8 +140,14 @@ func (s Search) Run() *Report {
 			r.Idle = append(r.Idle, b)
 		}
 	}
-	r.Logs = root.sp.logsByFact()
-	r.States, r.Ran, r.Took = len(g.prints), root.sp.ran, time.Since(began)
+	r.Logs, r.Ran = root.sp.logsByFact(), root.sp.ran
+	if next := root.sp.next; next != nil {
+		for name, n := range next.logsByFact() {
+			r.Logs[name] += n
+		}
+		r.Ran += next.ran
+	}
+	r.States, r.Took = len(g.prints), time.Since(began)
 	r.Depth = int(g.depth[len(g.depth)-1])
 	if r.Exhausted {
 		s.rest(g, r)

@@ -17,7 +17,9 @@ import (
 // slot is a node's share of a partition between two events: the owner and its store. Slots are immutable; an event
 // makes a new one from a copy.
 type slot struct {
-	node  int
+	node int
+	// name is that of the node.
+	name  byte
 	part  int32
 	owner *supervisor.Owner
 	sched *process
@@ -100,6 +102,8 @@ type output struct {
 	err     string
 	// lost says that the owner stops because an input is lost.
 	lost bool
+	// closed says that it stops because the namespace is closed.
+	closed bool
 }
 
 type outputKind uint8
@@ -199,7 +203,7 @@ func (x *slot) keep(m supervisor.Mark) {
 
 // entropy returns the identifier of the slot's next claim, which is the same on every path to it.
 func (x *slot) entropy() (b [16]byte) {
-	b[6], b[7], b[8], b[9] = 'c', byte(x.part), byte('A'+x.node), byte(x.claims+1)
+	b[6], b[7], b[8], b[9] = 'c', byte(x.part), x.name, byte(x.claims+1)
 	return b
 }
 
@@ -444,7 +448,7 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 	case supervisor.TrimInputs:
 		out.kind, out.from, out.to = outTrim, a.Below[events.Submissions], a.Below[events.Reports]
 	case supervisor.Stop:
-		out.kind, out.err, out.lost = outStop, a.Err.Error(), errors.Is(a.Err, supervisor.ErrInputLost)
+		out.kind, out.err, out.lost, out.closed = outStop, a.Err.Error(), errors.Is(a.Err, supervisor.ErrInputLost), errors.Is(a.Err, supervisor.ErrClosed)
 	}
 	r.outs = append(r.outs, out)
 }

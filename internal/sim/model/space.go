@@ -47,6 +47,18 @@ type space struct {
 
 	logs   []*logNode
 	logIDs map[[2]int32]int32
+
+	// next is the space of the copy, and roots are the logs with which copies begin. spent are the incarnations of the tasks of the old
+	// namespaces, stored the stores that copiers folded, and taken the checkpoints: see namespace_copy.go.
+	next     *space
+	spent    []string
+	roots    map[string]int32
+	made     map[string]*copied
+	stored   map[int32]*sim.Store
+	taken    []*sim.Store
+	takenIDs map[print]int32
+	// halves are the logs of copies of which it was checked that no owner claims a part of them.
+	halves map[int32]bool
 }
 
 // input is a record in an input topic, with what the world knows about it.
@@ -80,6 +92,7 @@ func newSpace(cfg Config) *space {
 		cfg: cfg, destinations: []events.Input{""}, plans: plans{map[string]bool{}, map[string]bool{"core.now": cfg.Wrong, "cache.stored": cfg.Carries}, map[reflect.Type][]fieldPlan{}, map[reflect.Type]bool{}}, copies: copies{map[reflect.Type]bool{}, map[reflect.Type][]int{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, results: map[string]*result{},
 		recordIDs: map[print]int32{}, inputIDs: map[print]int32{}, effectIDs: map[print]int32{}, debtIDs: map[string]int32{},
 		logIDs: map[[2]int32]int32{}, expected: map[int32]events.Hash{},
+		roots: map[string]int32{}, stored: map[int32]*sim.Store{}, takenIDs: map[print]int32{}, halves: map[int32]bool{}, made: map[string]*copied{},
 	}
 	if !cfg.Catalog && cfg.Deleted == "" {
 		for _, f := range []string{"catalogReading.deliveries", "catalogReading.seen", "catalogReading.askedAt", "input.delivery"} {

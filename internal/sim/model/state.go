@@ -19,6 +19,11 @@ type state struct {
 	works []work
 	// held says that an operator has paused the agent that operators pause: see held.go.
 	held bool
+	// copied says that this is the copy of the namespace that the world began with. copier is the copy under way, and checkpoints are those of the
+	// partitions, 0 for none: see namespace_copy.go.
+	copied      bool
+	copier      copyRun
+	checkpoints []int32
 }
 
 // part holds the topics of one partition.
@@ -117,6 +122,8 @@ type work struct {
 	// sent is when the last acknowledged progress was sent, and unanswered when the one was that is not acknowledged yet: the clock plus one,
 	// 0 for none.
 	sent, unanswered uint8
+	// old says that an agent of the old namespace has it. What it reports comes to the copy only as a callback.
+	old bool
 }
 
 var topics = [2]events.Input{events.Submissions, events.Reports}
@@ -165,6 +172,9 @@ func (s *state) order() {
 func (s *state) code(c *codec) {
 	num(c, &s.clock)
 	c.flag(&s.held)
+	c.flag(&s.copied)
+	c.copier(&s.copier)
+	list(c, &s.checkpoints, num[int32])
 	for i := range s.used {
 		num(c, &s.used[i])
 	}
@@ -177,7 +187,17 @@ func (s *state) code(c *codec) {
 		num(c, &w.reports)
 		num(c, &w.sent)
 		num(c, &w.unanswered)
+		c.flag(&w.old)
 	})
+}
+
+func (c *codec) copier(x *copyRun) {
+	num(c, &x.stage)
+	num(c, &x.part)
+	num(c, &x.landed)
+	num(c, &x.tries)
+	num(c, &x.clock)
+	list(c, &x.logs, num[int32])
 }
 
 func (c *codec) part(p *part) {

@@ -25,6 +25,7 @@ var cost = map[actionKind]Budget{
 	actLate: LateAppends, actLateEffect: LateEffects, actSlow: SlowAcks, actRefuse: Refusals, actReassign: Reassigns,
 	actSleep: Sleeps, actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
 	actTrim: Trims, actBeat: Beats, actOwnTrim: OwnTrims,
+	actCopyPart: Splits, actCopierCrash: CopierCrashes, actCheckpoint: Checkpoints, actLoseLog: Losses,
 }
 
 // crashes are the events of a node that crashes.
@@ -92,6 +93,8 @@ func (w *World) do(a Action) {
 		w.client(i)
 	case actPass:
 		w.s.clock++
+	case actCopyBegin, actCopyClaim, actCopyRead, actCopyLand, actCopyPart, actCopyCheck, actCopy, actCopierCrash, actCheckpoint, actLoseLog:
+		doCopy(w, a)
 	default:
 		w.world(a)
 	}
@@ -135,7 +138,7 @@ func (w *World) world(a Action) {
 }
 
 func (w *World) reported(i int, o Outcome) {
-	if w.s.works[i].reports > 0 {
+	if w.s.works[i].reports > 0 || w.s.works[i].old {
 		w.s.used[Repeats]++
 	}
 	if o != Completed {

@@ -31,16 +31,7 @@ func New(cfg Config) *World {
 	for p := range cfg.Partitions {
 		w.s.parts = append(w.s.parts, part{log: w.sp.root(p)})
 	}
-	for n := range cfg.Nodes {
-		for p := range cfg.Full {
-			x := &slot{node: n, part: p}
-			r := &result{}
-			x.carryOut(w.sp, &event{kind: evStart}, r)
-			w.s.nodes = append(w.s.nodes, share{slot: w.sp.internSlot(x)})
-			w.s.nodes[len(w.s.nodes)-1].reset()
-		}
-	}
-	hear(w)
+	bootNodes(w)
 	for i := range cfg.Clients {
 		if cfg.Clients[i].AtStart {
 			w.client(i)
@@ -50,6 +41,20 @@ func New(cfg Config) *World {
 		w.replica(int(p)).learn()
 	}
 	return w
+}
+
+// bootNodes starts the nodes.
+func bootNodes(w *World) {
+	for n := range w.sp.cfg.Nodes {
+		for p := range w.sp.cfg.Full {
+			x := &slot{node: n, name: w.sp.cfg.nodeName(n)[0], part: p}
+			r := &result{}
+			x.carryOut(w.sp, &event{kind: evStart}, r)
+			w.s.nodes = append(w.s.nodes, share{slot: w.sp.internSlot(x)})
+			w.s.nodes[len(w.s.nodes)-1].reset()
+		}
+	}
+	hear(w)
 }
 
 // reset forgets everything that a node knows about a partition except its slot.
@@ -217,6 +222,7 @@ func (w *World) arrive(p int32, id int32) {
 	switch {
 	case e.work != nil:
 		if !slices.ContainsFunc(w.s.works, func(x work) bool { return x.debt == debt }) {
+			checkKeys(w, id)
 			w.s.works = append(w.s.works, work{debt: debt, effect: id})
 		}
 	case e.permit != nil:
@@ -265,7 +271,11 @@ func (w *World) report(i int, o Outcome) {
 		panic(err)
 	}
 	in := input{in: events.Reports, record: r, Input: sim.Input{Kind: sim.InputReport, Task: p.Task, Report: p}, name: fmt.Sprintf("the report of %s: %s", w.sp.effects[x.effect].name, outcomeNames[o])}
-	w.put(wk.Home, w.sp.internInput(in))
+	home := wk.Home
+	if x.old { // a callback comes to a node of the copy, which knows the home
+		home = events.Home(p.Task, w.sp.cfg.Partitions)
+	}
+	w.put(home, w.sp.internInput(in))
 }
 
 var outcomeNames = [...]string{"completed", "failed", "failed without effect", "failed for good", "failed in doubt"}
