@@ -167,12 +167,13 @@ func TestATaskSaysWhoHoldsItsPermit(t *testing.T) {
 	require.Equal(t, map[string]any{"kind": "concurrency", "for": "payment/c-17", "since": asked.String()}, waits())
 	w.engine.PutLimit(t, limit, 1, events.Permit{GrantedAt: 1, Link: events.Link{Task: "order-9", Run: 1, N: 1}}, events.Permit{Link: events.Link{Task: "x", Run: 1, N: 1}})
 	require.Equal(t, "payment/c-17: held by order-9", waits().(map[string]any)["for"])
+	now := w.engine.Now() // it cannot be asked while the engine changes
 	w.engine.Change("order-9", &events.TaskParked{}, func(t *events.Task) {
-		t.State, t.ParkedAt = events.TaskStateError, events.At(time.Now().Add(-3*time.Hour-100*time.Millisecond))
+		t.State, t.ParkedAt = events.TaskStateError, events.At(now.Add(-3*time.Hour-100*time.Millisecond))
 	})
 	require.Contains(t, waits().(map[string]any)["for"], "payment/c-17: held by order-9 (parked 3h")
 	w.engine.Change("order-9", &events.TaskPaused{}, func(t *events.Task) {
-		t.State, t.Paused = events.TaskStateProcessing, &events.Paused{Since: events.At(time.Now().Add(-2*time.Hour - 100*time.Millisecond))}
+		t.State, t.Paused = events.TaskStateProcessing, &events.Paused{Since: events.At(now.Add(-2*time.Hour - 100*time.Millisecond))}
 	})
 	require.Contains(t, waits().(map[string]any)["for"], "held by order-9 (paused 2h")
 }

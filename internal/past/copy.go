@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -47,7 +48,7 @@ func Open(dir string) (*Mark, error) {
 		return nil, fmt.Errorf("%s is half a copy of the past: repeat `sagalog replay` with the same --to", dir)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, markFile))
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
 	if err != nil {
