@@ -55,7 +55,7 @@ func (c *pastConfig) run(ctx context.Context) error {
 	case !c.readOnly:
 		return usage("--read-only is missing: this command serves copies of the past, which can only be read; the API of a running namespace is part of `sagalog serve`")
 	case c.data == "":
-		return usage("--data is missing: the directory that `sagalog replay` made")
+		return usage("--data is missing: give the directory that `sagalog replay` made")
 	}
 	if err := loopback("--http", c.http); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (l *logPlace) copyPast(ctx context.Context, m past.Moment, dir string, prog
 	return err
 }
 
-// refusePast refuses a copy of the past, in which nothing may go on: its services have done since what it would do again.
+// refusePast refuses a copy of the past, in which nothing may go on: it would call services again for what they have done since.
 func refusePast(dir string) error {
 	if dir == "" {
 		return nil

@@ -37,13 +37,13 @@ func diffCommand() *cobra.Command {
 	var c diffConfig
 	cmd := &cobra.Command{
 		Use: "diff", Short: "Show what differs between two moments: which tasks, which fields, by which facts", Args: cobra.NoArgs,
-		Long: `Show what differs between two moments of a namespace: how many tasks came, ended and live, and for each task that changed, each field with the value before and
-after, and the last fact that changed it. The names of the fields are those of the state (events/FORMAT.md); a step's begin with steps.PATH. The table
-leaves out what changes with each fact (facts, last, updated_at), and of new tasks all but the state; -o json has everything.
+		Long: `Show what differs between two moments of a namespace: how many tasks are new, have ended and are live, and for each task that changed, each field with its value before
+and after, and the last fact that changed it. The names of the fields are those of the state (events/FORMAT.md); those of a step begin with steps.PATH. The table
+leaves out what every fact changes (facts, last, updated_at), and shows only the state of new and forgotten tasks; -o json has everything.
 
-A moment is an instant, a duration before now, or the place of a fact. The log is on --brokers, or in the --data of a stopped dev or of a replay. Came and
-ended count each time; a task that came and was forgotten in between has no line. Exit code: 0 if no task and no workflow differs (with --only: no such
-field), 1 if one does or the comparison failed, 2 for a wrong call.`,
+A moment is an instant, a duration before now, or the place of a fact. The log is on --brokers, or in the --data of a stopped dev or of a replay. A task that
+was new or ended several times counts each time; one that was both submitted and forgotten in between has no line. Exit code: 0 if no task and no workflow
+differs (with --only: no such field), 1 if one does or the comparison failed, 2 for a wrong call.`,
 		Example: `  sagalog diff --brokers k1:9092 --from 20m --to 10m
   sagalog diff --data ./sagalog-data --from 2026-11-29T14:00:00Z --workflow order --only state,reason
   sagalog diff --brokers k1:9092 --from 3@1200 --summary`,
@@ -51,11 +51,11 @@ field), 1 if one does or the comparison failed, 2 for a wrong call.`,
 	}
 	f := cmd.Flags()
 	c.logPlace.Flags(f)
-	f.StringVar(&c.from, "from", "", "the earlier moment: an instant, a duration before now such as 20m, or the fact after which, such as 3@1200")
+	f.StringVar(&c.from, "from", "", "the earlier moment: an instant, a duration before now such as 20m, or just after a fact such as 3@1200")
 	f.StringVar(&c.to, "to", "0s", "the later moment")
 	f.StringVar(&c.workflow, "workflow", "", "only tasks of this workflow")
-	f.StringSliceVar(&c.only, "only", nil, "only these fields, and those whose names begin with one and a dot, such as state,steps.charge")
-	f.IntVar(&c.limit, "limit", 20, "how many tasks' changes are printed at most; 0: all")
+	f.StringSliceVar(&c.only, "only", nil, "only these fields, and those below them: state,steps.charge includes steps.charge.attempt")
+	f.IntVar(&c.limit, "limit", 20, "how many tasks the table shows at most; 0: all")
 	f.BoolVar(&c.summary, "summary", false, "print the counts only")
 	c.output.flags(f)
 	return cmd
@@ -76,8 +76,11 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 	if cfg.To, err = past.Parse(c.to, now); err != nil {
 		return usage("--to: %s", err)
 	}
-	if c.limit < 0 {
+	switch {
+	case c.limit < 0:
 		return usage("--limit %d is negative", c.limit)
+	case c.summary && len(c.only) > 0:
+		return usage("--only is about the changes, and --summary leaves them out: leave one out")
 	}
 	cluster, closeLog, err := c.logPlace.open(cmd.Context())
 	if err != nil {
@@ -171,7 +174,7 @@ func (c *diffConfig) table(w io.Writer, list []past.Change) error {
 		return err
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(w, "... %s: --limit 0, --workflow, --only state; --summary prints the first two lines\n", cli.Counted(len(left), "more task"))
+		fmt.Fprintf(w, "... %s: --limit 0 shows all, --workflow and --only state show fewer, and --summary prints only the first two lines\n", cli.Counted(len(left), "more task"))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 const miningHelp = `
 
-Attempts start, and complete or abort (ate_abort: failed or timed out). Other events only complete: task submitted, task parked, task processed and so on. Times are by the clock
+Attempts, waits and steps with items start, and then complete or abort (ate_abort: failed or timed out). Most other events only complete, such as task parked. Times are by the clock
 of the partition's owner. Inputs, outputs, messages of errors and reasons are left out. The command folds the log in a directory below --to, which it removes. --since and
 --until are about the time of submission.
 
@@ -35,7 +35,7 @@ func exportOCELCommand() *cobra.Command {
 		Use: "ocel", Short: "Export the history for object-centric process mining: OCEL 2.0 (JSON)", Args: cobra.NoArgs,
 		Long: `Export the history to DIR/ocel/log.ocel.json, for pm4py and other programs. The types of objects are task (a run of one), step, agent and workflow, and each label that
 --object names: its values are objects. The type of an event is its activity: the step, "STEP (undo)" for its undo, or what happened to the task. Its attribute lifecycle says
-which part of it.` + miningHelp,
+whether that started, completed or was aborted.` + miningHelp,
 		Example: `  sagalog export ocel --brokers k1:9092 --to ./history --object customer
   sagalog export ocel --data ./sagalog-data --to ./orders --workflow order --object customer,region`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd, export.OCEL) },

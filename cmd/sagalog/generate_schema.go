@@ -42,15 +42,15 @@ func generateSchema() *cobra.Command {
 		Use: "schema [NAME...]", Short: "Print JSON Schemas: of the files that you write, and of all records in Kafka", ValidArgs: schemaNames(),
 		Long: `Print a JSON Schema (2020-12). Without a name it is one document with the values of all records of a namespace, each under $defs by its name:
 every fact of the log, such as StepCompleted, what producers, agents and operators write and read, such as Submission, Work, Report, Request
-and Alert, and the entities of the state, such as TaskEntity. With a name it is that schema alone, with all that it refers to. A wrong name
-lists the names.
+and Alert, and the entities of the state, such as TaskEntity. With a name it is only that schema, with all that it refers to. For an
+unknown name the command suggests the nearest one, or lists all.
 
 definition, schedule, limit and agent are the files that you write. An editor with a YAML language server completes and checks a file that
 begins with this line:
 
   # yaml-language-server: $schema=workflow.schema.json
 
---to DIR writes one file for each name, NAME.schema.json, and without a name for all.
+--to DIR writes a file NAME.schema.json for each name, or for every schema if you give no name.
 
 The schemas describe the value of a record; "sagalog generate asyncapi" adds topics, headers and keys. Readers must ignore members that they do not
 know, and the schemas allow them, except in a submission.`,
@@ -110,8 +110,8 @@ func generateAsyncAPI() *cobra.Command {
 	c := &cobra.Command{
 		Use: "asyncapi", Short: "Print an AsyncAPI document of the topics of a namespace", Args: cobra.NoArgs,
 		Long: `Print an AsyncAPI 3.0.0 document of the topics of a namespace: which records are in which topic, with which key and headers, and the schemas of
-their values. Generators of documentation and of code read it. Its operations are those of programs beside Sagalog: "send" means that such a program
-writes the record, and "receive" that it reads it. No broker is needed, and none is asked: the topics of agents appear as one, with the agent's name as a
+their values. Tools generate documentation and code from it. Its operations are those of programs other than Sagalog: "send" means that such a program
+writes the record, and "receive" that it reads it. The command contacts no broker, so the topics of agents appear as one, with the agent's name as a
 parameter.`,
 		Example: `  sagalog generate asyncapi > sagalog.asyncapi.yaml
   sagalog generate asyncapi --namespace shop -o json > shop.asyncapi.json`,

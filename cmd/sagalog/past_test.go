@@ -227,6 +227,7 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 		{2, "neither an instant", []string{"task", "list", "--at", "noon", "--brokers", brokers}},
 		{2, "--data or --brokers", []string{"task", "list", "--at", "1m"}},
 		{2, "--from is missing", []string{"diff", "--brokers", brokers}},
+		{2, "leave one out", []string{"diff", "--brokers", brokers, "--from", moment, "--only", "state", "--summary"}},
 		{1, "exchange them", []string{"diff", "--brokers", brokers, "--from", "0s", "--to", moment}},
 	} {
 		wrong := at.run(t, c.args...)

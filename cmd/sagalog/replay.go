@@ -24,12 +24,13 @@ func replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay", Short: "Copy the past of a namespace, as it was at a moment, into a directory", Args: cobra.NoArgs,
 		Long: `Copy the log of a namespace up to a moment into a directory, and fold it: all tasks as they were then, with their histories, workflows and dead
-letters that the log still holds, also tasks that are forgotten by now. ` + "`sagalog api --read-only --data DIR`" + ` serves it to the CLI and the page; ` + "`export` and `state hash`" + ` take it with --data.
- Nothing goes on in it.
+letters as far as the log still holds them, including tasks forgotten since. ` + "`sagalog api --read-only --data DIR`" + ` serves it to the CLI and the page;
+` + "`export`, `diff` and `state hash`" + ` take it with --data. The copy can only be read: no task continues in it.
 
 The moment is an instant, a duration before now, or the place of a fact (PARTITION@OFFSET, from ` + "`task history`" + `): just after it with --at, just before it
-with --before; the other partitions are shown as of its time. The original may run: nothing is written to it. (A directory of --data is opened as dev opens it.)
-What was erased since stays erased; a later erasure does not reach copies, so delete them too. If you interrupt the command, repeat it: it begins again.`,
+with --before; the other partitions are shown as of its time. The original may run: nothing is written to it.
+(A --data directory is opened as dev opens it, so dev must not be running on it.) What was erased since stays erased; a later erasure does not reach
+copies, so delete them too. If you interrupt the command, repeat it: it starts over.`,
 		Example: `  sagalog replay --brokers k1:9092 --at 10m --to ./before
   sagalog replay --data ./sagalog-data --at 2026-11-29T14:00:00Z --to ./before
   sagalog replay --brokers k1:9092 --before 3@1207 --to ./before
@@ -38,9 +39,9 @@ What was erased since stays erased; a later erasure does not reach copies, so de
 	}
 	f := cmd.Flags()
 	c.logPlace.Flags(f)
-	f.StringVar(&c.at, "at", "", "the moment: an instant, a duration before now such as 10m, or the fact after which")
-	f.StringVar(&c.before, "before", "", "the fact before which, such as 3@1207; in place of --at")
-	f.StringVar(&c.to, "to", "", "directory to make; it does not exist yet, or is empty")
+	f.StringVar(&c.at, "at", "", "the moment: an instant, a duration before now such as 10m, or just after a fact such as 3@1207")
+	f.StringVar(&c.before, "before", "", "the moment just before a fact such as 3@1207; instead of --at")
+	f.StringVar(&c.to, "to", "", "directory for the copy; it must not exist yet, or be empty")
 	c.output.flags(f)
 	return cmd
 }
@@ -69,7 +70,7 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 	bar.close()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted: repeat the command, which makes %s again", c.to)
+		return fmt.Errorf("interrupted: repeat the command; it makes %s from the beginning", c.to)
 	case errors.Is(err, past.ErrOccupied):
 		return usage("%s", err)
 	case err != nil:

@@ -18,7 +18,7 @@ import (
 func getPast(s *session, id, at string) error {
 	switch {
 	case at == "":
-		return Usage("--at is empty: give an instant such as 2026-11-21T14:00:00Z or an offset such as 3@1200, or leave it out")
+		return Usage("--at is empty: give an instant such as 2026-11-21T14:00:00Z, a duration before now such as 10m, or a fact such as 3@1200, or leave it out")
 	case s.isSet("wait"):
 		return Usage("--at shows the past, so there is nothing to wait for: leave out --wait")
 	}
@@ -50,7 +50,7 @@ func engineOnly(cmd *cobra.Command, log Log, with string) error {
 	if i < 0 {
 		return nil
 	}
-	return Usage("--%s is for what is read from the log: give %s too, or leave it out", []string{"brokers", "data", "namespace"}[i], with)
+	return Usage("--%s is only for a past that is read from the log: give %s too, or leave it out", []string{"brokers", "data", "namespace"}[i], with)
 }
 
 // inThePast lets a command ask the past that the log tells, in place of an engine.
@@ -64,7 +64,7 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 			return Usage("--at shows the past, so there is nothing to wait for: leave out --wait")
 		}
 		if cmd.Flags().Changed("api") {
-			return Usage("--api is for the engine, and the past is read from the log (--brokers or --data): leave one out")
+			return Usage("--api asks an engine, but this past is read from the log (--brokers or --data): leave out --api")
 		}
 		p, stop, err := log.Past(cmd.Context(), at, cmd.ErrOrStderr())
 		if err != nil {

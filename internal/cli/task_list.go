@@ -17,7 +17,7 @@ func listCommand(log Log) *cobra.Command {
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
 			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.\n" +
 			"With --at the command lists all tasks as they were then. It needs no engine: it folds the log on --brokers, or in --data, up to that moment\n" +
-			"in a temporary directory. To ask the same past more often, use sagalog replay.",
+			"in a temporary directory. To query the same moment more than once, use sagalog replay.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl\n" +
 			"  sagalog task list --agent card --waiting-for capacity\n  sagalog task list --parent trip-7\n" +
 			"  sagalog task list --at 10m --state error --brokers k1:9092",

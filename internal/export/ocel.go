@@ -38,7 +38,7 @@ func CheckObjects(labels []string) error {
 	for _, l := range labels {
 		switch {
 		case l == objectTask || l == objectStep || l == objectAgent || l == objectWorkflow:
-			return fmt.Errorf("the label %s has the name of a type of objects that each log has", l)
+			return fmt.Errorf("the label %s has the name of an object type that every log has: leave it out", l)
 		case !events.LabelAllowed(l, ""):
 			return fmt.Errorf("%q is not the name of a label: %s", l, events.LabelRule)
 		}

@@ -113,7 +113,7 @@ func inOneFile(ctx context.Context, cfg Config, m mined) (Result, error) {
 func eachTrace(ctx context.Context, name string, each func(*trace) error) error {
 	file, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("begin again in another directory: %w", err)
+		return fmt.Errorf("a section of the export cannot be read: begin again in another directory: %w", err)
 	}
 	defer file.Close()
 	for in := json.NewDecoder(bufio.NewReaderSize(file, 1<<20)); ; {

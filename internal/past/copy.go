@@ -129,8 +129,8 @@ func (c *copying) resolve(ctx context.Context) (err error) {
 	return c.readKeys(ctx)
 }
 
-// readKeys reads the keys of encrypted content as they are now, without those that were erased and still lie in the topic. Who may not read them sees
-// encrypted content as such.
+// readKeys reads the keys of encrypted content as they are now, without those that were erased and are still in the topic. If the topic
+// may not be read, encrypted content stays encrypted in the copy.
 func (c *copying) readKeys(ctx context.Context) error {
 	of := kafka.Partitions{c.topics.Keys(): {0}}
 	begins, err := c.Cluster.StartOffsets(ctx, of)
@@ -303,7 +303,7 @@ func carriedWhole(store *projector.Store, partitions int32) error {
 			return err
 		}
 		if state.Partition.Loading() {
-			return fmt.Errorf("%w: partition %d begins with tasks that are carried from before, and not all of them were there then: ask for a later moment", ErrBeforeLog, p)
+			return fmt.Errorf("%w: partition %d begins with a carry, which had not ended then, so tasks would be missing: ask for a later moment", ErrBeforeLog, p)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ import (
 const mostDetailed = 100_000
 
 // ErrTooMany says that too many tasks changed to compare their fields.
-var ErrTooMany = fmt.Errorf("more than %d tasks changed: choose a shorter time or one workflow, or ask for the summary only", mostDetailed)
+var ErrTooMany = fmt.Errorf("more than %d tasks changed: choose moments closer together or one workflow, or ask only for the summary", mostDetailed)
 
 // DiffConfig says what to compare.
 type DiffConfig struct {
@@ -47,7 +47,7 @@ type Difference struct {
 	// Facts is how many facts lie between them, void ones and those about the partition included, and Touched how many tasks they are about.
 	Facts   int64 `json:"facts"`
 	Touched int   `json:"touched"`
-	// New are tasks that exist only at the later moment, and Forgotten those that exist only at the earlier one.
+	// New counts how often a task began to exist between them, and Forgotten how often one was forgotten.
 	New       int `json:"new"`
 	Forgotten int `json:"forgotten"`
 	// Ended are those that ended between them, by their state.
@@ -173,7 +173,7 @@ func (x *differing) partition(ctx context.Context, store *projector.Store, p int
 		return err
 	}
 	if state.Partition.Loading() {
-		return fmt.Errorf("%w: partition %d begins with tasks that are carried from before, and not all of them were there then: ask for later moments", ErrBeforeLog, p)
+		return fmt.Errorf("%w: partition %d begins with a carry, which had not ended then, so tasks would be missing: ask for later moments", ErrBeforeLog, p)
 	}
 	f := projector.NewFolder(projector.Folding{State: state, Evict: true, Commit: func(d *events.Delta, a projector.Anchor) error {
 		return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{p: a}})
@@ -199,7 +199,7 @@ func (x *differing) partition(ctx context.Context, store *projector.Store, p int
 	}
 	x.live(part, x.result.Live.To)
 	if state.Partition.Loading() {
-		return fmt.Errorf("%w: partition %d begins with tasks that are carried from before, and not all of them were there then: ask for later moments", ErrBeforeLog, p)
+		return fmt.Errorf("%w: partition %d begins with a carry, which had not ended then, so tasks would be missing: ask for later moments", ErrBeforeLog, p)
 	}
 	return x.compare(state, tasks)
 }

@@ -69,7 +69,7 @@ func Resolve(ctx context.Context, c *kafka.Cluster, topics kafka.Topics, partiti
 	}
 	if m.Fact {
 		if m.Partition >= partitions {
-			return Cut{}, fmt.Errorf("there is no partition %d: the namespace has %d, from 0", m.Partition, partitions)
+			return Cut{}, fmt.Errorf("there is no partition %d: the namespace has %d partitions, numbered from 0", m.Partition, partitions)
 		}
 		if m.Offset < begins[topics.Events()][m.Partition] {
 			return Cut{}, fmt.Errorf("%w: partition %d begins at %d@%d", ErrBeforeLog, m.Partition, m.Partition, begins[topics.Events()][m.Partition])
@@ -175,7 +175,7 @@ func (x *Cut) held(ctx context.Context, c *kafka.Cluster, topics kafka.Topics) e
 		begin = max(begin, r.Timestamp)
 	}
 	if begin != 0 {
-		return fmt.Errorf("%w: it was cut (keep_log), and has all facts from %s on", ErrBeforeLog, begin)
+		return fmt.Errorf("%w: it was cut (keep_log), and has all facts only from %s on; ask for a later moment", ErrBeforeLog, begin)
 	}
 	return nil
 }

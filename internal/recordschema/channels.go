@@ -58,7 +58,7 @@ func channelsOf(namespace string) []channel {
 			about:    "The facts: the system of record. Only the owner of a partition writes it. Some records are void: read it by the rule under \"Reading the log\" in events/FORMAT.md, and stop at an accepted record of a kind that you do not know.",
 			messages: names(facts)},
 		{name: "work", topic: topics.Work(agentOfWork), headers: "Headers", key: "The task ID.",
-			about: "What an agent shall do. A request may come twice.", messages: []string{"Work", "Stop"}},
+			about: "The work for an agent. A request may come twice.", messages: []string{"Work", "Stop"}},
 		{name: "replies", headers: "ReplyHeaders", key: "The reply_key of the submission, by default the task ID.",
 			about: "The states of a task, in the topic that its submission names as reply_to. A reply may come twice.", messages: []string{"Reply"}},
 		{name: "presence", topic: topics.Presence(), headers: "Headers", key: "<kind>/<instance>. A record without a value says that the instance or node left.",
@@ -68,17 +68,17 @@ func channelsOf(namespace string) []channel {
 		{name: "deadReports", topic: topics.DeadReports(), headers: "DeadLetterHeaders", key: "That of the input.", about: "Rejected records of the reports.", others: letter(events.Reports)},
 		{name: "definitions", topic: topics.Definitions(), headers: "Headers",
 			key:   "Such as <workflow>/<content hash> of a definition, settings, schedule/<name>. The latest record of a key counts.",
-			about: "The workflows and what else belongs to the namespace. The commands of sagalog write it.",
+			about: "The workflows, and the other records that belong to the namespace. The commands of sagalog write this topic.",
 			messages: []string{"NamespaceCreated", "Copying", "SettingsChange", "AcceptedLoss", "AgentPause", "AlertAcknowledgement", "DeadLetterMark",
 				"Job", "JobProgress", "JobStop", "LimitDefinition", "ScheduleDefinition"},
 			others: []other{
 				{"Definition", "A version of a workflow. sagalog generate schema definition prints the schema of what people write.", "DefinitionHeaders", []string{events.TypeDefinition}, object{"type": "object"}},
-				{"Closing", "The namespace is closed, or with over it is open again.", "Headers", []string{events.TypePrefix + string(events.NameNamespaceClosed)}, object{"$ref": "#/components/schemas/NamespaceClosed"}},
+				{"Closing", "The namespace is closed or, if over is true, open again.", "Headers", []string{events.TypePrefix + string(events.NameNamespaceClosed)}, object{"$ref": "#/components/schemas/NamespaceClosed"}},
 				{"Omitted", "Takes the place of a record that was not copied. The value is empty.", "Headers", []string{events.TypeOmitted}, object{"type": "object"}},
 				{"KeysMade", "Says that the topic of keys has had a key. The value is empty.", "Headers", []string{events.TypeKeysMade}, object{"type": "object"}},
 			}},
 		{name: "keys", topic: topics.Keys(), headers: "KeyHeaders", key: "key/<ID> or erased/<ID>.",
-			about: "The data keys of sealed values. Only a namespace that seals has it.", messages: []string{"DataKey", "ErasedKey"}},
+			about: "The data keys of sealed values. Only a namespace that seals values has this topic.", messages: []string{"DataKey", "ErasedKey"}},
 	}
 }
 

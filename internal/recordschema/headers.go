@@ -56,7 +56,7 @@ var headerSets = []headerSet{
 		{events.HeaderLevel, "The level that the keys of the definition need; absent for 1.", numberPattern, false},
 		{events.HeaderBy, "Who applied it.", "", false},
 	}},
-	{"InputHeaders", "The headers of a record that other programs may write. All may be absent, and the value alone counts then. The structured mode is read too: content-type is application/cloudevents+json, and the value is the event.", inputHeaders(false)},
+	{"InputHeaders", "The headers of a record that other programs may write. All may be absent; then only the value counts. The structured mode is read too: content-type is application/cloudevents+json, and the value is the event.", inputHeaders(false)},
 	{"RequestHeaders", "The headers of a record whose ce_type says what it asks for.", inputHeaders(true)},
 	{"ReplyHeaders", "The headers of a reply.", []header{specVersion, id, source, kind, written, trace, subject, content,
 		{events.HeaderSequence, "Replies to a task sort by it as text. Drop a reply that is not above the last one.", "^[0-9]{8,}-[0-9]{12,}$", true},

@@ -197,7 +197,7 @@ func (l *copyLogs) settles() {
 	}
 }
 
-// sends says whether an effect that was owed was sent, as far as nothing else shows that: the world does not come to rest without the others.
+// sends says whether an effect that was owed was sent. It checks only the kinds whose loss nothing else shows: without the others, the world does not come to rest.
 func (l *copyLogs) sends(p int, d debt) bool {
 	fact, kind, _ := strings.Cut(l.from.debts[d.id], " ")
 	switch kind {

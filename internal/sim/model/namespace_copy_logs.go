@@ -24,7 +24,7 @@ type copyLogs struct {
 	// definitions are those of the copy, and defined counts their records.
 	definitions *scheduler.Catalog
 	defined     int64
-	// wrote says that the carries of all partitions have ended.
+	// wrote counts the partitions whose carry has ended.
 	wrote int32
 	// moving are the inputs on their way to their new homes, and moved counts those that arrived.
 	moving []landed
