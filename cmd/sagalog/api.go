@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/access"
@@ -111,7 +113,11 @@ func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p c
 	if err := l.validate(); err != nil {
 		return p, nil, err
 	}
-	moment, err := past.Parse(at, time.Now())
+	now, err := l.now()
+	if err != nil {
+		return p, nil, err
+	}
+	moment, err := past.Parse(at, now)
 	if err != nil {
 		return p, nil, usage("--at: %s", err)
 	}
@@ -124,6 +130,7 @@ func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p c
 	if err != nil {
 		return p, nil, err
 	}
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not leave the directory behind: writing fails instead
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	stop = func() error {
@@ -141,11 +148,26 @@ func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p c
 	}()
 	select {
 	case p.Address = <-ready:
+		if mark, err := past.Open(dir); err == nil && mark != nil {
+			p.At = mark.At
+		}
 		return p, stop, nil
 	case err = <-ended:
 		ended <- err
 		return p, nil, stop()
 	}
+}
+
+// now is the latest moment that a log can show: of a copy of the past, the one that it was made for.
+func (l *logPlace) now() (time.Time, error) {
+	if l.data == "" {
+		return time.Now(), nil
+	}
+	mark, err := past.Open(l.data)
+	if err != nil || mark == nil {
+		return time.Now(), err
+	}
+	return mark.At.Time(), nil
 }
 
 // copyPast copies the log up to a moment.

@@ -110,7 +110,7 @@ func loopback(flag, addr string) error {
 		return usage("%s %q is not HOST:PORT, such as 127.0.0.1:0", flag, addr)
 	}
 	if !isLoopback(host) {
-		return usage("other machines can reach %s %q, and dev is for trying things: use 127.0.0.1", flag, addr)
+		return usage("other machines can reach %s %q, and nobody has to say who they are: use 127.0.0.1", flag, addr)
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
@@ -43,7 +42,7 @@ leaves out what every fact changes (facts, last, updated_at), and shows only the
 
 A moment is an instant, a duration before now, or the place of a fact. The log is on --brokers, or in the --data of a stopped dev or of a replay. A task that
 was new or ended several times counts each time; one that was both submitted and forgotten in between has no line. Exit code: 0 if no task and no workflow
-differs (with --only: no such field), 1 if one does or the comparison failed, 2 for a wrong call.`,
+differs (with --only: no such field), 1 if one does, 2 if the moments could not be compared.`,
 		Example: `  sagalog diff --brokers k1:9092 --from 20m --to 10m
   sagalog diff --data ./sagalog-data --from 2026-11-29T14:00:00Z --workflow order --only state,reason
   sagalog diff --brokers k1:9092 --from 3@1200 --summary`,
@@ -69,7 +68,10 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 		return usage("--from is missing: an instant, a duration before now such as 20m, or the place of a fact such as 3@1200")
 	}
 	cfg := past.DiffConfig{Namespace: c.namespace, Workflow: c.workflow, Summary: c.summary}
-	now := time.Now()
+	now, err := c.logPlace.now()
+	if err != nil {
+		return err
+	}
 	if cfg.From, err = past.Parse(c.from, now); err != nil {
 		return usage("--from: %s", err)
 	}
@@ -96,11 +98,14 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 	bar.close()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted")
+		return cli.Unanswered(errors.New("interrupted"))
 	case errors.Is(err, past.ErrTooMany):
-		return fmt.Errorf("%w (--workflow, --summary)", err)
+		return cli.Unanswered(fmt.Errorf("%w (--workflow, --summary)", err))
 	case err != nil:
-		return err
+		return cli.Unanswered(err) // 1 always means that something differs
+	}
+	for _, says := range unknown(c, d) {
+		fmt.Fprintln(cmd.ErrOrStderr(), says)
 	}
 	same := d.Touched == 0 && len(d.Definitions) == 0
 	if len(c.only) > 0 {
@@ -114,6 +119,19 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 		return nil
 	}
 	return cli.Silent(errDiffers)
+}
+
+// unknown says what was asked for and may be misspelled.
+func unknown(c *diffConfig, d *past.Difference) (list []string) {
+	if c.workflow != "" && !d.WorkflowKnown {
+		list = append(list, fmt.Sprintf("there was no workflow %q at either moment (--workflow)", c.workflow))
+	}
+	for _, o := range c.only {
+		if one := (&diffConfig{only: []string{o}}); !slices.ContainsFunc(d.Changes, func(x past.Change) bool { return one.wants(x.Field) }) {
+			list = append(list, fmt.Sprintf("no field %s changed (--only)", o))
+		}
+	}
+	return list
 }
 
 // wants says whether --only lets a field pass.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/past"
 )
 
 // logPlace says where a log is: on brokers, or in the data directory of a stopped sagalog dev.
@@ -26,6 +27,10 @@ func (l *logPlace) validate() error {
 		return usage("%s does not exist (--data)", l.data)
 	case l.data != "" && !hasBroker(l.data):
 		return usage("%s does not hold a log (--data): give the --brokers that do", l.data)
+	}
+	if l.data != "" { // half a copy of the past would be read as if it were whole
+		_, err := past.Open(l.data)
+		return err
 	}
 	return nil
 }

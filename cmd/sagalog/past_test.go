@@ -200,6 +200,24 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 	require.Contains(t, signal.err.String(), "copy of the past")
 	require.Equal(t, 0, served.stop())
 
+	// What is no copy of the past as a whole is not read as if it were.
+	half := filepath.Join(at.dir, "half")
+	require.NoError(t, os.CopyFS(half, os.DirFS(to)))
+	require.NoError(t, os.WriteFile(filepath.Join(half, "past.partial"), nil, 0o600))
+	for _, args := range [][]string{{"task", "list", "--at", moment}, {"diff", "--from", moment}, {"export", "facts", "--to", "y"}, {"replay", "--at", moment, "--to", "y"}} {
+		read := at.run(t, append(args, "--data", half)...)
+		require.NotEqual(t, 0, read.code(), args)
+		require.Contains(t, read.err.String(), "half a copy", args)
+	}
+	// Variables of a session on call are for the commands that need them.
+	called := place{dir: at.dir, env: []string{"SAGALOG_API=" + api, "SAGALOG_BROKERS=" + brokers}}
+	require.Equal(t, 0, called.run(t, "task", "list").code())
+	then := called.run(t, "task", "list", "--at", moment)
+	require.Equal(t, 0, then.code(), then.err.String())
+	require.Contains(t, then.err.String(), "as of ")
+	nobody := called.run(t, "diff", "--from", moment, "--workflow", "nope")
+	require.Equal(t, 0, nobody.code())
+	require.Contains(t, nobody.err.String(), `no workflow "nope"`)
 	for _, c := range []struct {
 		code int
 		says string
@@ -228,7 +246,8 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 		{2, "--data or --brokers", []string{"task", "list", "--at", "1m"}},
 		{2, "--from is missing", []string{"diff", "--brokers", brokers}},
 		{2, "leave one out", []string{"diff", "--brokers", brokers, "--from", moment, "--only", "state", "--summary"}},
-		{1, "exchange them", []string{"diff", "--brokers", brokers, "--from", "0s", "--to", moment}},
+		{2, "exchange them", []string{"diff", "--brokers", brokers, "--from", "0s", "--to", moment}},
+		{2, "in the future", []string{"task", "list", "--at", "2026-12-31T00:00:00Z", "--data", to}},
 	} {
 		wrong := at.run(t, c.args...)
 		require.Equal(t, c.code, wrong.code(), "%v: %s", c.args, wrong.err.String())

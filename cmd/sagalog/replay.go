@@ -53,7 +53,11 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 	if c.to == "" {
 		return usage("--to is missing: give a directory that does not exist yet")
 	}
-	moment, err := c.moment(time.Now())
+	now, err := c.logPlace.now()
+	if err != nil {
+		return err
+	}
+	moment, err := c.moment(now)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 	var list []WaitingDocument
 	now := events.At(s.now())
 	if s.past {
-		return waitedFor(t, now), nil
+		return s.waitedThen(ctx, t, now)
 	}
 	for w := range events.WaitingFor(t, now) {
 		who, err := s.waitsFor(ctx, t, w, l.brief, now)
@@ -95,6 +95,26 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 			w.Since, w.For = m.Since, w.For+": no live instance offers it"
 		}
 		list = append(list, w)
+	}
+	return list, nil
+}
+
+// waitedThen returns what a task waited for in a copy of the past. Nothing is known there of the agents that ran, only which were paused.
+func (s documents) waitedThen(ctx context.Context, t *events.Task, now events.Instant) ([]WaitingDocument, error) {
+	list := waitedFor(t, now)
+	queued, err := s.tasks.Queued(ctx, t.ID)
+	if err != nil {
+		return nil, s.log.internal(ctx, "read what a task waits for", err)
+	}
+	paused := s.pauses.Paused()
+	for _, k := range queued {
+		by, held := paused[k.Agent]
+		if !held {
+			continue
+		}
+		list = append(list, WaitingDocument{
+			Step: k.Path, Kind: events.WaitingPaused, For: k.Call().String() + ", paused by " + pausedBy(cmp.Or(by.By, "an operator"), by.Reason), Since: by.Since, agent: k.Agent,
+		})
 	}
 	return list, nil
 }

@@ -195,6 +195,15 @@ func Variable(flag string) string {
 	return "SAGALOG_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// fromVariable annotates a flag that a variable has set.
+const fromVariable = "sagalog_from_variable"
+
+// typed says whether a flag was given on the command line, and not by its variable.
+func typed(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.Changed && f.Annotations[fromVariable] == nil
+}
+
 // FlagsFromEnvironment sets each flag that was not given on the command line and whose variable is set.
 func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
@@ -208,6 +217,8 @@ func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, boo
 		}
 		if err := flags.Set(f.Name, v); err != nil {
 			errs = append(errs, fmt.Errorf("%s=%q is not possible: %s", Variable(f.Name), v, wanted(f, err)))
+		} else {
+			_ = flags.SetAnnotation(f.Name, fromVariable, []string{v}) // the flag exists
 		}
 	})
 	if err := errors.Join(errs...); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,8 +22,11 @@ type Log interface {
 	Past(ctx context.Context, at string, progress io.Writer) (p Past, stop func() error, err error)
 }
 
-// Past is where the past is served, as HOST:PORT, and the token that its API asks for.
-type Past struct{ Address, Token string }
+// Past is where the past is served, as HOST:PORT, the token that its API asks for, and the moment.
+type Past struct {
+	Address, Token string
+	At             events.Instant
+}
 
 // LogPlace is the part of the log that was read.
 type LogPlace struct {

@@ -46,7 +46,7 @@ func engineOnly(cmd *cobra.Command, log Log, with string) error {
 	if log == nil {
 		return nil
 	}
-	i := slices.IndexFunc([]string{"brokers", "data", "namespace"}, func(name string) bool { return cmd.Flags().Changed(name) })
+	i := slices.IndexFunc([]string{"brokers", "data", "namespace"}, func(name string) bool { return typed(cmd, name) })
 	if i < 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 		if wait := cmd.Flags().Lookup("wait"); wait != nil && wait.Changed {
 			return Usage("--at shows the past, so there is nothing to wait for: leave out --wait")
 		}
-		if cmd.Flags().Changed("api") {
+		if typed(cmd, "api") {
 			return Usage("--api asks an engine, but this past is read from the log (--brokers or --data): leave out --api")
 		}
 		p, stop, err := log.Past(cmd.Context(), at, cmd.ErrOrStderr())
@@ -74,6 +74,7 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 		if err := cmd.Flags().Set("api", "http://"+p.Address); err != nil {
 			return err
 		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "as of %s\n", instant(p.At))
 		cmd.SetContext(withToken(cmd.Context(), p.Token))
 		return run(cmd, args)
 	}

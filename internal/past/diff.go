@@ -60,6 +60,8 @@ type Difference struct {
 	// Definitions are the workflows whose current version differs; of a workflow that does not exist, it is 0.
 	Definitions map[string][2]int `json:"definitions"`
 	Changes     []Change          `json:"changes"`
+	// WorkflowKnown says that the workflow that was asked for existed at one of the moments.
+	WorkflowKnown bool `json:"-"`
 }
 
 // Point is a moment, and where each partition was.
@@ -153,6 +155,9 @@ type touched struct {
 	// by says which fact changed each field last, and last is the last fact about the task.
 	by   map[string]*By
 	last *By
+	// requests are the fields of the requests and signals when there were as many of them as asked says.
+	requests Fields
+	asked    [3]int
 }
 
 func (x *differing) partition(ctx context.Context, store *projector.Store, p int32) error {
@@ -254,6 +259,14 @@ func (x *differing) take(f *projector.Folder, r *events.Record, tasks map[string
 	if was.output != is.output {
 		t.by["output"] = by
 	}
+	if was.input != is.input {
+		t.by["input"] = by
+	}
+	for name := range is.requests {
+		if was.requests[name] != is.requests[name] {
+			t.by[name] = by
+		}
+	}
 	for name, value := range after {
 		if before[name] != value {
 			t.by[name] = by
@@ -272,7 +285,9 @@ type brief struct {
 	exists   bool
 	workflow string
 	state    events.TaskState
-	output   int
+	// input and output are their lengths, and requests the fields of requests and signals.
+	input, output int
+	requests      Fields
 }
 
 // fields returns the fields that a fact about a step may change, without what users put in, which can be large.
@@ -281,10 +296,18 @@ func (x *differing) fields(s *events.State, id, step string, of *touched) (Field
 	if err != nil || t == nil {
 		return nil, brief{}, err
 	}
-	b := brief{true, t.Workflow, t.State, len(t.Output)}
+	b := brief{exists: true, workflow: t.Workflow, state: t.State, input: len(t.Input), output: len(t.Output)}
 	if x.Summary || of.other {
 		return nil, b, nil
 	}
+	if asked := [3]int{len(t.Requests), len(t.Held), len(t.Kept)}; asked != of.asked {
+		of.asked = asked
+		of.requests = Fields{}
+		if err := of.requests.add("", &events.Task{Requests: t.Requests, Held: t.Held, Kept: t.Kept}); err != nil {
+			return nil, b, err
+		}
+	}
+	b.requests = of.requests
 	head := *t
 	head.Input, head.Output, head.Requests, head.Held, head.Kept = nil, nil, nil, nil, nil
 	f, err := fieldsOf(&head, cmp.Or(step, "-"))
@@ -435,6 +458,7 @@ func (x *differing) definitions(ctx context.Context) error {
 	for name := range from {
 		to[name] += 0 // of a deleted one, 0
 	}
+	_, x.result.WorkflowKnown = to[x.Workflow]
 	for name, n := range to {
 		if from[name] != n && (x.Workflow == "" || x.Workflow == name) {
 			x.result.Definitions[name] = [2]int{from[name], n}

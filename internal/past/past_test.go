@@ -252,6 +252,9 @@ func TestTheDifferenceLeadsFromOneMomentToTheOther(t *testing.T) {
 			require.NotNil(t, c.By)
 			require.GreaterOrEqual(t, c.By.Offset, int64(fromEnds[c.By.Partition]))
 			require.Less(t, c.By.Offset, int64(toEnds[c.By.Partition]))
+			if c.Field == "input" && c.From == "" && before[c.Task]["workflow"] == "" {
+				require.Contains(t, []events.Name{events.NameSubmitted, events.NameRunBegun}, c.By.Type)
+			}
 			if c.Field == "state" && c.To == `"processed"` {
 				blamed++
 				require.Equal(t, events.NameTaskProcessed, c.By.Type)
