@@ -200,6 +200,22 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 	require.Contains(t, signal.err.String(), "copy of the past")
 	require.Equal(t, 0, served.stop())
 
+	wrongPasts(t, pasts{at, data, to, api, brokers, moment})
+	require.Equal(t, 0, dev.stop())
+	whole := at.run(t, "state", "hash", "--data", to, "--rebuild")
+	require.Equal(t, 0, whole.code(), whole.err.String())
+}
+
+// pasts is an engine, a copy of its past, and the moment of that.
+type pasts struct {
+	at                             place
+	data, to, api, brokers, moment string
+}
+
+// wrongPasts makes calls that are refused, and some that look as if they should be.
+func wrongPasts(t *testing.T, p pasts) {
+	t.Helper()
+	at, data, to, api, brokers, moment := p.at, p.data, p.to, p.api, p.brokers, p.moment
 	// What is no copy of the past as a whole is not read as if it were.
 	half := filepath.Join(at.dir, "half")
 	require.NoError(t, os.CopyFS(half, os.DirFS(to)))
@@ -253,7 +269,4 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 		require.Equal(t, c.code, wrong.code(), "%v: %s", c.args, wrong.err.String())
 		require.Contains(t, wrong.err.String(), c.says, "%v", c.args)
 	}
-	require.Equal(t, 0, dev.stop())
-	whole := at.run(t, "state", "hash", "--data", to, "--rebuild")
-	require.Equal(t, 0, whole.code(), whole.err.String())
 }
