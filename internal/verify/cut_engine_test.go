@@ -72,7 +72,7 @@ func TestTheLogOfTheEngineIsProvedFromEachCarryOn(t *testing.T) {
 func TestSeededCorruptionsOfACutLogAreRefuted(t *testing.T) {
 	base := carriedRecording(t)
 	all := slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, waitCorruptions, permitCorruptions, limitCorruptions, rerunCorruptions, fanOutCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions)
-	hits, missed := 0, []string{}
+	hits, stopped, missed := 0, 0, []string{}
 	for i, c := range all {
 		if !*allCuts && i%8 > 0 {
 			continue
@@ -93,14 +93,20 @@ func TestSeededCorruptionsOfACutLogAreRefuted(t *testing.T) {
 			hits++
 			continue
 		}
+		// Where the fold stops, nothing is said of what is behind: a claim that is forged in front of the next carry makes that carry refuse.
+		if r.Verdict == verify.Refuted && slices.ContainsFunc(r.Findings, func(f verify.Finding) bool { return f.Check == "fold" && f.Kind == "refused" }) {
+			stopped++
+			continue
+		}
 		shown := fmt.Sprintf(" cut %+v", at)
 		for _, f := range r.Findings {
 			shown += "\n  " + f.Kind + ": " + f.String()
 		}
 		missed = append(missed, c.check+"/"+c.kind+"/"+c.name+" "+want+shown)
 	}
-	t.Logf("%d of %d corruptions are behind a carry", hits, len(all))
+	t.Logf("%d of %d corruptions are behind a carry; the fold stopped at %d others", hits, len(all), stopped)
 	require.Empty(t, missed)
+	require.Greater(t, hits, 2*stopped)
 }
 
 // before returns the latest carry that ended before the first record of events that was changed, in its partition.
