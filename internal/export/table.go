@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -58,35 +59,89 @@ func newRows[R any](f Format, to io.Writer, about map[string]string) rows[R] {
 		return &jsonRows[R]{w: bufio.NewWriterSize(to, 1<<20), columns: columnsOf[R]()}
 	}
 	options := []parquet.WriterOption{
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(groupRows), parquet.CreatedBy("sagalog", "1", ""),
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.CreatedBy("sagalog", "1", ""),
 	}
 	for _, name := range slices.Sorted(maps.Keys(about)) {
 		options = append(options, parquet.KeyValueMetadata(name, about[name]))
 	}
-	return &parquetRows[R]{w: parquet.NewGenericWriter[R](to, options...), schema: parquet.SchemaOf(new(R))}
+	return &parquetRows[R]{w: parquet.NewGenericWriter[R](to, options...), columns: columnsOf[R]()}
 }
 
-// parquetRows takes each row apart. To give the library whole rows would be quicker, but then (v0.32.0) some runs of absent values are written as zeros:
-// see TestAbsentValuesStayAbsent.
+// parquetRows writes rows column by column. To give the library whole rows would be as quick, but then (v0.32.0) some runs of absent values are written
+// as zeros: see TestAbsentValuesStayAbsent.
 type parquetRows[R any] struct {
-	w      *parquet.GenericWriter[R]
-	schema *parquet.Schema
-	apart  []parquet.Row
+	w       *parquet.GenericWriter[R]
+	columns []column
+	// values are those of one column, of some rows.
+	values []parquet.Value
+	// rows is how many the group has.
+	rows int
 }
+
+// pageRows is how many rows a column gets at once. The library ends a page between two calls, so a page is larger than asked for by the text of so
+// many rows at most.
+const pageRows = 100
 
 func (p *parquetRows[R]) write(list []R) error {
-	for len(p.apart) < len(list) {
-		p.apart = append(p.apart, nil)
+	for len(list) > 0 {
+		n := min(len(list), pageRows, groupRows-p.rows)
+		for i, w := range p.w.ColumnWriters() {
+			p.values = p.values[:0]
+			for r := range list[:n] {
+				p.values = append(p.values, p.columns[i].value(reflect.ValueOf(&list[r]).Elem().Field(i), i))
+			}
+			if _, err := w.WriteRowValues(p.values); err != nil {
+				return err
+			}
+		}
+		list = list[n:]
+		if p.rows += n; p.rows == groupRows {
+			if err := p.group(); err != nil {
+				return err
+			}
+		}
 	}
-	for i := range list {
-		p.apart[i] = p.schema.Deconstruct(p.apart[i][:0], &list[i])
-	}
-	_, err := p.w.WriteRows(p.apart[:len(list)])
-	return err
+	clear(p.values) // they point into the rows
+	return nil
 }
 
-func (p *parquetRows[R]) group() error { return p.w.Flush() }
+func (p *parquetRows[R]) group() error {
+	p.rows = 0
+	return p.w.Flush()
+}
+
 func (p *parquetRows[R]) close() error { return p.w.Close() }
+
+// value is what a cell of the i-th column holds. It shares the text of the row.
+func (c *column) value(v reflect.Value, i int) parquet.Value {
+	present := 0
+	if c.optional {
+		if v.IsZero() {
+			return parquet.NullValue().Level(0, 0, i)
+		}
+		present = 1
+	}
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	var x parquet.Value
+	switch v.Kind() {
+	case reflect.String:
+		text := v.String()
+		x = parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text))) // the library only reads it
+	case reflect.Int32:
+		x = parquet.Int32Value(int32(v.Int()))
+	case reflect.Int64:
+		x = parquet.Int64Value(v.Int())
+	case reflect.Bool:
+		x = parquet.BooleanValue(v.Bool())
+	case reflect.Float64:
+		x = parquet.DoubleValue(v.Float())
+	default:
+		panic("export: a column of type " + v.Kind().String())
+	}
+	return x.Level(0, present, i)
+}
 
 // column is a column of a table, from the tag of its member.
 type column struct {
