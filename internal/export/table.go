@@ -78,7 +78,7 @@ type parquetRows[R any] struct {
 	rows int
 }
 
-// pageRows is how many rows a column gets at once. The library ends a page between two calls, so a page is larger than asked for by the text of so
+// pageRows is how many rows a column gets at once. The library ends a page between two calls, so a page is larger than asked for by the text of that
 // many rows at most.
 const pageRows = 100
 
@@ -86,10 +86,7 @@ func (p *parquetRows[R]) write(list []R) error {
 	for len(list) > 0 {
 		n := min(len(list), pageRows, groupRows-p.rows)
 		for i, w := range p.w.ColumnWriters() {
-			p.values = p.values[:0]
-			for r := range list[:n] {
-				p.values = append(p.values, p.columns[i].value(reflect.ValueOf(&list[r]).Elem().Field(i), i))
-			}
+			p.values = p.columns[i].values(p.values[:0], unsafe.Pointer(unsafe.SliceData(list)), n, unsafe.Sizeof(list[0]))
 			if _, err := w.WriteRowValues(p.values); err != nil {
 				return err
 			}
@@ -112,35 +109,43 @@ func (p *parquetRows[R]) group() error {
 
 func (p *parquetRows[R]) close() error { return p.w.Close() }
 
-// value is what a cell of the i-th column holds. It shares the text of the row.
-func (c *column) value(v reflect.Value, i int) parquet.Value {
-	present := 0
-	if c.optional {
-		if v.IsZero() {
-			return parquet.NullValue().Level(0, 0, i)
-		}
-		present = 1
-	}
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	var x parquet.Value
-	switch v.Kind() {
+// values appends the cells of the column in n rows of a size, of which the first is at rows. They share the texts of the rows.
+func (c *column) values(to []parquet.Value, rows unsafe.Pointer, n int, size uintptr) []parquet.Value {
+	switch c.kind {
 	case reflect.String:
-		text := v.String()
-		x = parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text))) // the library only reads it
+		return cells(c, to, rows, n, size, func(text string) parquet.Value {
+			return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text))) // the library only reads it
+		})
 	case reflect.Int32:
-		x = parquet.Int32Value(int32(v.Int()))
+		return cells(c, to, rows, n, size, parquet.Int32Value)
 	case reflect.Int64:
-		x = parquet.Int64Value(v.Int())
+		return cells(c, to, rows, n, size, parquet.Int64Value)
 	case reflect.Bool:
-		x = parquet.BooleanValue(v.Bool())
+		return cells(c, to, rows, n, size, parquet.BooleanValue)
 	case reflect.Float64:
-		x = parquet.DoubleValue(v.Float())
-	default:
-		panic("export: a column of type " + v.Kind().String())
+		return cells(c, to, rows, n, size, parquet.DoubleValue)
 	}
-	return x.Level(0, present, i)
+	panic("export: column " + c.name + " is of type " + c.kind.String())
+}
+
+// cells is values for a column of type T.
+func cells[T comparable](c *column, to []parquet.Value, rows unsafe.Pointer, n int, size uintptr, value func(T) parquet.Value) []parquet.Value {
+	var zero T
+	for i := range n {
+		at, present := unsafe.Add(rows, uintptr(i)*size+c.offset), 0
+		if c.pointer {
+			at = *(*unsafe.Pointer)(at)
+		}
+		if c.optional {
+			if at == nil || !c.pointer && *(*T)(at) == zero {
+				to = append(to, parquet.NullValue().Level(0, 0, c.index))
+				continue
+			}
+			present = 1
+		}
+		to = append(to, value(*(*T)(at)).Level(0, present, c.index))
+	}
+	return to
 }
 
 // column is a column of a table, from the tag of its member.
@@ -149,16 +154,22 @@ type column struct {
 	index int
 	// instant says that its number is a time, json that its text is JSON, and optional that its zero value means that it is absent.
 	instant, json, optional bool
+	// kind is the type of its member, or of what that points to, and offset the place in the row.
+	kind    reflect.Kind
+	pointer bool
+	offset  uintptr
 }
 
 func columnsOf[R any]() (list []column) {
 	t := reflect.TypeFor[R]()
 	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("parquet"), ",")
-		list = append(list, column{
-			name: name, index: i, instant: strings.Contains(options, "timestamp"), json: t.Field(i).Tag.Get("is") == "json",
-			optional: strings.Contains(options, "optional") || t.Field(i).Type.Kind() == reflect.Pointer, // a pointer needs no option
-		})
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("parquet"), ",")
+		c := column{name: name, index: i, instant: strings.Contains(options, "timestamp"), json: f.Tag.Get("is") == "json", optional: strings.Contains(options, "optional"), kind: f.Type.Kind(), offset: f.Offset}
+		if c.kind == reflect.Pointer { // which needs no option
+			c.kind, c.pointer, c.optional = f.Type.Elem().Kind(), true, true
+		}
+		list = append(list, c)
 	}
 	return list
 }
