@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type Config struct {
 	// Addr is where to listen; default DefaultAddr. Port 0 takes a free one.
 	Addr string
+	// Listen opens Addr; default: TCP. Tests in virtual time listen in memory.
+	Listen func(addr string) (net.Listener, error)
 	// Hosts are the names by which clients may call the API, besides localhost and IP addresses: of this machine, or of a proxy
 	// in front of it.
 	Hosts []string
@@ -143,6 +146,9 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Connections, c.Streams = cmp.Or(c.Connections, 4096), cmp.Or(c.Streams, 1000)
 	c.LiveStreams = cmp.Or(c.LiveStreams, DefaultLiveStreams)
+	if c.Listen == nil {
+		c.Listen = listen
+	}
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }
 	}

@@ -144,7 +144,7 @@ func (s *Server) parts() []part {
 
 // Listen takes the address. It returns a *PortBusyError when it is taken.
 func (s *Server) Listen() error {
-	l, err := listen(s.cfg.Addr)
+	l, err := s.cfg.Listen(s.cfg.Addr)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ var star = map[string][]string{
 	// A Go producer needs only one import and one call to submit, so this package uses Kafka directly.
 	"scheduler/client": {"events", "internal/kafka", "internal/pause"},
 
+	// Tests of users run a whole engine in their process, and their agents against it, with one call.
+	"sagalogtest": {"agent", "events", "internal/kafka", "internal/kafka/embedded", "internal/kafka/work", "internal/node", "scheduler/client"},
+
 	// The example stands for somebody else's services: it shares no code with the engine.
 	"internal/dronedelivery": nil,
 	"internal/orders":        nil, // its files; the program is cmd/orders

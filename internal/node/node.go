@@ -49,6 +49,8 @@ type Config struct {
 	Alone bool
 	// HTTP is where the API listens; empty for none.
 	HTTP string
+	// Listen opens HTTP; nil: TCP. Tests in virtual time listen in memory.
+	Listen func(addr string) (net.Listener, error)
 	// Advertise is the address by which other nodes reach the API; default the one that it listens on.
 	Advertise string
 	// Hosts are further names by which clients call the API, such as that of a proxy.
@@ -288,7 +290,7 @@ func (n *Node) openAPI() (err error) {
 	}
 	cfg := api.Config{
 		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Acts: n.ns.catalog.acts, Nodes: clusterView{n.readiness}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
-		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
+		Addr: n.cfg.HTTP, Listen: n.cfg.Listen, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer, n.cfg.Keys}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,

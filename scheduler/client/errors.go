@@ -8,19 +8,29 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
+// The kinds of errors. errors.Is finds them.
 var (
-	// ErrInvalid is returned for a submission that cannot be used: a member is wrong, or the input does not fit the
-	// workflow's schema. Sending it again does not help. Its *Error names each place.
-	ErrInvalid = errors.New("the submission cannot be used")
+	// ErrInvalid is returned for a submission, request or definition that cannot be used: a member is wrong, or the input does not fit
+	// the workflow's schema. Sending it again does not help. Its *Error names each place.
+	ErrInvalid = errors.New("not valid")
 	// ErrUnknownWorkflow is returned over HTTP for a workflow or version that is not known.
 	ErrUnknownWorkflow = errors.New("the workflow is not known")
-	// ErrConflict is returned over HTTP if the ID is taken by a submission with other content.
-	ErrConflict = errors.New("the ID is taken by a submission with other content")
-	// ErrTooLarge is returned for a submission above the limit.
-	ErrTooLarge = errors.New("the submission is too large")
-	// ErrUnavailable is returned when the log did not acknowledge in time. It may still hold the submission: submit it
-	// again with the same ID.
-	ErrUnavailable = errors.New("the log did not acknowledge the submission")
+	// ErrNotFound is returned for a task that is not known: nobody submitted it, or it ended so long ago that it was forgotten.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict is returned over HTTP if the ID of a submission or request is taken by one with other content.
+	ErrConflict = errors.New("the ID is taken by other content")
+	// ErrRefused is returned for a request that the task's state does not allow, such as a cancel past the pivot. Its *Error has the
+	// Reason and the State.
+	ErrRefused = errors.New("refused")
+	// ErrUnauthorized is returned if the engine needs a token and got none that is valid.
+	ErrUnauthorized = errors.New("the token is missing or not valid")
+	// ErrForbidden is returned if the role of the token does not include the call.
+	ErrForbidden = errors.New("the token's role does not include this")
+	// ErrTooLarge is returned for a body above the limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrUnavailable is returned when no answer came in time. What was sent may have taken effect, or may do so later: send it again with
+	// the same ID. If a context ended, errors.Is finds its cause too.
+	ErrUnavailable = errors.New("no answer in time")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the client is closed")
 )
@@ -29,27 +39,44 @@ var (
 type Error struct {
 	// Kind is one of the sentinels of this package.
 	Kind error
+	// Call is the method, the URL and the status of the answer; empty if the refusal did not come as an answer to a call.
+	Call string
 	// Detail is the engine's explanation.
 	Detail string
+	// Reason says why a request was refused, and State is that of its task.
+	Reason string
+	State  State
 	Places []Place
+
+	// code is that of the engine's problem document.
+	code string
 }
 
 // Place is one fault and where it is.
 type Place struct {
-	// Pointer is a JSON pointer into the submission.
+	// Pointer is a JSON pointer into the submission, request or definition, or the name of a parameter.
 	Pointer string
 	Message string
+	// Line and Column count from 1 in the text of a definition; 0 if the place has none.
+	Line, Column int
 }
 
-// Error returns the kind, the detail and all places.
+// Error returns the call, the kind, the detail and all places.
 func (e *Error) Error() string {
 	var b strings.Builder
+	if e.Call != "" {
+		b.WriteString(e.Call + ": ")
+	}
 	b.WriteString(e.Kind.Error())
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)
 	}
 	for _, p := range e.Places {
-		fmt.Fprintf(&b, "; %s: %s", p.Pointer, p.Message)
+		b.WriteString("; ")
+		if p.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d ", p.Line, p.Column)
+		}
+		fmt.Fprintf(&b, "%s: %s", p.Pointer, p.Message)
 	}
 	return b.String()
 }
@@ -68,7 +95,7 @@ func collect(err error, into *Error) {
 	switch x := err.(type) {
 	case nil:
 	case *events.MemberError:
-		into.Places = append(into.Places, Place{x.Pointer, x.Message})
+		into.Places = append(into.Places, Place{Pointer: x.Pointer, Message: x.Message})
 	case interface{ Unwrap() []error }:
 		for _, one := range x.Unwrap() {
 			collect(one, into)

@@ -21,7 +21,7 @@ import (
 type HTTPConfig struct {
 	// URL is the URL of the API, such as http://127.0.0.1:8642.
 	URL string
-	// RetryFor is how long a submission is sent again while no answer comes or the log does not acknowledge. Default:
+	// RetryFor is how long a submission or another call is sent again while no answer comes or the log does not acknowledge. Default:
 	// DefaultRetryFor. Negative: it is never sent again.
 	RetryFor time.Duration
 	// Token is sent with each call, if the engine needs one.
@@ -33,11 +33,19 @@ type HTTPConfig struct {
 // DefaultRetryFor is longer than an engine takes to restart.
 const DefaultRetryFor = 30 * time.Second
 
-// HTTP submits through an engine's API.
+// HTTP submits through an engine's API. Open returns a client that also reads and steers tasks.
 func HTTP(url string) (*Client, error) { return HTTPWith(HTTPConfig{URL: url}) }
 
 // HTTPWith submits through an engine's API. It makes no call yet.
 func HTTPWith(cfg HTTPConfig) (*Client, error) {
+	w, err := newHTTPWay(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{way: w}, nil
+}
+
+func newHTTPWay(cfg HTTPConfig) (*httpWay, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("%q is not a URL such as http://127.0.0.1:8642", cfg.URL)
@@ -53,7 +61,7 @@ func HTTPWith(cfg HTTPConfig) (*Client, error) {
 	if w.retryFor == 0 {
 		w.retryFor = DefaultRetryFor
 	}
-	return &Client{way: w}, nil
+	return w, nil
 }
 
 const (
@@ -132,13 +140,7 @@ type answer struct {
 	Offset    *int64 `json:"offset"`
 	Token     string `json:"token"`
 
-	Type   string `json:"type"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Errors []struct {
-		Pointer string `json:"pointer"`
-		Message string `json:"message"`
-	} `json:"errors"`
+	problem
 }
 
 func (a *answer) result(id string) Result {
@@ -150,31 +152,8 @@ func (a *answer) result(id string) Result {
 		}
 		return r
 	}
-	e := &Error{Kind: kindOf(a), Detail: a.Detail}
-	for _, p := range a.Errors {
-		e.Places = append(e.Places, Place{p.Pointer, p.Message})
-	}
-	r.Err = e
+	r.Err = a.asError()
 	return r
-}
-
-func kindOf(a *answer) error {
-	switch a.Status {
-	case http.StatusNotFound:
-		if strings.HasSuffix(a.Type, ":unknown-workflow") {
-			return ErrUnknownWorkflow
-		}
-	case http.StatusConflict:
-		return ErrConflict
-	case http.StatusRequestEntityTooLarge:
-		return ErrTooLarge
-	case http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return ErrUnavailable
-	}
-	if a.Status >= http.StatusInternalServerError {
-		return ErrUnavailable
-	}
-	return ErrInvalid
 }
 
 func unavailable(id string, err error) Result {

@@ -1,0 +1,212 @@
+package sagalogtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/kafka/work"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/scheduler/client"
+)
+
+// Engine is an engine in the process of a test. Its methods are for the goroutine of the test; they end the test if they fail.
+type Engine struct {
+	t   testing.TB
+	cfg config
+	// network connects everything in a bubble; nil in real time.
+	network *embedded.VirtualNetwork
+	broker  *embedded.Broker
+	dir     string
+	node    *running
+	// addr is the address of the API. A node that is started again listens there.
+	addr   string
+	client *client.Engine
+	agents int
+}
+
+// config is what options change.
+type config struct {
+	partitions int32
+	log        *slog.Logger
+}
+
+// Option changes how an engine runs.
+type Option func(*config)
+
+// Partitions is the number of partitions. Default 2: enough to find code that depends on the order of tasks, and quick to start.
+func Partitions(n int) Option { return func(c *config) { c.partitions = int32(n) } }
+
+// Log takes what the engine and its agents log. Default: nothing is logged.
+func Log(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+const (
+	// startWithin bounds a start, which takes less than a second of a free machine.
+	startWithin = 2 * time.Minute
+	// virtualAPI is the address of the API in a bubble; the broker has the one before it.
+	virtualAPI = "127.0.0.1:9093"
+	realAPI    = "127.0.0.1:0"
+)
+
+// Start runs an engine until the test ends: in virtual time if it is called in a testing/synctest bubble, otherwise in real time.
+func Start(t testing.TB, options ...Option) *Engine {
+	t.Helper()
+	e := &Engine{t: t, cfg: config{partitions: 2, log: slog.New(slog.DiscardHandler)}, addr: realAPI, dir: t.TempDir()}
+	for _, o := range options {
+		o(&e.cfg)
+	}
+	if inBubble() {
+		e.network, e.addr = new(embedded.VirtualNetwork), virtualAPI
+	}
+	var err error
+	if e.broker, err = embedded.Open(embedded.Config{Network: e.network, Logger: e.cfg.log}); err != nil {
+		t.Fatalf("start the broker: %s", err)
+	}
+	t.Cleanup(func() { _ = e.broker.Close() }) // what it held was in memory
+	e.start()
+	t.Cleanup(e.stop)
+	e.connect()
+	return e
+}
+
+// inBubble says whether the caller is in a bubble, by the one call that is refused outside.
+func inBubble() (in bool) {
+	defer func() { in = recover() == nil }()
+	synctest.Wait()
+	return true
+}
+
+// running is something that runs until it is stopped.
+type running struct {
+	stop  context.CancelFunc
+	ended chan error
+	// cluster is the connection to the broker that it has for itself.
+	cluster *kafka.Cluster
+}
+
+func run(f func(context.Context) error, cluster *kafka.Cluster) *running {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{stop: cancel, ended: make(chan error, 1), cluster: cluster}
+	go func() { r.ended <- f(ctx) }()
+	return r
+}
+
+func (r *running) end() error {
+	r.stop()
+	err := <-r.ended
+	r.cluster.Close()
+	return err
+}
+
+func (e *Engine) start() {
+	e.t.Helper()
+	cluster := e.cluster()
+	cfg := node.Config{
+		Cluster: cluster, Name: "test", Dir: e.dir, Partitions: e.cfg.partitions, Alone: true, HTTP: e.addr, Version: "test", Logger: e.cfg.log,
+	}
+	if e.network != nil {
+		cfg.Listen = func(addr string) (net.Listener, error) { return e.network.Listen("tcp", addr) }
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	n, err := node.Open(ctx, cfg)
+	if err != nil {
+		cluster.Close()
+		e.t.Fatalf("start the engine: %s", err)
+	}
+	e.addr = n.Addr()
+	e.node = run(n.Run, cluster)
+}
+
+func (e *Engine) stop() {
+	if err := e.node.end(); err != nil {
+		e.t.Errorf("the engine ended with an error: %s", err)
+	}
+}
+
+// Restart stops the node and starts it again on the same log, as an upgrade does. Agents and clients go on.
+func (e *Engine) Restart() {
+	e.t.Helper()
+	e.stop()
+	e.start()
+}
+
+func (e *Engine) cluster() *kafka.Cluster {
+	e.t.Helper()
+	c, err := kafka.Connect(e.broker.ClusterConfig())
+	if err != nil {
+		e.t.Fatalf("connect to the broker: %s", err)
+	}
+	return c
+}
+
+func (e *Engine) connect() {
+	e.t.Helper()
+	transport := &http.Transport{}
+	if e.network != nil {
+		transport.DialContext = e.network.DialContext
+	}
+	var err error
+	if e.client, err = client.OpenWith(client.HTTPConfig{URL: e.URL(), Client: &http.Client{Transport: transport}}); err != nil {
+		e.t.Fatalf("open a client: %s", err)
+	}
+	e.t.Cleanup(func() {
+		e.client.Close()
+		transport.CloseIdleConnections()
+	})
+}
+
+// Client returns a client of the engine. It ends with the test.
+func (e *Engine) Client() *client.Engine { return e.client }
+
+// URL is the address of the API and the page, for programs and for people who look at a test that stands still. In a bubble only Client
+// reaches it.
+func (e *Engine) URL() string { return "http://" + e.addr }
+
+// Brokers are the addresses of the broker, for Kafka clients. In a bubble nothing reaches them.
+func (e *Engine) Brokers() []string { return []string{e.broker.Addr()} }
+
+// Apply applies the definition of a workflow, in YAML or JSON.
+func (e *Engine) Apply(definition string) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), startWithin)
+	defer cancel()
+	if _, err := e.client.Apply(ctx, []byte(definition)); err != nil {
+		e.t.Fatalf("apply a definition: %s", err)
+	}
+}
+
+// Serve runs agents until the test ends, or until stop is called. Agents that are stopped finish what they do, as at the end of their
+// process.
+func (e *Engine) Serve(r *agent.Registry) (stop func()) {
+	e.t.Helper()
+	cluster := e.cluster()
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	e.agents++
+	c, err := agent.Attach(ctx, work.Over(cluster), r, agent.Config{Instance: fmt.Sprintf("test-%d", e.agents), Log: e.cfg.log})
+	if err != nil {
+		cluster.Close()
+		e.t.Fatalf("start the agents: %s", err)
+	}
+	agents, stopped := run(c.Run, cluster), false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		if err := agents.end(); err != nil {
+			e.t.Errorf("the agents ended with an error: %s", err)
+		}
+	}
+	e.t.Cleanup(stop)
+	return stop
+}
