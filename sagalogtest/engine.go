@@ -18,9 +18,10 @@ import (
 	"github.com/sagalog/sagalog/scheduler/client"
 )
 
-// Engine is an engine in the process of a test. Its methods are for the goroutine of the test; they end the test if they fail.
+// Engine is an engine in the process of a test. Its methods are for the goroutine of the test; they end the test if they fail. Those of an
+// engine that Open started panic instead.
 type Engine struct {
-	t   testing.TB
+	t   host
 	cfg config
 	// network connects everything in a bubble; nil in real time.
 	network *embedded.VirtualNetwork
@@ -54,10 +55,18 @@ const (
 	// virtualAPI is the address of the API in a bubble; the broker has the one before it.
 	virtualAPI = "127.0.0.1:9093"
 	realAPI    = "127.0.0.1:0"
+	// virtualTick is how late a timer may be noticed in a bubble: five times as late as otherwise, because the engine's ticks are much of what
+	// an hour costs there.
+	virtualTick = 250 * time.Millisecond
 )
 
 // Start runs an engine until the test ends: in virtual time if it is called in a testing/synctest bubble, otherwise in real time.
 func Start(t testing.TB, options ...Option) *Engine {
+	t.Helper()
+	return startFor(t, options)
+}
+
+func startFor(t host, options []Option) *Engine {
 	t.Helper()
 	e := &Engine{t: t, cfg: config{partitions: 2, log: slog.New(slog.DiscardHandler)}, addr: realAPI, dir: t.TempDir()}
 	for _, o := range options {
@@ -113,6 +122,7 @@ func (e *Engine) start() {
 		Cluster: cluster, Name: "test", Dir: e.dir, Partitions: e.cfg.partitions, Alone: true, HTTP: e.addr, Version: "test", Logger: e.cfg.log,
 	}
 	if e.network != nil {
+		cfg.Tick = virtualTick
 		cfg.Listen = func(addr string) (net.Listener, error) { return e.network.Listen("tcp", addr) }
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
@@ -122,7 +132,9 @@ func (e *Engine) start() {
 		cluster.Close()
 		e.t.Fatalf("start the engine: %s", err)
 	}
-	e.addr = n.Addr()
+	if e.network == nil {
+		e.addr = n.Addr()
+	}
 	e.node = run(n.Run, cluster)
 }
 

@@ -68,7 +68,10 @@ func (e *Error) Error() string {
 		b.WriteString(e.Call + ": ")
 	}
 	b.WriteString(e.Kind.Error())
-	if e.Detail != "" {
+	switch {
+	case e.Kind == ErrRefused && e.Reason != "":
+		b.WriteString(": " + e.Reason)
+	case e.Detail != "":
 		b.WriteString(": " + e.Detail)
 	}
 	for _, p := range e.Places {

@@ -87,7 +87,7 @@ type Signal struct {
 	RequestID, Reason string
 	// Name is the one that the step waits for.
 	Name string
-	// Payload is the output of the step, as JSON; default null.
+	// Payload is JSON; default null. The output of the step is an object with the name as signal, and the payload as payload.
 	Payload json.RawMessage
 }
 

@@ -140,8 +140,16 @@ type Step struct {
 	Error *StepError `json:"error"`
 	// Reason is a sentence that says why the step is in its state.
 	Reason string `json:"reason"`
-	// Progress is the last progress that the agent reported, as JSON.
-	Progress json.RawMessage `json:"progress"`
+	// With is the input that an operator gave for all further attempts, as JSON.
+	With json.RawMessage `json:"with"`
+	// Left says that an operator skipped an undo of the step, or of one of its children: what that did stays.
+	Left bool `json:"left"`
+	// Continued says that the step timed out, or is an item whose failure is tolerated, and the task went on without it.
+	Continued bool `json:"continued"`
+	// Progress is the last progress that the agent reported, as JSON. CapBy is when the running attempt ends whatever progress it shows.
+	Progress     json.RawMessage `json:"progress"`
+	ProgressedAt time.Time       `json:"progressed_at"`
+	CapBy        time.Time       `json:"cap_by"`
 	// Undo is nil if no undo of the step has begun.
 	Undo *StepUndo `json:"undo"`
 	// FanOut counts the items of a step with `for`, once they have begun.
@@ -156,6 +164,7 @@ type StepUndo struct {
 	EndedAt      time.Time  `json:"ended_at"`
 	CompleteBy   time.Time  `json:"complete_by"`
 	RetryAt      time.Time  `json:"retry_at"`
+	StartBy      time.Time  `json:"start_by"`
 	FailureCount int        `json:"failure_count"`
 	Error        *StepError `json:"error"`
 	// Skipped says that an operator skipped it: what the step did stays.
@@ -175,19 +184,28 @@ type StepError struct {
 
 // FanOut counts the items of a step with `for`.
 type FanOut struct {
-	Count     int `json:"count"`
+	Count int `json:"count"`
+	// Tolerate is how many of them may fail.
+	Tolerate int `json:"tolerate"`
+	// Collect is what the output of the step is made of: outputs, failures or none.
+	Collect string `json:"collect"`
+	// Begun are those that have begun, and Running those of them that are not over.
 	Begun     int `json:"begun"`
 	Running   int `json:"running"`
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
 	Skipped   int `json:"skipped"`
 	Undone    int `json:"undone"`
+	// Left are those that count as undone, but of which an operator left something.
+	Left int `json:"left"`
 }
 
 // Parent is the step of another task that a task does.
 type Parent struct {
 	Task string `json:"task"`
 	Step string `json:"step"`
+	// Depth is how many ancestors the task has.
+	Depth int `json:"depth"`
 	// Released says that the parent no longer needs the task.
 	Released bool `json:"released"`
 }
