@@ -56,6 +56,10 @@ var star = map[string][]string{
 	"internal/orders":        nil, // its files; the program is cmd/orders
 	"docs/examples/gpu":      nil, // likewise, for the examples of the documentation
 
+	// The programs of docs/go.md import what programs of users import.
+	"docs/examples/go/agent":    {"agent"},
+	"docs/examples/go/producer": {"scheduler/client"},
+
 	// It owns the interfaces through which it asks other packages, and node adapts those packages to
 	// them.
 	// It asks supervisor.JudgeRequest, which is pure, so that there is one list of reasons for refusing a request.

@@ -121,7 +121,7 @@ func ExampleEngine_Signal() {
 		return
 	}
 	fmt.Println(task.State, string(task.Step("review").Output))
-	// Output: processed {"payload":"yes","signal":"decision"}
+	// Output: processed {"signal":"decision","payload":"yes"}
 }
 
 func ExampleEngine_Cancel() {
