@@ -189,7 +189,7 @@ func (e *Engine) Brokers() []string { return []string{e.broker.Addr()} }
 // Apply applies the definition of a workflow, in YAML or JSON.
 func (e *Engine) Apply(definition string) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), startWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	if _, err := e.client.Apply(ctx, []byte(definition)); err != nil {
 		e.t.Fatalf("apply a definition: %s", err)

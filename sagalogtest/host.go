@@ -1,7 +1,6 @@
 package sagalogtest
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -12,7 +11,6 @@ type host interface {
 	Helper()
 	Cleanup(f func())
 	TempDir() string
-	Context() context.Context
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
@@ -21,20 +19,14 @@ type host interface {
 // Whatever would fail a test panics.
 func Open(options ...Option) (e *Engine, stop func()) {
 	o := &outside{}
-	o.ctx, o.cancel = context.WithCancel(context.Background())
 	return startFor(o, options), sync.OnceFunc(o.end)
 }
 
 // outside stands for a test.
-type outside struct {
-	ctx      context.Context
-	cancel   context.CancelFunc
-	cleanups []func()
-}
+type outside struct{ cleanups []func() }
 
-func (o *outside) Helper()                  {}
-func (o *outside) Context() context.Context { return o.ctx }
-func (o *outside) Cleanup(f func())         { o.cleanups = append(o.cleanups, f) }
+func (o *outside) Helper()          {}
+func (o *outside) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
 
 func (o *outside) TempDir() string {
 	dir, err := os.MkdirTemp("", "sagalogtest")
@@ -50,7 +42,6 @@ func (o *outside) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format,
 
 // end does what the end of a test does.
 func (o *outside) end() {
-	o.cancel()
 	for i := len(o.cleanups) - 1; i >= 0; i-- {
 		o.cleanups[i]()
 	}

@@ -20,7 +20,7 @@ import (
 type call struct {
 	method, path string
 	query        url.Values
-	// body is of the type content; nil: there is none.
+	// body is of the type content; nil: no body.
 	body    []byte
 	content string
 	// key is the ID of a request; "": the call changes nothing, or a repeat of it changes nothing.
@@ -119,7 +119,7 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// The codes of problems that are told apart by more than their status.
+// The codes of problems that the status alone does not show.
 const (
 	codeNotYet   = "not-yet"
 	codeRefused  = "refused"

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
@@ -15,7 +17,7 @@ type Receipt struct {
 	// ID is the task's.
 	ID        string
 	Partition int32
-	// Offset is its offset in <ns>.submissions, or -1 if Known.
+	// Offset is its offset in <ns>.submissions (of a signal over HTTP: in <ns>.reports), or -1 if Known.
 	Offset int64
 	// Known says that the engine already knew this submission.
 	Known bool
@@ -29,13 +31,15 @@ type Result struct {
 	Err error
 }
 
-// Client submits tasks. It is safe for concurrent use.
+// Client submits tasks and sends signals. It is safe for concurrent use.
 type Client struct{ way way }
 
 // way is a way for submissions to reach the log.
 type way interface {
 	// submit sends checked drafts, and returns a result for each, in order.
 	submit(ctx context.Context, drafts []draft) []Result
+	// send sends a checked signal with its ID.
+	send(ctx context.Context, task string, s Signal) Result
 	close()
 }
 
@@ -77,6 +81,31 @@ func (c *Client) SubmitAll(ctx context.Context, list []Submission) []Result {
 		drafts, places = drafts[n:], places[n:]
 	}
 	return results
+}
+
+// Send sends a signal to a task and returns once it is durable, with its place in the receipt. Whether a step takes it is decided later; a
+// signal that no step of the workflow can take becomes a dead letter, or over HTTP mostly an error at once. Over Kafka it goes behind the
+// submissions of the same client, so it never comes before its task. Set Signal.RequestID if you may send it again: it is taken once.
+//
+// Engine.Signal waits for the decision.
+func (c *Client) Send(ctx context.Context, task string, s Signal) (Receipt, error) {
+	e := &Error{Kind: ErrInvalid}
+	collect(events.CheckTaskID(task), e)
+	if s.Name == "" {
+		e.Places = append(e.Places, Place{Pointer: "/signal", Message: "is missing"})
+	}
+	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
+		e.Places = append(e.Places, Place{Pointer: "/payload", Message: "is not JSON"})
+	}
+	switch {
+	case len(e.Places) > 0:
+		return Receipt{ID: task, Offset: -1}, e
+	case len(s.Payload) > maxBody:
+		return Receipt{ID: task, Offset: -1}, &Error{Kind: ErrTooLarge}
+	}
+	s.RequestID = cmp.Or(s.RequestID, uuid.Must(uuid.NewV7()).String())
+	r := c.way.send(ctx, task, s)
+	return r.Receipt, r.Err
 }
 
 // batchMax bounds the submissions sent at once: enough that the cost of a request does not matter.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/sagalogtest"
 	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -74,6 +77,58 @@ func TestASubmissionIsDurableAtItsHome(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, r.ID, 36)
 	})
+}
+
+func TestASignalIsDurableBehindItsSubmission(t *testing.T) {
+	t.Parallel()
+	e := sagalogtest.Start(t)
+	e.Apply("workflow: hold\nsteps:\n  wait: {wait: {signal: go}}\n")
+	k, err := client.Kafka(t.Context(), e.Brokers()...)
+	require.NoError(t, err)
+	defer k.Close()
+	h, err := client.HTTP(e.URL())
+	require.NoError(t, err)
+	defer h.Close()
+	for id, c := range map[string]*client.Client{"k-1": k, "h-1": h} {
+		_, err = c.Submit(t.Context(), client.Submission{ID: id, Workflow: "hold"})
+		require.NoError(t, err)
+		for range 2 { // the second is the same request
+			r, err := c.Send(t.Context(), id, client.Signal{RequestID: "s-" + id, Name: "go", Payload: json.RawMessage(`1`)})
+			require.NoError(t, err)
+			require.Equal(t, id, r.ID)
+		}
+		task, err := e.Client().Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"signal":"go","payload":1}`, string(task.Step("wait").Output))
+		for _, bad := range []client.Signal{{}, {Name: "go", Payload: json.RawMessage(`{`)}} {
+			_, err = c.Send(t.Context(), id, bad)
+			require.ErrorIs(t, err, client.ErrInvalid)
+		}
+	}
+}
+
+// What answers at the URL may be no engine, or need a token.
+func TestAnswersThatAreNoTaskAreErrors(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[int]error{
+		http.StatusOK: client.ErrUnavailable, http.StatusUnauthorized: client.ErrUnauthorized, http.StatusForbidden: client.ErrForbidden,
+		http.StatusNotFound: client.ErrNotFound, http.StatusBadGateway: client.ErrUnavailable, http.StatusTooManyRequests: client.ErrUnavailable,
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "Bearer secret" {
+				w.WriteHeader(answer)
+			}
+			_, _ = w.Write([]byte("<html>"))
+		}))
+		c, err := client.OpenWith(client.HTTPConfig{URL: s.URL, Token: "secret", RetryFor: -1})
+		require.NoError(t, err)
+		_, err = c.Get(t.Context(), "o-1")
+		require.ErrorIs(t, err, want)
+		require.ErrorContains(t, err, "GET "+s.URL+"/v1/tasks/o-1 answered")
+		require.ErrorContains(t, err, "of a Sagalog engine")
+		c.Close()
+		s.Close()
+	}
 }
 
 func TestAnInvalidSubmissionIsNotSent(t *testing.T) {

@@ -1,5 +1,10 @@
-// Package client submits tasks from Go: directly to Kafka, or through an engine's HTTP API. The submission is the same
-// object in both, and the program that submits runs no engine.
+// Package client submits, reads and steers tasks from Go. An Engine, which Open returns, does all of it through an engine's HTTP API. A
+// Client submits and sends signals only: directly to Kafka, or through the API. The program that uses either runs no engine.
+//
+//	e, err := client.Open("http://127.0.0.1:8642")
+//	...
+//	defer e.Close()
+//	task, err := e.Run(ctx, client.Submission{ID: "delivery-42", Workflow: "drone-delivery", Input: input})
 //
 //	c, err := client.Kafka(ctx, "127.0.0.1:9092")
 //	...
@@ -11,9 +16,17 @@
 // and earlier submissions, so over HTTP most refusals come at once, as errors of this package. Over Kafka they become dead
 // letters.
 //
-// Invariant: a submission is sent again only under its first ID, so sending it again after a lost answer is safe.
+// A task that ends undone, or that is parked in front of an operator, is no error: Task.State says so.
 //
-// It refuses to send anything that is not a submission.
+// Invariant: a submission or request is sent again only under its first ID, so sending it again after a lost answer is safe.
+//
+// It refuses to send what the engine would certainly refuse, and it decides nothing about tasks.
+//
+// # Stability
+//
+// Everything that `go doc` shows of this package stays source compatible within a major version; methods, and members of structs, are added,
+// so name the members when you write a struct. The kinds of errors are stable and their texts are not. A client works with engines
+// of the same major version: a newer engine may send states and members that it does not know, and it passes unknown states on.
 //
 // It imports internal/kafka, as an exception to the rule that imports form a star: a producer needs one import and one
 // call.

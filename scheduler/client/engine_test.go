@@ -204,7 +204,7 @@ func TestACancelPastThePivotIsRefused(t *testing.T) {
 		require.Contains(t, x.Reason, "no return")
 		require.Contains(t, err.Error(), "/v1/tasks/o-1/cancel answered 409 Conflict: refused: the task is past")
 		require.Zero(t, w.undone)
-		_, err = w.Skip(t.Context(), "o-1", client.Decision{Step: "notify", Reason: "told by telephone"})
+		_, err = w.Skip(t.Context(), "o-1", client.Decision{Step: "notify", Reason: "she was called"})
 		require.NoError(t, err)
 		w.awaits("o-1", client.StateProcessed)
 	})

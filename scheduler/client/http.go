@@ -125,6 +125,25 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 	}
 }
 
+// send implements way.
+func (w *httpWay) send(ctx context.Context, task string, s Signal) Result {
+	r := Result{Receipt: Receipt{ID: task, Offset: -1}}
+	text, err := json.Marshal(body{Reason: s.Reason, Signal: s.Name, Payload: s.Payload})
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	var a answer
+	c := call{method: http.MethodPost, path: taskPath(task) + "/signal", body: text, content: "application/json", key: s.RequestID}
+	if r.Err = w.insist(ctx, c, &a); r.Err == nil {
+		r.Partition, r.Token, r.Known = a.Partition, a.Token, a.Offset == nil
+		if a.Offset != nil {
+			r.Offset = *a.Offset
+		}
+	}
+	return r
+}
+
 func (w *httpWay) try(ctx context.Context, drafts []draft) []Result {
 	if len(drafts) == 1 {
 		return []Result{w.put(ctx, drafts[0])}

@@ -87,10 +87,26 @@ func (w *kafkaWay) close() {
 // submit produces all drafts and waits for their answers. A draft goes to the home partition of its task, so that the
 // engine need not send it there.
 func (w *kafkaWay) submit(ctx context.Context, drafts []draft) []Result {
-	records := w.records(drafts)
-	t := &tally{left: len(drafts), done: make(chan struct{}), results: make([]Result, len(drafts))}
-	for i, d := range drafts {
-		t.results[i] = Result{Receipt: Receipt{ID: d.id, Partition: records[i].Partition, Offset: -1}, Err: ErrUnavailable}
+	return w.produce(ctx, w.records(drafts))
+}
+
+// send implements way. The engine takes signals from the submissions too, so that a producer need not be allowed to write reports.
+func (w *kafkaWay) send(ctx context.Context, task string, s Signal) Result {
+	r, err := events.EncodeRequest(
+		events.Request{ID: s.RequestID, Kind: events.RequestSignal, Task: task, Signal: s.Name, Payload: s.Payload, Reason: s.Reason},
+		events.Subject{ID: s.RequestID, Source: string(w.source), Time: events.At(time.Now())})
+	if err != nil {
+		return Result{Receipt: Receipt{ID: task, Offset: -1}, Err: err}
+	}
+	r.Topic, r.Partition = w.topic, events.Home(task, w.partitions)
+	return w.produce(ctx, []events.Record{r})[0]
+}
+
+// produce sends records whose keys are task IDs, and waits for their answers.
+func (w *kafkaWay) produce(ctx context.Context, records []events.Record) []Result {
+	t := &tally{left: len(records), done: make(chan struct{}), results: make([]Result, len(records))}
+	for i := range records {
+		t.results[i] = Result{Receipt: Receipt{ID: string(records[i].Key), Partition: records[i].Partition, Offset: -1}, Err: ErrUnavailable}
 	}
 	w.producer.ProduceBatch(ctx, records, t.answer)
 	select {
