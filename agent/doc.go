@@ -133,4 +133,11 @@
 //
 // It stores nothing, and does not decide about retries across attempts (the engine does, durably). Only dial.go uses a Kafka
 // client: everything else reads and writes through transport.Source and transport.Sink.
+//
+// # Stability
+//
+// Everything that `go doc` shows of this package stays source compatible within a major version, with these exceptions: NewRunner, Attach and
+// the members Sources, Sink, Keys and Trace of Config, which join this package to others of this module, and RawFunc, whose work request gets
+// members as the engine learns more. Options, functions, and members of structs are added, so name the members when you write a struct. An
+// agent works with engines of the same major version. When it retries, logs and commits may change in any release.
 package agent

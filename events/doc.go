@@ -143,4 +143,10 @@
 // It decides nothing: scheduler plans the next facts from a state, and supervisor judges failures. It reads and writes no topic
 // and knows no Kafka client: the shell passes Records in and out. It stores nothing: Flush returns what changed, and a Loader
 // loads it again. It takes no lock: one goroutine owns a State.
+//
+// # Stability
+//
+// The records are stable: FORMAT.md says what a version of the engine reads and writes, and the names of topics, types and members stay. The
+// Go names may change in any release, since this package is the inside of the engine, with two exceptions: what package agent needs of it
+// (Class, Effect, Operation), and Submission, which is client.Submission.
 package events

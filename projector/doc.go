@@ -67,4 +67,8 @@
 //
 // It knows no broker (records come through functions) and decides nothing. It refuses to open a store that another namespace
 // or another format wrote, and to read without a limit.
+//
+// # Stability
+//
+// Nothing here is stable: this package is a part of the engine, and other programs have no use for it.
 package projector

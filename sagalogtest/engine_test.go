@@ -20,11 +20,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// payment is a workflow whose steps are tried for two hours.
+// payment is a workflow whose steps are tried again after an hour.
 const payment = `
 workflow: payment
 defaults:
-  retry: {attempts: 3, backoff: 1h, factor: 1, max_backoff: 1h, then: undo}
+  retry: {attempts: 2, backoff: 1h, factor: 1, max_backoff: 1h, then: undo}
 steps:
   reserve: {agent: stock, undo: {}}
   charge: {needs: [reserve], agent: bank}
@@ -78,19 +78,22 @@ func TestATaskIsProcessedInRealTime(t *testing.T) {
 }
 
 func TestHoursPassAtOnceInABubble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an hour of heartbeats, in which the race detector has nothing new to find")
+	}
 	t.Parallel()
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		e := sagalogtest.Start(t, sagalogtest.Partitions(1))
 		e.Apply(payment)
-		reg, released := shop(2)
+		reg, released := shop(1)
 		e.Serve(reg)
 		submitted := time.Now()
 		task, err := e.Client().Run(t.Context(), lamp("o-1"))
 		require.NoError(t, err)
 		require.Equal(t, client.StateProcessed, task.State, task.Reason)
-		require.Equal(t, 3, task.Step("charge").Attempt)
-		require.GreaterOrEqual(t, time.Since(submitted), time.Hour, "two pauses with jitter")
+		require.Equal(t, 2, task.Step("charge").Attempt)
+		require.GreaterOrEqual(t, time.Since(submitted), time.Hour)
 		require.Zero(t, released.Load())
 		t.Logf("%s of virtual time", time.Since(submitted))
 	})

@@ -24,4 +24,9 @@
 //
 // It refuses unknown keys, keys of later versions, expressions that read a clock or may not end, schemas that are loaded
 // from elsewhere, and YAML that JSON cannot express. It knows no business logic, no Kafka and no storage.
+//
+// # Stability
+//
+// What a definition says, and its keys, stay as they are within a major version (docs/workflows.md). The Go names may change in any release:
+// this package is a part of the engine.
 package scheduler

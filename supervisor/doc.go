@@ -70,4 +70,8 @@
 //
 // It refuses to resume from anything but the fold, to continue after an append of unknown outcome, and to undo a task past its
 // pivot. It does not know what a workflow is about. docs/protocol.md has the reason for each rule.
+//
+// # Stability
+//
+// Nothing here is stable: this package is a part of the engine, and other programs have no use for it.
 package supervisor

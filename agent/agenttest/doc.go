@@ -6,4 +6,8 @@
 //	require.Equal(t, events.ResultCompleted, report.Result)
 //
 // It works inside a testing/synctest bubble too, so complete-by times and retries cost no real time.
+//
+// # Stability
+//
+// Everything that `go doc` shows of this package stays source compatible within a major version.
 package agenttest

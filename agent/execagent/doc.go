@@ -75,4 +75,9 @@
 // # What it refuses to do
 //
 // It runs no shell, and no command on Windows. It shows no progress: the attempt of a step with a heartbeat ends a heartbeat after its start.
+//
+// # Stability
+//
+// The keys of the files, and what they mean, stay as they are within a major version; keys are added. The Go functions may change in any
+// release: they are for the programs of this module.
 package execagent

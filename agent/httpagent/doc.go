@@ -115,4 +115,9 @@
 //
 // It does not follow redirects. It does not start if a binding has a mistake: it reports each mistake with its line and
 // column.
+//
+// # Stability
+//
+// The keys of the files, and what they mean, stay as they are within a major version; keys are added. The Go functions may change in any
+// release: they are for the programs of this module.
 package httpagent

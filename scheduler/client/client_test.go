@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -128,6 +131,30 @@ func TestAnswersThatAreNoTaskAreErrors(t *testing.T) {
 		require.ErrorContains(t, err, "of a Sagalog engine")
 		c.Close()
 		s.Close()
+	}
+}
+
+func TestATokenMayDoWhatItsRoleMay(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	viewer, err := access.Create(file, access.New{Name: "eve", Role: access.Viewer, Now: time.Now()})
+	require.NoError(t, err)
+	tokens, err := access.OpenTokens(file, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	peers, err := access.NewPeers("test", strings.Repeat("0123456789abcdef", 2))
+	require.NoError(t, err)
+	url := apitest.New().Serve(t, func(c *api.Config) { c.Access = &access.Gate{Tokens: tokens, Peers: peers} })
+	for token, want := range map[string]error{viewer: client.ErrForbidden, "": client.ErrUnauthorized, "x" + viewer: client.ErrUnauthorized} {
+		c, err := client.OpenWith(client.HTTPConfig{URL: url, Token: token})
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = c.Cancel(t.Context(), "o-1", client.Request{})
+		require.ErrorIs(t, err, want)
+		_, err = c.Submit(t.Context(), submission("o-1"))
+		require.ErrorIs(t, err, want)
+		for _, r := range c.SubmitAll(t.Context(), []client.Submission{submission("o-1"), submission("o-2")}) {
+			require.ErrorIs(t, r.Err, want)
+		}
 	}
 }
 

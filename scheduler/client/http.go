@@ -176,8 +176,10 @@ func (a *answer) result(id string) Result {
 }
 
 func unavailable(id string, err error) Result {
-	return Result{Receipt: Receipt{ID: id, Offset: -1}, Err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
+	return failed(id, fmt.Errorf("%w: %w", ErrUnavailable, err))
 }
+
+func failed(id string, err error) Result { return Result{Receipt: Receipt{ID: id, Offset: -1}, Err: err} }
 
 func (w *httpWay) call(ctx context.Context, method, path, content string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
@@ -192,9 +194,9 @@ func (w *httpWay) call(ctx context.Context, method, path, content string, body [
 }
 
 func (w *httpWay) put(ctx context.Context, d draft) Result {
-	resp, err := w.call(ctx, http.MethodPut, "/v1/tasks/"+url.PathEscape(d.id), "application/json", d.body)
+	resp, err := w.call(ctx, http.MethodPut, taskPath(d.id), "application/json", d.body)
 	if err != nil {
-		return unavailable(d.id, err)
+		return failed(d.id, unanswered(ctx, err))
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
@@ -214,7 +216,7 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 	missing := func(err error) []Result {
 		for i, d := range drafts {
 			if results[i].ID == "" {
-				results[i] = unavailable(d.id, err)
+				results[i] = failed(d.id, err)
 			}
 		}
 		return results
@@ -231,21 +233,22 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 	}
 	resp, err := w.call(ctx, http.MethodPost, "/v1/tasks", "application/x-ndjson", body.Bytes())
 	if err != nil {
-		return missing(err)
+		return missing(unanswered(ctx, err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return missing(fmt.Errorf("%s answered %s", w.base, resp.Status))
+		b, _ := io.ReadAll(resp.Body) // what was read of it says enough
+		return missing(refusal("POST "+w.base+"/v1/tasks", resp, b))
 	}
 	lines := bufio.NewReaderSize(resp.Body, bufferBytes)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return missing(errors.New("the engine did not answer every submission"))
+			return missing(fmt.Errorf("%w: POST %s/v1/tasks: the engine did not answer every submission", ErrUnavailable, w.base))
 		}
 		var a answer
 		if err := json.Unmarshal(line, &a); err != nil || a.Line < 1 || a.Line > len(drafts) {
-			return missing(errors.New("the engine's answer is not as expected"))
+			return missing(fmt.Errorf("%w: POST %s/v1/tasks: the answer is not of a Sagalog engine", ErrUnavailable, w.base))
 		}
 		results[a.Line-1] = a.result(drafts[a.Line-1].id)
 	}

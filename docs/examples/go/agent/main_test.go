@@ -13,9 +13,9 @@ import (
 //go:embed purchase.yaml
 var purchase string
 
-// The bank is closed for an hour. Then the customer pays, changes her mind, and gets her money back.
+// The bank is closed at first. Then the customer pays, changes her mind, and gets her money back.
 func TestACancelledPurchaseIsPaidBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the hour takes seconds
+	synctest.Test(t, func(t *testing.T) { // ten minutes take a second
 		e := sagalogtest.Start(t)
 		e.Apply(purchase)
 		calls, paid := 0, make(chan int, 2)
