@@ -179,7 +179,9 @@ func unavailable(id string, err error) Result {
 	return failed(id, fmt.Errorf("%w: %w", ErrUnavailable, err))
 }
 
-func failed(id string, err error) Result { return Result{Receipt: Receipt{ID: id, Offset: -1}, Err: err} }
+func failed(id string, err error) Result {
+	return Result{Receipt: Receipt{ID: id, Offset: -1}, Err: err}
+}
 
 func (w *httpWay) call(ctx context.Context, method, path, content string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
