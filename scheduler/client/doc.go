@@ -22,12 +22,12 @@
 //
 // It refuses to send what the engine would certainly refuse, and it decides nothing about tasks.
 //
+// It imports internal/kafka, as an exception to the rule that imports form a star: a producer needs one import and one
+// call.
+//
 // # Stability
 //
 // Everything that `go doc` shows of this package stays source compatible within a major version; methods, and members of structs, are added,
 // so name the members when you write a struct. The kinds of errors are stable and their texts are not. A client works with engines
 // of the same major version: a newer engine may send states and members that it does not know, and it passes unknown states on.
-//
-// It imports internal/kafka, as an exception to the rule that imports form a star: a producer needs one import and one
-// call.
 package client

@@ -39,7 +39,6 @@ type world struct {
 	mu sync.Mutex
 	// mu guards the fields below.
 	act    func(ctx context.Context, agent string) error
-	calls  []string
 	undone int
 }
 
@@ -68,13 +67,18 @@ func engine(t *testing.T, test func(t *testing.T, w *world)) {
 
 func (w *world) called(ctx context.Context, name string) error {
 	w.mu.Lock()
-	w.calls = append(w.calls, name)
 	act := w.act
 	w.mu.Unlock()
 	if act == nil {
 		return nil
 	}
 	return act(ctx, name)
+}
+
+func (w *world) undos() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.undone
 }
 
 // when makes the agents do this from now on.
@@ -186,7 +190,7 @@ func TestARequestTakesEffectOnce(t *testing.T) {
 			require.Equal(t, "cancel-1", g.RequestID)
 		}
 		w.awaits("o-1", client.StateUndone)
-		require.Equal(t, 1, w.undone)
+		require.Equal(t, 1, w.undos())
 		_, err := w.Pause(t.Context(), "o-1", r)
 		require.ErrorIs(t, err, client.ErrConflict)
 	})
@@ -203,7 +207,7 @@ func TestACancelPastThePivotIsRefused(t *testing.T) {
 		require.Equal(t, client.StateParked, x.State)
 		require.Contains(t, x.Reason, "no return")
 		require.Contains(t, err.Error(), "/v1/tasks/o-1/cancel answered 409 Conflict: refused: the task is past")
-		require.Zero(t, w.undone)
+		require.Zero(t, w.undos())
 		_, err = w.Skip(t.Context(), "o-1", client.Decision{Step: "notify", Reason: "she was called"})
 		require.NoError(t, err)
 		w.awaits("o-1", client.StateProcessed)
