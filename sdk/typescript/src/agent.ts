@@ -106,7 +106,7 @@ export class Agent {
     await this.#stopped();
     group.stop();
     const stuck = await worker.drain(grace);
-    await Promise.race([worker.commit(), sleep(grace)]);
+    await Promise.race([worker.commit(), sleep(grace, undefined, { ref: false })]);
     group.leave();
     await member;
     ended.abort();

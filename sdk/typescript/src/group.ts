@@ -104,7 +104,7 @@ export class Group {
       if (!this.#stopped) for (const p of this.#partitions.values()) p.owned = false;
       if (this.#stopped) await this.#left;
       this.#membership = undefined;
-      await Promise.race([consumer.close(true), sleep(2 * PAUSE_MS)]).catch(() => {});
+      await Promise.race([consumer.close(true), sleep(2 * PAUSE_MS, undefined, { ref: false })]).catch(() => {});
       consumer.connections.close(() => {});
     }
   }

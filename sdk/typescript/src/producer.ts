@@ -2,6 +2,8 @@
 
 import { randomUUID } from "node:crypto";
 
+import { murmur2 } from "@platformatic/kafka";
+
 import { type Connection, namespaceOf, partitionsOf, Sender } from "./kafka.js";
 
 /** A task to submit: events/FORMAT.md, "Submission". Durations are texts such as `10m`. */
@@ -35,23 +37,6 @@ export interface ProducerOptions extends Connection {
 }
 
 const timeText = (t: string | Date | undefined) => (t instanceof Date ? t.toISOString() : t);
-
-/** The hash by which Kafka's Java client chooses partitions. */
-export function murmur2(data: Uint8Array): number {
-  const m = 0x5bd1e995;
-  const mix = (k: number) => Math.imul((k = Math.imul(k, m)) ^ (k >>> 24), m);
-  const words = data.length & ~3;
-  let h = 0x9747b28c ^ data.length;
-  for (let i = 0; i < words; i += 4) {
-    const k = (data[i] as number) | ((data[i + 1] as number) << 8) | ((data[i + 2] as number) << 16) | ((data[i + 3] as number) << 24);
-    h = Math.imul(h, m) ^ mix(k);
-  }
-  const rest = data.subarray(words);
-  for (let i = rest.length - 1; i >= 0; i--) h ^= (rest[i] as number) << (8 * i);
-  if (rest.length > 0) h = Math.imul(h, m);
-  h = Math.imul(h ^ (h >>> 13), m);
-  return (h ^ (h >>> 15)) | 0;
-}
 
 export class Producer {
   readonly #options: ProducerOptions;
