@@ -38,6 +38,9 @@ export interface ProducerOptions extends Connection {
 
 const timeText = (t: string | Date | undefined) => (t instanceof Date ? t.toISOString() : t);
 
+/** The partition in which a task lives. */
+export const homeOf = (task: string, partitions: number) => (murmur2(Buffer.from(task)) & 0x7fffffff) % partitions;
+
 export class Producer {
   readonly #options: ProducerOptions;
   readonly #sender: Sender;
@@ -71,7 +74,7 @@ export class Producer {
       this.#partitions = undefined;
       throw error;
     });
-    const partition = (murmur2(Buffer.from(task)) & 0x7fffffff) % (await this.#partitions);
+    const partition = homeOf(task, await this.#partitions);
     const record = { topic: `${namespaceOf(this.#options)}.${topic}`, partition, key: task, value: JSON.stringify(value), type, id, source: "/sagalog/producer" };
     const offset = await this.#sender.send({ ...record, traceparent }, Date.now() + (this.#options.timeout ?? 30_000));
     return { id: task, partition, offset };
