@@ -31,8 +31,8 @@ interface Running {
   ended: Promise<number | null>;
 }
 
-export function start(command: string, args: string[], env: Record<string, string> = {}): Running {
-  const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+export function start(command: string, args: string[], env: Record<string, string> = {}, cwd?: string): Running {
+  const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], cwd });
   const output: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (b: Buffer) => output.push(b.toString()));
   const ended = new Promise<number | null>((resolve) => {
