@@ -10,22 +10,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Connection as BrokerConnection, Consumer, heartbeatV4, offsetCommitV8, offsetFetchV8 } from "@platformatic/kafka";
 
 import { AgentError, messageOf } from "./errors.js";
-import { clientOptions, type Connection, hasError, type Incoming, type Log, Reader } from "./kafka.js";
+import { clientOptions, type Connection, guarded, hasError, type Incoming, type Log, Reader } from "./kafka.js";
 import { decodeDone, Partition, type Position, type Span } from "./offsets.js";
 
 // Short enough that a dead member is soon replaced; brokers demand 6 s at least.
 const SESSION_MS = 10_000;
 const HEARTBEAT_MS = 1_000;
 const PAUSE_MS = 500;
-// So many heartbeats in a row may fail before the member joins again, by way of another broker if need be.
-const FAILED_HEARTBEATS = 3;
+// Longer than a join takes, for which the broker waits until all members have joined.
+const REQUEST_MS = 20_000;
+// The group may fence a member that has no namesake, if an earlier join of its own takes effect late. A living namesake fences it again and again.
+const FENCED_MOST = 3;
 
 /** One membership: from a join until the group removes the member or the client is replaced. */
 interface Membership {
   consumer: Consumer<Buffer, Buffer, Buffer, Buffer>;
   generation: number;
   memberId: string;
-  failed: number;
 }
 
 export interface GroupOptions {
@@ -47,8 +48,7 @@ export class Group {
   #stopped = false;
   /** Changes with each assignment; a reading loop of an earlier one ends. */
   #round = 0;
-  #fatal: AgentError | undefined;
-  #commits: Promise<unknown> = Promise.resolve();
+  #fenced = 0;
 
   constructor(o: GroupOptions) {
     this.#o = o;
@@ -65,31 +65,29 @@ export class Group {
       try {
         await this.#member();
       } catch (error) {
-        if (this.#fatal !== undefined) throw this.#fatal;
-        if (!this.#stopped) this.#o.log("warn", `the group ${this.#o.group} cannot be joined, trying again: ${messageOf(error)}`);
+        if (hasError(error, "apiId", "FENCED_INSTANCE_ID") && ++this.#fenced >= FENCED_MOST) {
+          throw new AgentError(`another process uses the instance name ${this.#o.instance}: give each its own`, { cause: error });
+        }
+        if (!this.#stopped) this.#o.log("warn", `this instance is not in the group ${this.#o.group}, and joins again: ${messageOf(error)}`);
       }
       if (!this.#stopped) await sleep(PAUSE_MS);
     }
   }
 
+  /** Joins the group and stays in it until stop, or until a heartbeat fails: then another coordinator is looked for, by a new client. */
   async #member(): Promise<void> {
-    const options = clientOptions(this.#o.connection, "agent");
-    const consumer = new Consumer({
-      ...options, groupId: this.#o.group, groupInstanceId: this.#o.instance, sessionTimeout: SESSION_MS, rebalanceTimeout: SESSION_MS, heartbeatInterval: HEARTBEAT_MS,
-    });
+    const consumer = guarded(
+      new Consumer({
+        ...clientOptions(this.#o.connection, "agent"), requestTimeout: REQUEST_MS, groupId: this.#o.group, groupInstanceId: this.#o.instance,
+        sessionTimeout: SESSION_MS, rebalanceTimeout: SESSION_MS, heartbeatInterval: HEARTBEAT_MS,
+      }),
+    );
     consumer.topics.track(this.#o.topic);
-    const m: Membership = { consumer, generation: -1, memberId: "", failed: 0 };
+    const m: Membership = { consumer, generation: -1, memberId: "" };
     try {
       await new Promise<void>((_, reject) => {
         consumer.on("error", reject);
-        consumer.on("consumer:heartbeat:end", () => void (m.failed = 0));
-        consumer.on("consumer:heartbeat:error", ({ error }) => {
-          m.failed++;
-          if (hasError(error, "apiId", "FENCED_INSTANCE_ID")) {
-            this.#fatal = new AgentError(`another process uses the instance name ${this.#o.instance}: give each its own`, { cause: error });
-          }
-          if (this.#fatal || m.failed >= FAILED_HEARTBEATS || hasError(error, "apiId", "NOT_COORDINATOR")) reject(error);
-        });
+        consumer.on("consumer:heartbeat:error", ({ error }) => reject(error));
         consumer.on("consumer:group:join", ({ generationId, memberId, assignments }) => {
           const numbers = assignments?.find((a) => a.topic === this.#o.topic)?.partitions ?? [];
           this.#assigned(m, generationId ?? 0, memberId, numbers).catch(reject);
@@ -100,9 +98,8 @@ export class Group {
       });
     } finally {
       this.#round++;
-      await this.#commits.catch(() => {});
-      if (!this.#stopped) for (const p of this.#partitions.values()) p.owned = false;
-      if (this.#stopped) await this.#left;
+      if (this.#stopped) await this.#left; // what runs is still committed
+      else for (const p of this.#partitions.values()) p.owned = false;
       this.#membership = undefined;
       await Promise.race([consumer.close(true), sleep(2 * PAUSE_MS, undefined, { ref: false })]).catch(() => {});
       consumer.connections.close(() => {});
@@ -221,15 +218,13 @@ export class Group {
     const m = this.#membership;
     const ours = positions.filter(([p]) => p.owned);
     if (m === undefined || ours.length < positions.length) return false;
-    const stored = this.#store(m, m.generation, ours).then(
-      () => true,
-      (error: unknown) => {
-        this.#o.log("info", `committing offsets failed, trying again: ${messageOf(error)}`);
-        return false;
-      },
-    );
-    this.#commits = stored;
-    return stored;
+    try {
+      await this.#store(m, m.generation, ours);
+      return true;
+    } catch (error) {
+      this.#o.log("info", `committing offsets failed, trying again: ${messageOf(error)}`);
+      return false;
+    }
   }
 
   /** Commits under the generation in which the partitions were ours: under a later one, the commit would undo what their new reader did. */

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ConnectionOptions as TLSOptions } from "node:tls";
 
-import { type BaseOptions, Consumer, Producer as Client, type SASLOptions, stringSerializers } from "@platformatic/kafka";
+import { type BaseOptions, type ConnectionPool, Consumer, Producer as Client, type SASLOptions, stringSerializers } from "@platformatic/kafka";
 
 import { AgentError, messageOf, NotAcknowledged } from "./errors.js";
 
@@ -40,6 +40,19 @@ export function clientOptions(c: Connection, role: string): BaseOptions {
     ...(c.tls ? { tls: c.tls } : {}),
     ...(c.sasl ? { sasl: c.sasl } : {}),
   };
+}
+
+/**
+ * Makes a client ask for a broker that its metadata does not list without throwing: while a broker is away, the library would throw such an error
+ * where nobody can catch it.
+ */
+export function guarded<C extends { connections: ConnectionPool }>(client: C): C {
+  const pool = client.connections;
+  const get = pool.get.bind(pool) as (...args: unknown[]) => unknown;
+  pool.get = ((broker: unknown, answer: (error: Error) => void) => {
+    return broker === undefined ? answer(new Error("the broker is not there now")) : get(broker, answer);
+  }) as ConnectionPool["get"];
+  return client;
 }
 
 /** Whether the library says that an error has a property, also if it is one of several. */
@@ -81,7 +94,7 @@ export class Sender {
   readonly #client: Client<string, string, string, string>;
 
   constructor(c: Connection, role: string) {
-    this.#client = new Client({ ...clientOptions(c, role), acks: -1, serializers: stringSerializers });
+    this.#client = guarded(new Client({ ...clientOptions(c, role), acks: -1, serializers: stringSerializers }));
   }
 
   /** Sends a record, again and again until the instant. Returns its offset. A record may be stored twice. */
@@ -155,7 +168,7 @@ export class Reader {
     role: string,
     readonly topic: string,
   ) {
-    this.#client = new Consumer({ ...clientOptions(c, role), groupId: `${role}-reader`, maxWaitTime: FETCH_WAIT_MS });
+    this.#client = guarded(new Consumer({ ...clientOptions(c, role), groupId: `${role}-reader`, maxWaitTime: FETCH_WAIT_MS }));
   }
 
   /** The partitions of the topic by the broker that leads them. */

@@ -94,22 +94,24 @@ export class Worker {
   }
 
   #receive(p: Partition, r: Incoming): void {
+    const skip = (why: string) => {
+      if (why) this.#o.log("warn", `the record at offset ${r.offset} of partition ${p.number} of the agent ${this.#o.agent} ${why}, and is skipped`);
+      p.read(r.offset, 0);
+      p.finish(r.offset);
+    };
     const type = r.headers.get("ce_type");
     let work: Work;
     try {
       work = JSON.parse(r.value ?? "") as Work;
+      if (typeof work?.task !== "string") return skip("names no task");
     } catch {
-      this.#o.log("warn", `a record at offset ${r.offset} of partition ${p.number} of the agent ${this.#o.agent} is not JSON, and is skipped`);
-      p.read(r.offset, 0);
-      return p.finish(r.offset);
+      return skip("is not JSON");
     }
+    if (type === "sagalog.work.stop") this.#stopAttempt(work as Work & { reason?: string });
+    if (type !== "sagalog.work") return skip("");
     const now = Date.now();
-    if (type !== "sagalog.work") {
-      if (type === "sagalog.work.stop") this.#stopAttempt(work as Work & { reason?: string });
-      p.read(r.offset, 0);
-      return p.finish(r.offset);
-    }
     const by = this.#clock.completeBy(work, r.headers.get("ce_time"), now);
+    if (Number.isNaN(by)) return skip("has no complete-by time");
     const q = new Request(work, r.headers.get("ce_traceparent") ?? "", by, [p, r.offset]);
     if (!p.read(r.offset, q.life.cap)) return;
     const twin = this.#held.get(q.attempt);

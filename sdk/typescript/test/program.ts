@@ -9,7 +9,7 @@ const agent = new Agent(AGENT, {
   ...(INSTANCE ? { instance: INSTANCE } : {}),
   ...(SEAL_KEY_FILE ? { sealKeyFile: SEAL_KEY_FILE } : {}),
   grace: Number(GRACE_MS ?? 2_000),
-  log: (level, message) => console.error(level, message),
+  log: (level, message) => console.error(new Date().toISOString(), level, message),
 });
 
 async function call(a: Attempt & Partial<UndoAttempt>, operation: "do" | "undo"): Promise<unknown> {

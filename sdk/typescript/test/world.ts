@@ -156,6 +156,7 @@ export class World {
 
   async stop(): Promise<void> {
     await this.producer?.close();
+    if (process.env["SAGALOG_TEST_OUTPUT"]) for (const { output } of this.#processes) process.stderr.write(output.join("")); // to find out why a test fails
     for (const { child } of this.#processes) child.kill("SIGTERM");
     await Promise.all(this.#processes.map((p) => Promise.race([p.ended, sleep(20_000, undefined, { ref: false }).then(() => p.child.kill("SIGKILL"))])));
     this.service.stop();
