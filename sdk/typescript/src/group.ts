@@ -68,7 +68,8 @@ export class Group {
         if (hasError(error, "apiId", "FENCED_INSTANCE_ID") && ++this.#fenced >= FENCED_MOST) {
           throw new AgentError(`another process uses the instance name ${this.#o.instance}: give each its own`, { cause: error });
         }
-        if (!this.#stopped) this.#o.log("warn", `this instance is not in the group ${this.#o.group}, and joins again: ${messageOf(error)}`);
+        const other = hasError(error, "apiId", "INCONSISTENT_GROUP_PROTOCOL") ? "; stop the instances of this agent that are written in another language" : "";
+        if (!this.#stopped) this.#o.log("warn", `this instance is not in the group ${this.#o.group}, and joins again: ${messageOf(error)}${other}`);
       }
       if (!this.#stopped) await sleep(PAUSE_MS);
     }

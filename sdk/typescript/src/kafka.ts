@@ -37,6 +37,7 @@ export function clientOptions(c: Connection, role: string): BaseOptions {
     retries: 0,
     timeout: 5_000,
     connectTimeout: 5_000,
+    requestTimeout: 10_000,
     ...(c.tls ? { tls: c.tls } : {}),
     ...(c.sasl ? { sasl: c.sasl } : {}),
   };
