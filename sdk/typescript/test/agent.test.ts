@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
+import { Agent, type AgentOptions } from "../src/index.js";
 import { until, World } from "./world.js";
 
 // Attempts have minutes, so that a busy machine costs none of them, except where a test is about their end.
@@ -155,6 +156,13 @@ describe("an agent in TypeScript", () => {
       assert.equal((await world.history("order-4")).filter((f) => f.type === "Submitted").length, 1);
       assert.equal(service.of("order-4").length, 3);
     });
+  });
+
+  test("an agent that cannot work says why", async () => {
+    const serving = (options: AgentOptions) => new Agent("card", options).step(() => ({})).run();
+    await assert.rejects(serving({ brokers: world.brokers, namespace: "nowhere" }), { name: "AgentError", message: /the namespace nowhere does not exist at .*: start a node/ });
+    await assert.rejects(serving({ brokers: "127.0.0.1:1" }), { name: "AgentError", message: /the brokers 127.0.0.1:1 cannot be reached: Connection to 127.0.0.1:1 failed/ });
+    await assert.rejects(new Agent("card", { brokers: world.brokers }).run(), { name: "AgentError", message: /has no operation/ });
   });
 
   // Each acknowledged submission is one task, each attempt has one outcome, and the calls of the service are those that the log explains.

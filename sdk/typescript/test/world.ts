@@ -81,10 +81,10 @@ export class World {
   }
 
   /** Starts a node on brokers that run already. */
-  async serve(brokers: string, workflows: Record<string, string>): Promise<void> {
+  async serve(brokers: string, workflows: Record<string, string>, ...flags: string[]): Promise<void> {
     const data = join(this.dir, "data");
     this.brokers = brokers;
-    await this.#node(["serve", "--brokers", brokers, "--data", data, "--http", "127.0.0.1:0", "--workflows", this.#files(workflows)], () => {
+    await this.#node(["serve", "--brokers", brokers, "--data", data, "--http", "127.0.0.1:0", "--workflows", this.#files(workflows), ...flags], () => {
       return (JSON.parse(readFileSync(join(data, "endpoints.json"), "utf8")) as { http: string }).http;
     });
   }
