@@ -35,6 +35,8 @@ export class Agent {
   readonly #operations = new Map<string, { do?: Operation; undo?: Operation }>();
   readonly #stop = new AbortController();
   readonly #started = new Date().toISOString();
+  /** Whether the work topic exists. */
+  #there = false;
 
   constructor(name: string, options: AgentOptions) {
     this.name = name;
@@ -121,11 +123,12 @@ export class Agent {
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   }
 
-  /** Waits for the work topic, which a node creates when it hears of an agent that reads none. */
+  /** Waits for the work topic, which a node creates when it hears of an instance that does not say what it reads. */
   async #whenThere(sender: Sender, topic: string, partitions: number): Promise<void> {
-    for (let n = 0; !this.#stop.signal.aborted; n++) {
+    for (let n = 1; !this.#stop.signal.aborted; n++) {
       const found = await sender.partitions(topic).catch(() => 0);
-      if (found > 0) return;
+      this.#there = found > 0;
+      if (this.#there) return;
       if (n === 30) this.#log("warn", `the topic ${topic} does not exist yet, for which a node of the namespace (${partitions} partitions) must run`);
       await sleep(HEARTBEAT_MS, undefined, { signal: this.#stop.signal }).catch(() => {});
     }
@@ -162,7 +165,7 @@ export class Agent {
       operations: { [this.name]: offers("") },
       ...(named.length > 0 ? { functions: { [this.name]: Object.fromEntries(named.map((n) => [n, offers(n)])) } } : {}),
       capacity: { [this.name]: accepts ? concurrency : 0 }, in_flight: { [this.name]: worker.running }, health: { [this.name]: "healthy" },
-      partitions: { [this.name]: accepts ? group.partitions : [] },
+      ...(this.#there ? { partitions: { [this.name]: accepts ? group.partitions : [] } } : {}),
       started_at: this.#started, seen_at: new Date().toISOString(),
     };
   }

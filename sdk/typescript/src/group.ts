@@ -21,6 +21,7 @@ const PAUSE_MS = 500;
 const REQUEST_MS = 20_000;
 // The group may fence a member that has no namesake, if an earlier join of its own takes effect late. A living namesake fences it again and again.
 const FENCED_MOST = 3;
+const FENCED_WITHIN_MS = 60_000;
 
 /** One membership: from a join until the group removes the member or the client is replaced. */
 interface Membership {
@@ -48,7 +49,8 @@ export class Group {
   #stopped = false;
   /** Changes with each assignment; a reading loop of an earlier one ends. */
   #round = 0;
-  #fenced = 0;
+  /** When the group fenced this instance lately. */
+  #fenced: number[] = [];
 
   constructor(o: GroupOptions) {
     this.#o = o;
@@ -65,7 +67,9 @@ export class Group {
       try {
         await this.#member();
       } catch (error) {
-        if (hasError(error, "apiId", "FENCED_INSTANCE_ID") && ++this.#fenced >= FENCED_MOST) {
+        const now = Date.now();
+        this.#fenced = this.#fenced.filter((at) => at > now - FENCED_WITHIN_MS);
+        if (hasError(error, "apiId", "FENCED_INSTANCE_ID") && this.#fenced.push(now) >= FENCED_MOST) {
           throw new AgentError(`another process uses the instance name ${this.#o.instance}: give each its own`, { cause: error });
         }
         const other = hasError(error, "apiId", "INCONSISTENT_GROUP_PROTOCOL") ? "; stop the instances of this agent that are written in another language" : "";

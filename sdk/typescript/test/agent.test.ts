@@ -135,6 +135,13 @@ describe("an agent in TypeScript", () => {
       assert.equal(await second.ended, 0, second.output.join(""));
     });
 
+    test("of two processes with one name, one ends and says so", async () => {
+      const both = [0, 1].map(() => world.agent("twins", { INSTANCE: "twin" }));
+      const [first, rc] = await Promise.race(both.map(async (p) => [p, await p.ended] as const));
+      assert.equal(rc, 1);
+      assert.match(first.output.join(""), /AgentError: another process uses the instance name twin: give each its own/);
+    });
+
     test("a producer signals and cancels, each once", async () => {
       await world.submit({ id: "approval-1", workflow: "approval", input: {} });
       await world.submit({ id: "approval-2", workflow: "approval", input: {} });
