@@ -20,7 +20,7 @@ import (
 type fenced struct{ kind, text string }
 
 func fencedIn(page string) (list []fenced) {
-	for _, m := range regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$").FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile("(?ms)^ *```([a-z]*)[^\n]*\n(.*?)^ *```$").FindAllStringSubmatch(page, -1) {
 		list = append(list, fenced{m[1], m[2]})
 	}
 	return list
@@ -33,7 +33,7 @@ func document(t *testing.T, name string) string {
 	return string(text)
 }
 
-// tutorial is a run of docs/tutorial.md, in a directory of its own.
+// tutorial is a run of docs/tutorial.md, in a separate directory.
 type tutorial struct {
 	t         *testing.T
 	dir, shop string
