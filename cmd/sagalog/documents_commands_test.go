@@ -185,11 +185,13 @@ func TestTheCommandsInTheTextExist(t *testing.T) {
 	inline := regexp.MustCompile("`((?:\\./)?sagalog [a-z][^`\n]*)`")
 	choice := regexp.MustCompile(`(\w)(\\?\|[\w-]+)+`)
 	checked := 0
+	seen := map[string]bool{"sagalog key 1": true} // in events/FORMAT.md, the text of a key
 	documents(t, func(name, text string) {
 		for _, m := range inline.FindAllStringSubmatch(text, -1) {
-			if strings.Contains(m[1], "...") {
+			if strings.Contains(m[1], "...") || seen[m[1]] {
 				continue
 			}
+			seen[m[1]] = true
 			for _, args := range calls(choice.ReplaceAllString(m[1], "$1")) {
 				checked++
 				if err := known(args); err != nil && !strings.Contains(err.Error(), "usage: ") {
