@@ -202,3 +202,22 @@ func TestTheWorkflowOfTheReadmeIsDrawnRight(t *testing.T) {
 func stripped(drawing string) string {
 	return regexp.MustCompile(`(s\d)(\[".*?"\]|\{\{".*?"\}\})`).ReplaceAllString(drawing, "$1")
 }
+
+// The index names every document, and the README stays short enough to be read at once.
+func TestTheIndexNamesEveryDocument(t *testing.T) {
+	t.Parallel()
+	index := document(t, "docs/README.md")
+	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md"} {
+		names, err := filepath.Glob(filepath.Join("../..", pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			in, err := filepath.Rel("../../docs", name)
+			require.NoError(t, err)
+			if in != "README.md" {
+				require.Contains(t, index, "]("+filepath.ToSlash(in)+")")
+			}
+		}
+	}
+	require.LessOrEqual(t, strings.Count(document(t, "README.md"), "\n"), 200)
+}
