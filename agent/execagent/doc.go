@@ -78,6 +78,6 @@
 //
 // # Stability
 //
-// The keys of the files, and what they mean, stay as they are within a major version; keys are added. The Go functions may change in any
-// release: they are for the programs of this module.
+// The keys of the files, and what they mean, stay as they are within a major version; keys are added. Everything that `go doc` shows of this
+// package stays source compatible within a major version.
 package execagent
