@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +113,52 @@ func TestASignalIsDurableBehindItsSubmission(t *testing.T) {
 	}
 }
 
+// The engine takes a request, and its answer is lost on the way. The request is made again under its first ID, so the engine carries it out once.
+func TestALostAnswerIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	e := sagalogtest.Start(t)
+	e.Apply("workflow: hold\nsteps:\n  wait: {wait: {signal: go}}\n")
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	var lost, passed atomic.Int32
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to, _ := url.Parse(e.URL())
+			r.SetURL(to)
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.Method == http.MethodGet || passed.Add(1)%2 == 0 {
+				return nil
+			}
+			lost.Add(1)
+			panic(http.ErrAbortHandler)
+		},
+	})
+	defer front.Close()
+	c, err := client.Open(front.URL)
+	require.NoError(t, err)
+	defer c.Close()
+	r, err := c.Submit(t.Context(), client.Submission{ID: "o-1", Workflow: "hold"})
+	require.NoError(t, err)
+	_, err = c.Accepted(t.Context(), r)
+	require.NoError(t, err)
+	_, err = c.Cancel(t.Context(), "o-1", client.Request{Reason: "too slow"})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, lost.Load())
+	task, err := c.Wait(t.Context(), "o-1")
+	require.NoError(t, err)
+	require.Equal(t, client.StateUndone, task.State)
+	began := 0
+	for f, err := range c.History(t.Context(), "o-1") {
+		require.NoError(t, err)
+		if f.Type == "CancelRequested" {
+			began++
+		}
+	}
+	require.Equal(t, 1, began)
+}
+
 // What answers at the URL may be no engine, or need a token.
 func TestAnswersThatAreNoTaskAreErrors(t *testing.T) {
 	t.Parallel()
@@ -143,9 +192,9 @@ func TestATokenMayDoWhatItsRoleMay(t *testing.T) {
 	require.NoError(t, err)
 	peers, err := access.NewPeers("test", strings.Repeat("0123456789abcdef", 2))
 	require.NoError(t, err)
-	url := apitest.New().Serve(t, func(c *api.Config) { c.Access = &access.Gate{Tokens: tokens, Peers: peers} })
+	at := apitest.New().Serve(t, func(c *api.Config) { c.Access = &access.Gate{Tokens: tokens, Peers: peers} })
 	for token, want := range map[string]error{viewer: client.ErrForbidden, "": client.ErrUnauthorized, "x" + viewer: client.ErrUnauthorized} {
-		c, err := client.OpenWith(client.HTTPConfig{URL: url, Token: token})
+		c, err := client.OpenWith(client.HTTPConfig{URL: at, Token: token})
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = c.Cancel(t.Context(), "o-1", client.Request{})
@@ -236,9 +285,9 @@ func TestAnEngineRefusesAtOnce(t *testing.T) {
 func TestAnEngineThatRestartsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	e := apitest.New()
-	url, stop := e.Start(t)
+	at, stop := e.Start(t)
 	stop()
-	c, err := client.HTTP(url)
+	c, err := client.HTTP(at)
 	require.NoError(t, err)
 	defer c.Close()
 	got := make(chan []client.Result)
@@ -246,7 +295,7 @@ func TestAnEngineThatRestartsIsWaitedFor(t *testing.T) {
 		got <- c.SubmitAll(context.Background(), []client.Submission{submission("a"), submission("b")})
 	}()
 	e.SetDown(errors.New("not ready"))
-	_, again := e.Start(t, func(cfg *api.Config) { cfg.Addr = strings.TrimPrefix(url, "http://") })
+	_, again := e.Start(t, func(cfg *api.Config) { cfg.Addr = strings.TrimPrefix(at, "http://") })
 	defer again()
 	e.SetDown(nil)
 	for _, r := range <-got {
@@ -256,9 +305,9 @@ func TestAnEngineThatRestartsIsWaitedFor(t *testing.T) {
 
 func TestAnEngineThatIsDownIsUnavailable(t *testing.T) {
 	t.Parallel()
-	url, stop := apitest.New().Start(t)
+	at, stop := apitest.New().Start(t)
 	stop()
-	c, err := client.HTTPWith(client.HTTPConfig{URL: url, RetryFor: -1})
+	c, err := client.HTTPWith(client.HTTPConfig{URL: at, RetryFor: -1})
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Submit(t.Context(), submission("a"))
@@ -266,7 +315,7 @@ func TestAnEngineThatIsDownIsUnavailable(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = client.Kafka(ctx, strings.TrimPrefix(url, "http://"))
+	_, err = client.Kafka(ctx, strings.TrimPrefix(at, "http://"))
 	require.Error(t, err)
 	for _, bad := range []string{"", "localhost", "ftp://x"} {
 		_, err := client.HTTP(bad)
