@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,24 +96,29 @@ func inBubble() (in bool) {
 
 // running is something that runs until it is stopped.
 type running struct {
-	stop  context.CancelFunc
-	ended chan error
-	// cluster is the connection to the broker that it has for itself.
-	cluster *kafka.Cluster
+	stop context.CancelFunc
+	// ended is closed when it has ended; from then on err does not change.
+	ended chan struct{}
+	err   error
 }
 
+// run runs f and then closes the connection to the broker that f has for itself.
 func run(f func(context.Context) error, cluster *kafka.Cluster) *running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{stop: cancel, ended: make(chan error, 1), cluster: cluster}
-	go func() { r.ended <- f(ctx) }()
+	r := &running{stop: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.err = f(ctx)
+		cluster.Close()
+	}()
 	return r
 }
 
+// end may be called again: a node that could not start again has ended before.
 func (r *running) end() error {
 	r.stop()
-	err := <-r.ended
-	r.cluster.Close()
-	return err
+	<-r.ended
+	return r.err
 }
 
 func (e *Engine) start() {
@@ -209,16 +215,12 @@ func (e *Engine) Serve(r *agent.Registry) (stop func()) {
 		cluster.Close()
 		e.t.Fatalf("start the agents: %s", err)
 	}
-	agents, stopped := run(c.Run, cluster), false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	agents := run(c.Run, cluster)
+	stop = sync.OnceFunc(func() {
 		if err := agents.end(); err != nil {
 			e.t.Errorf("the agents ended with an error: %s", err)
 		}
-	}
+	})
 	e.t.Cleanup(stop)
 	return stop
 }

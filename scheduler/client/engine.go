@@ -44,7 +44,7 @@ func (e *Engine) Get(ctx context.Context, id string) (*Task, error) {
 }
 
 // Accepted returns a task once its submission has been judged: as soon as it can be read or, if the engine did not accept it, with the
-// error that says why. The receipt is that of Submit; one of SubmitAll has no token, and is treated as by Get.
+// error that says why. It waits until ctx ends. The receipt is that of Submit; one of SubmitAll has no token, and is treated as by Get.
 func (e *Engine) Accepted(ctx context.Context, r Receipt) (*Task, error) {
 	return e.read(ctx, r.ID, reading{token: r.Token})
 }

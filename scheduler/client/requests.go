@@ -115,7 +115,7 @@ type failError struct {
 
 // Cancel undoes a task. It is refused past the pivot, the point of no return, and if the task is parked because an undo failed.
 //
-// Like all requests it returns when the engine has granted or refused it. ErrRefused: the task does not allow it now, and *Error.Reason says
+// Like all requests it returns when the engine has granted or refused it, or when ctx ends. ErrRefused: the task does not allow it now, and *Error.Reason says
 // why. ErrNotFound: no such task is known. ErrUnavailable: it is not known what became of it, so repeat it with Granted.RequestID.
 func (e *Engine) Cancel(ctx context.Context, task string, r Request) (Granted, error) {
 	return e.ask(ctx, asking{task, events.RequestCancel, r.RequestID}, body{Reason: r.Reason})
