@@ -1,5 +1,6 @@
 """What the tests share."""
 
+import subprocess
 from collections.abc import Iterator
 
 
@@ -28,7 +29,11 @@ def processes() -> Iterator[list[Process]]:
     started: list[Process] = []
     yield started
     for p in started:
-        if p.popen.poll() is None:
+        p.popen.terminate()  # so that its heartbeat and its place in the group do not outlive it
+    for p in started:
+        try:
+            p.popen.wait(30)
+        except subprocess.TimeoutExpired:
             p.popen.kill()
             p.popen.wait()
 

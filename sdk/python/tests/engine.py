@@ -122,8 +122,14 @@ class Engine:
     def facts(self, id: str, kind: str, step: str) -> list[dict[str, Any]]:
         return [f["data"] for f in self.history(id) if f["type"] == kind and f.get("step") == step]
 
-    def instances(self) -> set[str]:
-        return {a["instance"] for a in json.loads(self.sagalog("agents", "list", "-o", "json")) or []}
+    def instances(self) -> dict[str, dict[str, Any]]:
+        """The live instances, by their names."""
+        answer = self._get("/v1/agents")
+        return {a["instance"]: a for a in json.loads(answer or b"{}").get("agents") or []}
+
+    def ready(self, instance: str) -> None:
+        """Waits until an instance has partitions: requests that are sent from then on were read by no other one."""
+        eventually(f"{instance} has partitions", lambda: any(self.instances().get(instance, {}).get("partitions", {}).values()))
 
     def verify(self, *more: str) -> str:
         """Proves the promises, once nothing is under way any more."""

@@ -26,8 +26,17 @@ def states(task: dict[str, Any]) -> tuple[str, Any]:
     return task["state"], task["steps"][0].get("output")
 
 
-def test_a_step_without_operation(engine: Engine, processes: list[Process]) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def topic(engine: Engine) -> None:
+    """A node creates the topic of the agent when a step first waits for it."""
     engine.apply("default", "workflow: default\nsteps: {s: {agent: worker}}\n")
+    agent = engine.agent("worker.py")
+    submit(engine, "default", "first")
+    engine.ended("first")
+    assert agent.end() == 0, agent.said()
+
+
+def test_a_step_without_operation(engine: Engine, processes: list[Process]) -> None:
     processes.append(engine.agent("worker.py"))
     given = {"text": 'Zürich ✓ "\\\u2028', "big": 2**70, "list": [1.5, None, True]}
     submit(engine, "default", "Zürich/3 ✓", given)
@@ -40,18 +49,18 @@ def test_an_attempt_ends_at_its_complete_by_time(engine: Engine, processes: list
     processes.append(agent)
     submit(engine, "late", "late-1")
     assert engine.ended("late-1")["state"] == "processed"
-    assert "late-1 s 1: cancelled" in agent.said()
-    assert engine.facts("late-1", "StepTimedOut", "s")[0]["attempt"] == 1
-    assert not [f for f in engine.facts("late-1", "StepFailed", "s") if f["attempt"] == 1], "after the time, nothing is reported"
+    cancelled = int(agent.said().partition(": cancelled")[0].split()[-1])
+    assert cancelled in [f["attempt"] for f in engine.facts("late-1", "StepTimedOut", "s")]
+    assert not engine.facts("late-1", "StepFailed", "s"), "after the time, nothing is reported"
 
 
 def test_progress_keeps_an_attempt_alive(engine: Engine, processes: list[Process]) -> None:
-    engine.apply("long", step("long", "heartbeat: 4s, complete_within: 30m, retry: {attempts: 50, backoff: 100ms}"))
+    engine.apply("long", step("long", "heartbeat: 5s, complete_within: 30m, retry: {attempts: 50, backoff: 100ms}"))
     processes.append(engine.agent("worker.py"))
-    submit(engine, "long", "long-1", {"seconds": 13})
+    submit(engine, "long", "long-1", {"seconds": 16})
     task = engine.ended("long-1")
     assert task["state"] == "processed"
-    assert task["steps"][0]["output"]["gone"] >= 13, "longer than three heartbeats"
+    assert task["steps"][0]["output"]["gone"] >= 16, "longer than three heartbeats"
     assert engine.facts("long-1", "StepProgressed", "s")
 
 
@@ -61,7 +70,7 @@ def test_a_silent_attempt_ends_and_the_next_continues(engine: Engine, processes:
     processes.append(agent)
     submit(engine, "silent", "silent-1")
     assert states(engine.ended("silent-1")) == ("processed", {"continued": {"done": 3}})
-    assert "silent-1 s 1: cancelled" in agent.said()
+    assert ": cancelled" in agent.said()
 
 
 def test_a_stop_finishes_what_runs(engine: Engine, processes: list[Process], tmp_path: Path) -> None:
@@ -71,7 +80,7 @@ def test_a_stop_finishes_what_runs(engine: Engine, processes: list[Process], tmp
     submit(engine, "held", "held-1", {"file": str(tmp_path / "go")})
     eventually("the attempt runs", lambda: "held-1 s 1: begun" in agent.said())
     agent.popen.terminate()
-    eventually("it accepts no work", lambda: '"capacity": 0' in engine.sagalog("agents", "list", "-o", "json"))
+    eventually("it accepts no work", lambda: engine.instances()["finishes"]["capacity"] == {"worker": 0})
     (tmp_path / "go").touch()
     assert agent.popen.wait(300) == 0, agent.said()
     assert states(engine.ended("held-1")) == ("processed", {"by": "finishes"})
@@ -121,8 +130,9 @@ def test_a_cancel_stops_the_attempt_and_undoes_it(engine: Engine, processes: lis
 )
 def test_what_a_failure_says(engine: Engine, processes: list[Process], how: str, kind: str, code: str, effect: str) -> None:
     engine.apply("broken", step("broken", "complete_within: 3m, retry: {attempts: 1, then: park}"))
-    processes.append(engine.agent("worker.py"))
+    processes.append(engine.agent("worker.py", INSTANCE=how))
+    engine.ready(how)
     submit(engine, "broken", f"broken-{how}", {"how": how})
     assert engine.ended(f"broken-{how}")["state"] == "error"
     (failed,) = engine.facts(f"broken-{how}", "StepFailed", "s")
-    assert (failed["error"]["class"], failed["error"]["code"], failed["effect"] if "effect" in failed else "in_doubt") == (kind, code, effect)
+    assert (failed["error"]["class"], failed["error"]["code"], failed.get("effect", "in_doubt")) == (kind, code, effect)

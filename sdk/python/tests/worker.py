@@ -10,6 +10,9 @@ from sagalog import Attempt, Json, Refused
 agent = sagalog.Agent("worker", brokers=os.environ["BROKERS"], instance=os.environ.get("INSTANCE"), grace=float(os.environ.get("GRACE", "2")))
 
 
+called: set[str] = set()
+
+
 def note(a: Attempt, what: str) -> None:
     print(f"{a.task} {a.step} {a.number}: {what}", flush=True)
 
@@ -30,7 +33,9 @@ async def default(a: Attempt) -> Json:
 
 @agent.operation("late")
 async def late(a: Attempt) -> Json:
-    if a.number == 1:
+    """Hangs in its first call."""
+    if a.task not in called:
+        called.add(a.task)
         await forever(a)
     return {"attempt": a.number}
 
