@@ -129,7 +129,7 @@ class Engine:
 
     def ready(self, instance: str) -> None:
         """Waits until an instance has partitions: requests that are sent from then on were read by no other one."""
-        eventually(f"{instance} has partitions", lambda: any(self.instances().get(instance, {}).get("partitions", {}).values()))
+        eventually(f"{instance} has partitions", lambda: self.instances().get(instance, {}).get("partitions"))
 
     def verify(self, *more: str) -> str:
         """Proves the promises, once nothing is under way any more."""

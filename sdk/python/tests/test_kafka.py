@@ -38,7 +38,7 @@ def test_a_killed_broker_loses_and_repeats_nothing(engine: Engine, bank: Bank, t
         assert engine.ended(r.id)["state"] == "processed"
     bank.answering.clear()
     receipts += submit(engine, {f"during-{i}": {"amount": i} for i in range(10)})
-    eventually("calls wait for an answer", lambda: bank.waiting >= 10)
+    eventually("calls wait for an answer", lambda: bank.waiting >= 5)  # as many as asyncio has threads on two cores
     kafka("kill", str(engine.dir / "brokers"), "1")
     bank.answering.set()  # the reports of these calls find no broker
     eventually("all calls have their answer", lambda: bank.waiting == 0)

@@ -51,7 +51,7 @@ def test_the_page_runs(page: Page, engine: Engine, processes: list[Process]) -> 
     page.shell()  # applies the workflow
     card = page.start("card.py", page.next("python"))
     processes.append(card)
-    (page.dir / "submit.py").write_text(page.next("python"))
+    (page.dir / "producer.py").write_text(page.next("python"))
     shown = page.shell()
     assert "processed" in shown
     assert engine.ended("order-2")["state"] == "undone"
