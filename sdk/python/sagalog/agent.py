@@ -126,7 +126,7 @@ class Agent:
         group = {
             **self._kafka, "group.id": f"{self.namespace}.agents.{self.name}", "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000,
-            "fetch.wait.max.ms": 100, "topic.metadata.refresh.interval.ms": 2_000, "allow.auto.create.topics": False,
+            "topic.metadata.refresh.interval.ms": 2_000, "allow.auto.create.topics": False,
             "max.poll.interval.ms": 60_000, "enable.metrics.push": False, "logger": log,
         }  # fmt: skip
         self._reader = Reader(f"{self.namespace}.work.{self.name}", group, self.concurrency, self._begin, self._unwanted)
@@ -134,7 +134,7 @@ class Agent:
             reading = loop.run_in_executor(thread, self._reader.run)
             beating = asyncio.create_task(self._heartbeats())
             stopped = asyncio.create_task(self._stopping.wait())
-            either: list[asyncio.Future[Any]] = [reading, stopped]
+            either: list[asyncio.Future[Any]] = [reading, beating, stopped]
             try:
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -144,7 +144,9 @@ class Agent:
                 await asyncio.gather(reading, beating, return_exceptions=True)
                 with suppress(KafkaException, TimeoutError):
                     await asyncio.wait_for(self._sink.send(f"{self.namespace}.presence", f"agent/{self.instance}", None, [], 0), max(self.grace, 2.0))
-            reading.result()
+            for ended in (reading, beating):
+                if not ended.cancelled():
+                    ended.result()  # raises what ended it
 
     async def _drain(self) -> None:
         """Lets attempts end, cancels those that do not, and gives back what is left."""

@@ -81,8 +81,8 @@ class Reader:
 
     def _poll(self) -> None:
         room = 2 * self.concurrency - len(self._held)
-        if self._leaving or (room > 0) == self._paused:
-            self._paused = room <= 0 or self._leaving
+        if self._paused != (full := self._leaving or room <= 0):
+            self._paused = full
             (self._consumer.pause if self._paused else self._consumer.resume)(self._consumer.assignment())
         message = self._consumer.poll(BUSY_SECONDS if self._held or self._leaving else IDLE_SECONDS)
         while message is not None:
