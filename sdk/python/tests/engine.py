@@ -25,8 +25,8 @@ ENDED = {"processed", "undone", "error", "terminated"}
 
 
 def program() -> str:
-    found = os.environ.get("SAGALOG") or shutil.which("sagalog")
-    assert found, "SAGALOG must name the program; sdk/python/check builds it and runs these tests"
+    found = os.environ.get("SAGALOG_BIN") or shutil.which("sagalog")
+    assert found, "SAGALOG_BIN must name the program; sdk/python/check builds it and runs these tests"
     return found
 
 
