@@ -97,7 +97,7 @@ func New(cfg Config) (*Engine, error) {
 		e.store = newStore()
 	}
 	e.State.SetLevel(events.FormatVersion)
-	own := supervisor.Config{Partitions: 1, Node: "test", Level: events.FormatVersion, Settings: settings, Entropy: func() (b [16]byte) { return b }}
+	own := supervisor.Config{Partitions: 1, Node: "test", FlushEvery: whenIdle, Level: events.FormatVersion, Settings: settings, Entropy: func() (b [16]byte) { return b }}
 	var err error
 	if e.Owner, err = supervisor.NewOwner(own, cmp.Or(cfg.Scheduler, scheduler.New()), e.store); err != nil {
 		return nil, err
@@ -149,6 +149,9 @@ func Width(d *scheduler.Definition) (n int) {
 
 // claimingTakes is the time between the claim of the partition and the first input. An attempt must start after the claim.
 const claimingTakes = time.Second
+
+// whenIdle writes the store only when nothing is in flight: once at each instant, before the time moves. Timers are looked up there.
+const whenIdle = -1
 
 // Put appends an input of the partition.
 func (e *Engine) Put(in events.Input, r events.Record) {

@@ -35,23 +35,48 @@ type drawing struct {
 	number  int
 }
 
+// choice is what an attempt is drawn from.
+type choice struct {
+	from []sample
+	// forGood is how much a sample that failed for good counts.
+	forGood float64
+}
+
 // pick chooses one of some samples for an attempt. Each draw gives every sample a weight of its own (a Bayesian bootstrap), the same for all tasks. So the draws
 // differ as much as the shares in the samples are uncertain, and not only as chance among many tasks makes them differ, which would be too little where
 // few samples stand for many attempts.
-func (d *drawing) pick(from []sample, task string, k key) *sample {
+func (d *drawing) pick(c choice, task string, k key) *sample {
 	total := 0.0
-	weights := make([]float64, len(from))
-	for i := range from {
-		weights[i] = -math.Log(unit(mix(from[i].rank ^ mix(d.seed^uint64(d.number)*0x9e3779b97f4a7c15))))
+	weights := make([]float64, len(c.from))
+	for i := range c.from {
+		weights[i] = -math.Log(unit(mix(c.from[i].rank ^ mix(d.seed^uint64(d.number)*0x9e3779b97f4a7c15))))
+		if c.from[i].answer.forGood() {
+			weights[i] *= c.forGood
+		}
 		total += weights[i]
 	}
 	at := total * unit(digest(d.seed, d.number, task, k.path, string(k.op), k.n))
-	for i := range from {
+	for i := range c.from {
 		if at -= weights[i]; at < 0 {
-			return &from[i]
+			return &c.from[i]
 		}
 	}
-	return &from[len(from)-1]
+	return &c.from[len(c.from)-1]
+}
+
+// answers says what history has of an operation of a task at other instants: an answer that is about the task and not about the moment. failed is one that
+// no retry helps against; completes says that the operation completed, so it does not fail like that.
+func answers(t *Trace, k key) (failed *Attempt, completes bool) {
+	for _, a := range t.Attempts {
+		if a.Path != k.path || a.Operation != k.op {
+			continue
+		}
+		if a.Answer.forGood() {
+			failed = a
+		}
+		completes = completes || a.Answer.Result == Completed
+	}
+	return failed, completes
 }
 
 // longer returns the samples that took longer than an attempt that timed out was allowed to, as far as that is known.

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -279,14 +280,23 @@ func attemptOf(t *events.Task, r events.Ready) int {
 	return s.Attempt + 1
 }
 
-// drawn fills in an attempt from samples; false if they are too few.
+// drawn fills in an attempt from samples; false if they are too few. If the same operation failed for good in history, it fails like that at any instant.
 func (p *playing) drawn(a *planned) bool {
-	from, _ := p.draw.samples.near(a.call, a.n, p.Now)
-	if len(from) == 0 {
+	failed, completes := answers(p.trace, a.key)
+	if failed != nil {
+		a.start, a.lasts, a.answer = p.Now, failed.lasted(), failed.Answer
+		p.out.Taken++
+		return true
+	}
+	var c choice
+	if c.from, c.forGood = p.draw.samples.near(a.call, a.n, p.Now); len(c.from) == 0 {
 		p.unknown(whyFew, &a.call)
 		return false
 	}
-	x := p.draw.pick(from, p.trace.Task, a.key)
+	if completes {
+		c.forGood = 0
+	}
+	x := p.draw.pick(c, p.trace.Task, a.key)
 	a.start, a.drawn = p.Now.Add(x.queue), true
 	p.fill(a, x)
 	p.out.Drawn[a.call.Agent]++
@@ -331,7 +341,7 @@ func (p *playing) uncensor(a *planned) {
 	if p.draw == nil || a.answer.Result != Silent || a.work.Heartbeat > 0 || a.work.CompleteBy.Sub(p.Now) <= a.lasts+slack {
 		return
 	}
-	from, _ := p.draw.samples.near(a.call, a.n, p.Now)
+	from, forGood := p.draw.samples.near(a.call, a.n, p.Now)
 	if from = longer(from, a.lasts+slack); len(from) == 0 {
 		p.unknown(whyCensored, &a.call)
 		return
@@ -341,7 +351,7 @@ func (p *playing) uncensor(a *planned) {
 		p.out.Taken--
 		p.out.Drawn[a.call.Agent]++
 	}
-	p.fill(a, p.draw.pick(from, p.trace.Task, a.key))
+	p.fill(a, p.draw.pick(choice{from, forGood}, p.trace.Task, a.key))
 }
 
 // deliver puts the answers and the acts whose time has come into the inputs.
@@ -391,15 +401,19 @@ func (p *playing) put(r events.Record, err error) {
 
 // leave takes the offers of agents away whose attempt times out now and did not count in history, because they had left.
 func (p *playing) leave() {
-	gone := map[string]supervisor.Offer{}
-	for agent, o := range p.closed {
-		gone[agent] = o
-	}
 	t := p.task()
-	for _, a := range p.sorted() {
-		if t != nil && a.answer.Gone && a.work.CompleteBy <= p.Now && t.Running(a.path, a.op, a.n) {
-			delete(gone, a.call.Agent)
+	var left []string
+	for _, a := range p.plans {
+		if t != nil && a.work != nil && a.answer.Gone && a.work.CompleteBy <= p.Now && t.Running(a.path, a.op, a.n) {
+			left = append(left, a.call.Agent)
 		}
+	}
+	if left == nil {
+		return
+	}
+	gone := maps.Clone(p.closed)
+	for _, agent := range left {
+		delete(gone, agent)
 	}
 	p.Owner.SetOffers(p.Now, gone)
 }

@@ -23,14 +23,15 @@ const (
 	// maxErrors is how many different errors of a call keep their texts.
 	maxErrors = 1000
 
-	// around is how many of the nearest samples say how busy a call is near an instant, and so how far near reaches: from nearest to farthest.
-	around   = 64
+	// around is how many of the nearest samples decide how far near reaches, from nearest to farthest. Fewer would leave more to chance, which the
+	// intervals show; with more, samples from within an outage would stand for attempts after it, which nothing shows. fewest is how many there must
+	// be, and how many decide how far samples of one stratum are looked for: these must not be farther away than others, for the same reason.
+	around   = 10
+	fewest   = 5
 	nearest  = 2 * time.Second
 	farthest = time.Hour
-	// drawnFrom is how many samples a draw chooses from. fewest is how many there must be of the same stratum, and tooFew how many of any.
-	drawnFrom = 32
-	fewest    = 8
-	tooFew    = 5
+	// drawnFrom is how many samples a draw chooses from at most.
+	drawnFrom = 64
 )
 
 // strata tell first attempts, second ones and later ones apart: an attempt that follows a failure is more likely to fail than a first one, since some failures
@@ -66,9 +67,16 @@ type pool struct {
 	// output is that of one completed attempt, which has outputRank.
 	output     json.RawMessage
 	outputRank uint64
+	// firsts and retries are how many attempts there were, and how many of them failed for good.
+	firsts, retries share
 	// sorted are the samples of each stratum and, at last, of all, by time. They are made when all samples are known.
 	sorted [strata + 1][]sample
 }
+
+// share is how many of some attempts failed for good.
+type share struct{ n, forGood int }
+
+func (s share) of() float64 { return (float64(s.forGood) + 0.5) / (float64(s.n) + 1) }
 
 type bucket [strata][]sample
 
@@ -80,6 +88,13 @@ func (s *samples) add(call events.Call, tries int, x sample) {
 	if p == nil {
 		p = &pool{width: firstWidth, buckets: map[int64]*bucket{}, errors: map[string]*events.Error{}}
 		s.pools[call] = p
+	}
+	to := &p.firsts
+	if tries > 1 {
+		to = &p.retries
+	}
+	if to.n++; x.answer.forGood() {
+		to.forGood++
 	}
 	p.share(&x)
 	p.put(p.bucket(x.at), stratumOf(tries), x)
@@ -153,36 +168,44 @@ func (s *samples) sort() {
 	}
 }
 
-// near returns the samples from which an attempt that starts at an instant is drawn, and how many there are in all if they are too few.
+// near returns the samples from which an attempt that starts at an instant is drawn; none if there are too few.
 //
 // The instant matters most: an outage is the same for all. So the samples are the nearest in time. Among those, the ones of the same stratum come first if
-// there are enough, then those of any retry, then all.
-func (s *samples) near(call events.Call, tries int, at events.Instant) (list []sample, found int) {
+// there are enough, then those of any retry, then all. forGood is how much a failure for good counts among them.
+func (s *samples) near(call events.Call, tries int, at events.Instant) (list []sample, forGood float64) {
 	p := s.pools[call]
 	if p == nil {
 		return nil, 0
 	}
 	all := nearestOf(p.sorted[strata], at, around, farthest)
-	if len(all) < tooFew {
-		return nil, len(all)
+	if len(all) < fewest {
+		return nil, 0
 	}
+	reach, close := reaching(all, at), reaching(nearestOf(all, at, fewest, farthest), at)
+	if same := nearestOf(p.sorted[stratumOf(tries)], at, drawnFrom, close); len(same) >= fewest {
+		return same, 1
+	}
+	if tries == 1 {
+		return nearestOf(p.sorted[strata], at, drawnFrom, reach), 1
+	}
+	var retries []sample
+	for stratum := 1; stratum < strata; stratum++ {
+		retries = append(retries, nearestOf(p.sorted[stratum], at, drawnFrom, close)...)
+	}
+	if len(retries) >= fewest {
+		return retries, 1
+	}
+	// What fails for good does so mostly at once. So a retry, which did not, does so more seldom than a first attempt.
+	return nearestOf(p.sorted[strata], at, drawnFrom, reach), min(1, p.retries.of()/p.firsts.of())
+}
+
+// reaching is how far samples are from an instant, and at least nearest.
+func reaching(list []sample, at events.Instant) time.Duration {
 	reach := nearest
-	for i := range all {
-		reach = max(reach, all[i].at.Sub(at).Abs())
+	for i := range list {
+		reach = max(reach, list[i].at.Sub(at).Abs())
 	}
-	if same := nearestOf(p.sorted[stratumOf(tries)], at, drawnFrom, reach); len(same) >= fewest {
-		return same, len(same)
-	}
-	if tries > 1 {
-		var retries []sample
-		for stratum := 1; stratum < strata; stratum++ {
-			retries = append(retries, nearestOf(p.sorted[stratum], at, drawnFrom, reach)...)
-		}
-		if len(retries) >= fewest {
-			return retries, len(retries)
-		}
-	}
-	return nearestOf(all, at, drawnFrom, reach), len(all)
+	return reach
 }
 
 // nearestOf returns the n samples that are nearest in time, and no farther than reach. list is sorted by time.

@@ -58,6 +58,11 @@ type Answer struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
+// forGood says whether the attempt failed in a way that no retry helps against. That is about the task, and not about the moment.
+func (a *Answer) forGood() bool {
+	return a.Error != nil && (a.Error.Class == events.ClassPermanent || a.Error.Class == events.ClassCheck || a.Error.Class == events.ClassLimit)
+}
+
 // Result is how an attempt ended, for the engine: an agent reported, or was silent until the attempt timed out.
 type Result string
 

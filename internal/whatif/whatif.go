@@ -93,7 +93,7 @@ func (r *run) read(ctx context.Context) error {
 		r.first = append(r.first, newCalibrating())
 	}
 	r.kept.divide(len(bounds))
-	g, ctx := errgroup.WithContext(ctx)
+	g, one := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, at := range bounds {
 		g.Go(func() error {
@@ -104,21 +104,18 @@ func (r *run) read(ctx context.Context) error {
 				}
 				r.first[i].add(t)
 				if t.Skipped != "" && r.cfg.Tasks == nil {
-					return ctx.Err()
+					return one.Err()
 				}
-				return errors.Join(ctx.Err(), r.kept.add(i, t))
+				return errors.Join(one.Err(), r.kept.add(i, t))
 			}}
-			return f.read(ctx, at, func(n int64) {
+			return f.read(one, at, func(n int64) {
 				if done := read.Add(n); done%progressEvery == 0 {
 					r.cfg.Progress("read", done, total)
 				}
 			})
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return g.Wait()
 }
 
 // progressEvery is how many records are read between two calls of Config.Progress.
