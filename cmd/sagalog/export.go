@@ -202,7 +202,7 @@ func exportTime(flag, text string, now time.Time) (events.Instant, error) {
 	return at, nil
 }
 
-// days reads a duration such as 7d, which time.ParseDuration does not know; false if the text is none.
+// days reads a duration such as 7d, which time.ParseDuration does not know; false for any other text.
 func days(text string) (time.Duration, bool) {
 	number, isDays := strings.CutSuffix(text, "d")
 	n, err := strconv.ParseUint(number, 10, 16)

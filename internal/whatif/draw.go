@@ -42,7 +42,7 @@ type choice struct {
 	forGood float64
 }
 
-// pick chooses one of some samples for an attempt. Each draw gives every sample a weight of its own (a Bayesian bootstrap), the same for all tasks. So the draws
+// pick chooses one of some samples for an attempt. Each draw gives every sample another weight (a Bayesian bootstrap), the same for all tasks. So the draws
 // differ as much as the shares in the samples are uncertain, and not only as chance among many tasks makes them differ, which would be too little where
 // few samples stand for many attempts.
 func (d *drawing) pick(c choice, task string, k key) *sample {

@@ -292,7 +292,7 @@ func (r *reading) course(o *open, f *events.Fact) error {
 	return r.close(o, skipOperator) // the task goes on for its attempts
 }
 
-// requested returns what a fact says that somebody asked for; false if nobody did. The request has no kind if it is none that a replay repeats: a replay
+// requested returns what a fact says that somebody asked for; false if nobody did. The request has no kind if a replay does not repeat it: a replay
 // repeats those that do not depend on how far the task got.
 func requested(body events.Body) (q events.Request, asked bool) {
 	switch b := body.(type) {

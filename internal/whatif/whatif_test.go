@@ -1,7 +1,8 @@
 package whatif_test
 
 import (
-	"context"
+	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"strings"
@@ -71,6 +72,147 @@ func TestAnEstimateContainsWhatHappened(t *testing.T) {
 	}
 }
 
-var _ = context.Background
-var _ = fmt.Sprint
-var _ = strings.Fields
+// small is a history for tests that need no accuracy.
+func small(t *testing.T) *world { return play(t, 7, 40, policyA) }
+
+func run(t *testing.T, cfg whatif.Config) *whatif.Report {
+	t.Helper()
+	cfg.Topic, cfg.Dir = "events", t.TempDir()
+	cfg.Draws = max(cfg.Draws, 4)
+	rep, err := whatif.Run(t.Context(), cfg)
+	require.NoError(t, err)
+	return rep
+}
+
+// Under the policy that was in force, the estimate is history: no answer is drawn, and no task ends otherwise.
+func TestTheSamePolicyChangesNothing(t *testing.T) {
+	t.Parallel()
+	history := small(t)
+	rep := run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, policyA)})
+	require.InDelta(t, 1, rep.Calibration.SameEnd, 0)
+	require.Zero(t, rep.Calibration.Attempts)
+	require.InDelta(t, 1, rep.Estimate.Taken, 0)
+	require.Empty(t, rep.Estimate.Changed)
+	for s, n := range history.ends() {
+		require.Equal(t, whatif.Interval{History: float64(n), Low: float64(n), High: float64(n)}, rep.Estimate.Ends[s], s)
+	}
+}
+
+// The same log, policy, draws and seed give the same bytes, whatever the goroutines do; another seed gives others.
+func TestARunIsAFunctionOfItsInput(t *testing.T) {
+	t.Parallel()
+	history := small(t)
+	text := func(seed uint64) string {
+		var lines bytes.Buffer
+		rep, err := json.Marshal(run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, policyB), Seed: seed, Tasks: &lines}))
+		require.NoError(t, err)
+		require.Equal(t, 40, strings.Count(lines.String(), "\n"))
+		return string(rep) + lines.String()
+	}
+	first := text(1)
+	require.Equal(t, first, text(1))
+	require.NotEqual(t, first, text(2))
+}
+
+// A history that the replay does not reproduce gets no estimate: here some failures that no retry helps against were retried, and the task was processed, as if
+// another engine had decided.
+func TestAHistoryThatIsNotReproducedIsRefused(t *testing.T) {
+	t.Parallel()
+	history := small(t)
+	body := parse(t, policyA)
+	changed := map[string]bool{}
+	for i, f := range history.Facts {
+		b, ok := f.Body.(*events.StepFailed)
+		if !ok || changed[f.Task] {
+			continue
+		}
+		if task, err := history.State.Task(f.Task); err != nil || task.State != events.TaskStateProcessed {
+			continue
+		}
+		lie := *b
+		lie.Error.Class = events.ClassPermanent
+		wrong := *f
+		wrong.Body = &lie
+		r, err := events.EncodeFact(&wrong, 0, "sagalog/test")
+		require.NoError(t, err)
+		r.Offset = history.Log[i].Offset
+		history.Log[i] = r
+		changed[f.Task] = true
+	}
+	require.Greater(t, len(changed), 2)
+	rep := run(t, whatif.Config{Log: logOf(history.Log), Policy: body})
+	require.InDelta(t, 1-float64(len(changed))/40, rep.Calibration.SameEnd, 1e-9)
+	require.False(t, rep.Calibration.Reproduces)
+	require.Nil(t, rep.Estimate)
+	require.NotEmpty(t, rep.Calibration.Differences)
+}
+
+// Tasks that had not ended count as not reproduced: those that take long would be missing otherwise.
+func TestTasksThatHadNotEndedCount(t *testing.T) {
+	t.Parallel()
+	history := small(t)
+	cut := logOf(history.Log[:len(history.Log)*3/4])
+	rep := run(t, whatif.Config{Log: cut, Policy: parse(t, policyA)})
+	require.Len(t, rep.Calibration.NotReplayed, 1)
+	open := rep.Calibration.NotReplayed[0]
+	require.Equal(t, whatif.Reason("it had not ended"), open.Reason)
+	require.True(t, open.Counts)
+	require.NotZero(t, open.Tasks)
+	require.InDelta(t, 1-float64(open.Tasks)/float64(rep.Calibration.Tasks), rep.Calibration.SameEnd, 1e-9)
+}
+
+// A policy may change nothing but the policy, and the error names the place.
+func TestAPolicyWithOtherStepsIsRefused(t *testing.T) {
+	t.Parallel()
+	history := small(t)
+	for place, text := range map[string]string{
+		"steps.card.with.stock": strings.Replace(policyA, "steps.stock.output.id", "steps.stock.output.ok", 1),
+		"steps.stock.undo":      strings.Replace(policyA, ", undo: {retry: {attempts: 2, backoff: 1s}}", "", 1),
+		"steps.bill":            strings.Replace(policyA, "output:", "  bill: {agent: bill}\noutput:", 1),
+	} {
+		require.NotEqual(t, policyA, text)
+		_, err := whatif.Run(t.Context(), whatif.Config{Log: logOf(history.Log), Topic: "events", Policy: parse(t, text), Draws: 1, Dir: t.TempDir()})
+		var other *whatif.PolicyError
+		require.ErrorAs(t, err, &other)
+		require.ErrorContains(t, err, place+` is not as in version 1 of workflow "order"`)
+	}
+}
+
+// A task in which an operator took part is replayed until then: of one that was parked and retried, parked is the end.
+func TestAParkedTaskEndsThere(t *testing.T) {
+	t.Parallel()
+	history := play(t, 2, 120, policyA)
+	parked := ""
+	for i := range history.tasks {
+		id := fmt.Sprintf("o-%04d", i)
+		task, err := history.State.Task(id)
+		require.NoError(t, err)
+		if task.State == events.TaskStateError {
+			parked = id
+			break
+		}
+	}
+	require.NotEmpty(t, parked)
+	before := history.ends()
+	r, err := events.EncodeRequest(events.Request{ID: "r-1", Kind: events.RequestRetry, Task: parked}, events.Subject{ID: "r-1", Source: "/test", Time: history.Now})
+	require.NoError(t, err)
+	history.Put(events.Reports, r)
+	history.live[parked] = true
+	history.Run()
+	history.run()
+	require.NotEqual(t, before, history.ends(), "the retry helped")
+	rep := run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, policyA)})
+	require.InDelta(t, 1, rep.Calibration.SameEnd, 0)
+	require.InDelta(t, before[events.TaskStateError], rep.Estimate.Ends[events.TaskStateError].History, 0)
+}
+
+// An operation that history hardly has cannot be drawn: the ends that depend on it are unknown, and not guessed.
+func TestTooFewSamplesAreUnknown(t *testing.T) {
+	t.Parallel()
+	history := play(t, 7, 12, policyA) // hardly any task is undone
+	rep := run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, strings.Replace(policyA, "attempts: 3", "attempts: 1", 1))})
+	require.NotZero(t, rep.Estimate.Unknown.High)
+	require.NotEmpty(t, rep.Estimate.Few)
+	require.Less(t, rep.Estimate.Few[0].Samples, 5)
+	require.Equal(t, events.Undo, rep.Estimate.Few[0].Operation)
+}
