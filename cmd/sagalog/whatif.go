@@ -21,8 +21,7 @@ import (
 type whatifConfig struct {
 	logPlace
 	workflow, since, until, tasks, format string
-	draws                                 int
-	seed                                  uint64
+	draws, seed                           int
 }
 
 // errNotReproduced ends whatif with 1.
@@ -62,7 +61,7 @@ is an estimate, 1 if the replay does not reproduce history, 2 if nothing could b
 	f.StringVar(&c.since, "since", "7d", "only tasks that were submitted from this time on: an instant, or a duration before now such as 24h or 7d")
 	f.StringVar(&c.until, "until", "", "only tasks that were submitted before this time")
 	f.IntVar(&c.draws, "draws", 200, "how often to draw what history does not have")
-	f.Uint64Var(&c.seed, "seed", 1, "number that the draws follow from")
+	f.IntVar(&c.seed, "seed", 1, "number that the draws follow from")
 	f.StringVar(&c.tasks, "tasks", "", "file for a line of JSON about each task; it must not exist")
 	f.StringVarP(&c.format, "output", "o", "table", "table or json")
 	return cmd
@@ -80,7 +79,7 @@ func (c *whatifConfig) run(cmd *cobra.Command, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := whatif.Config{Policy: src, Draws: c.draws, Seed: c.seed, Topic: kafkalog.Topics(c.namespace).Events}
+	cfg := whatif.Config{Policy: src, Draws: c.draws, Seed: uint64(c.seed), Topic: kafkalog.Topics(c.namespace).Events}
 	if cfg.Since, err = exportTime("since", c.since, now); err != nil {
 		return err
 	}

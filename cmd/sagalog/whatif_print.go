@@ -65,7 +65,7 @@ func (p whatifPrinter) table(e *whatif.Estimate, draws int) {
 	fmt.Fprintf(w, "\thistory\twhat-if (estimate, %s, 5-95 %%)\n", cli.Counted(draws, "draw"))
 	for _, row := range whatifEnds {
 		at := e.Ends[row.state]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.name, grouped(at.History), ranged(at, grouped), relative(at))
+		fmt.Fprintf(w, "%s\t%s\t%s%s\n", row.name, grouped(at.History), ranged(at, grouped), beside(relative(at)))
 	}
 	if e.Unknown.High > 0 {
 		fmt.Fprintf(w, "unknown\t0\t%s\n", ranged(e.Unknown, grouped))
@@ -80,7 +80,7 @@ func (p whatifPrinter) table(e *whatif.Estimate, draws int) {
 			agents = append(agents, fmt.Sprintf("%s -%s", agent, grouped(-more)))
 		}
 	}
-	fmt.Fprintf(w, "attempts (calls to agents)\t%s\t%s\t%s\n", grouped(e.Attempts.History), ranged(e.Attempts, grouped), strings.Join(agents, ", "))
+	fmt.Fprintf(w, "attempts (calls to agents)\t%s\t%s%s\n", grouped(e.Attempts.History), ranged(e.Attempts, grouped), beside(strings.Join(agents, ", ")))
 	fmt.Fprintf(w, "task p50\t%s\t%s\n", spent(e.P50.History), ranged(e.P50, spent))
 	fmt.Fprintf(w, "task p95\t%s\t%s\n", spent(e.P95.History), ranged(e.P95, spent))
 	_ = w.Flush()
@@ -138,6 +138,14 @@ func endName(s events.TaskState) string {
 		}
 	}
 	return "unknown"
+}
+
+// beside puts a text into the next column, if there is one.
+func beside(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "\t" + text
 }
 
 func middle(i whatif.Interval) float64 { return float64(int((i.Low+i.High)/2 - i.History)) }

@@ -240,6 +240,7 @@ func (e *estimating) add(t *Trace, list []*Played) *TaskEnds {
 	}
 	states, whys := map[events.TaskState]int{}, map[Reason]int{}
 	out := &TaskEnds{States: map[events.TaskState]float64{}}
+	attempts, taken, drawn := 0, 0, 0
 	for n := range e.draws {
 		p := list[min(n, len(list)-1)]
 		e.draw(n, t, p)
@@ -247,14 +248,14 @@ func (e *estimating) add(t *Trace, list []*Played) *TaskEnds {
 		if p.Why != "" {
 			whys[p.Why]++
 		}
-		out.Attempts += float64(total(p.Calls)) / float64(e.draws)
-		out.Taken += float64(p.Taken) / float64(e.draws)
-		out.Drawn += float64(total(p.Drawn)) / float64(e.draws)
+		attempts, taken, drawn = attempts+total(p.Calls), taken+p.Taken, drawn+total(p.Drawn)
 	}
+	mean := func(n int) float64 { return float64(n) / float64(e.draws) }
+	out.Attempts, out.Taken, out.Drawn = mean(attempts), mean(taken), mean(drawn)
 	out.State = mostFrequent(states)
 	for s, n := range states {
 		if s != "" {
-			out.States[s] = float64(n) / float64(e.draws)
+			out.States[s] = mean(n)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(whys)) {
