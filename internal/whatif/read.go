@@ -3,6 +3,7 @@ package whatif
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,6 +59,8 @@ type reading struct {
 	known     *known
 	samples   *samples
 	settings  *events.Settings
+	// piece is the beginning of a definition that is carried in several records.
+	piece string
 	// open are the tasks that have not ended. Those of other workflows are here for their attempts.
 	open map[string]*open
 	emit func(*Trace) error
@@ -144,7 +147,14 @@ func (r *reading) take(f *events.Fact, rec *events.Record) error {
 	case *events.Submitted:
 		r.submitted(f, b, rec)
 		return nil
-	case *events.EntityCarried, *events.ChildRefused:
+	case *events.CarryBegun:
+		return r.carried(b)
+	case *events.EntityCarried:
+		if f.Task == "" && b.Kind == events.KindDefinition {
+			return r.definition(b)
+		}
+		return nil
+	case *events.ChildRefused:
 		return nil
 	}
 	o := r.open[f.Task]
@@ -160,6 +170,35 @@ func (r *reading) take(f *events.Fact, rec *events.Record) error {
 	err := r.course(o, f)
 	o.last = f.Time
 	return err
+}
+
+// carried takes the settings from the state of the partition. A log that was cut begins with it.
+func (r *reading) carried(b *events.CarryBegun) error {
+	var p events.PartitionState
+	if r.settings != nil {
+		return nil
+	}
+	if err := json.Unmarshal(b.State, &p); err != nil {
+		return fmt.Errorf("read the state of the partition: %w", err)
+	}
+	r.settings = &p.Settings
+	return nil
+}
+
+// definition takes a definition that was adopted before the beginning of a log that was cut.
+func (r *reading) definition(b *events.EntityCarried) error {
+	encoding := []byte(b.Encoding)
+	if b.Piece != "" {
+		if r.piece += b.Piece; b.More {
+			return nil
+		}
+		encoding, r.piece = []byte(r.piece), ""
+	}
+	var d events.Definition
+	if err := json.Unmarshal(encoding, &d); err != nil {
+		return fmt.Errorf("read the definition %s: %w", b.ID, err)
+	}
+	return r.known.adopt(&events.DefinitionAdopted{Workflow: d.Workflow, Hash: d.Hash, Version: d.Version, Body: d.Body})
 }
 
 func (o *open) skip(why Reason) {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/whatif"
@@ -215,4 +217,24 @@ func TestTooFewSamplesAreUnknown(t *testing.T) {
 	require.NotEmpty(t, rep.Estimate.Few)
 	require.Less(t, rep.Estimate.Few[0].Samples, 5)
 	require.Equal(t, events.Undo, rep.Estimate.Few[0].Operation)
+}
+
+// A log that was cut begins with a carry, which has the definitions of the tasks that came later.
+func TestALogThatWasCutIsReplayed(t *testing.T) {
+	t.Parallel()
+	settings := events.DefaultSettings()
+	settings.KeepLog = events.Duration(4 * time.Minute) // so there is a carry each minute
+	history := playWith(t, 7, 40, policyA, settings)
+	whole := run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, policyA)})
+	require.InDelta(t, 1, whole.Calibration.SameEnd, 0)
+	cut := slices.IndexFunc(history.Facts, func(f *events.Fact) bool {
+		_, carry := f.Body.(*events.CarryBegun)
+		return carry && f.Time > began.Add(time.Minute)
+	})
+	require.Positive(t, cut, "there was a carry")
+	rep := run(t, whatif.Config{Log: logOf(history.Log[cut:]), Policy: parse(t, policyA)})
+	require.InDelta(t, 1, rep.Calibration.SameEnd, 0)
+	require.Empty(t, rep.Calibration.NotReplayed)
+	require.Less(t, rep.Calibration.Tasks, whole.Calibration.Tasks)
+	require.Greater(t, rep.Calibration.Tasks, 10)
 }

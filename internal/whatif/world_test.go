@@ -69,13 +69,18 @@ func parse(t testing.TB, text string) *scheduler.Source {
 // play makes the history of a world under a policy.
 func play(t testing.TB, seed uint64, tasks int, definition string) *world {
 	t.Helper()
+	return playWith(t, seed, tasks, definition, events.DefaultSettings())
+}
+
+func playWith(t testing.TB, seed uint64, tasks int, definition string, settings events.Settings) *world {
+	t.Helper()
 	w := &world{t: t, seed: seed, tasks: tasks, src: parse(t, definition), live: map[string]bool{}}
 	d, err := scheduler.Complete(w.src.Body)
 	require.NoError(t, err)
 	body, err := events.Marshal(d)
 	require.NoError(t, err)
 	w.Engine, err = virtualowner.New(virtualowner.Config{
-		Begin: began, Offers: virtualowner.OffersOf(d, 10_000), Store: stored{sim.NewStore()}, Sent: w.sent,
+		Begin: began, Settings: &settings, Offers: virtualowner.OffersOf(d, 10_000), Store: stored{sim.NewStore()}, Sent: w.sent,
 		Version: supervisor.Version{Workflow: w.src.Workflow, Version: 1, Hash: w.src.Hash, Body: body, Offset: 1, Level: w.src.Level},
 	})
 	require.NoError(t, err)
@@ -227,12 +232,12 @@ type logOf []events.Record
 
 // Bounds implements verify.Log.
 func (l logOf) Bounds(context.Context, string) ([]verify.Bounds, error) {
-	return []verify.Bounds{{End: int64(len(l))}}, nil
+	return []verify.Bounds{{Start: l[0].Offset, End: l[0].Offset + int64(len(l))}}, nil
 }
 
 // Read implements verify.Log.
 func (l logOf) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
-	for _, r := range l[s.From:s.To] {
+	for _, r := range l[s.From-l[0].Offset : s.To-l[0].Offset] {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
