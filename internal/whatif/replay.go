@@ -3,6 +3,7 @@ package whatif
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
+
+// never is the start of an attempt that does not start.
+const never = events.Instant(1<<63 - 1)
 
 // near is how far an attempt may be from where history has it, and still be the same attempt. Beyond, the service may have been in another state: the
 // answer is drawn from what it gave to others then. Outages last longer than this, and scheduling differs by less.
@@ -71,7 +75,7 @@ func (r *replayer) replay(t *Trace, p *policy, draw *drawing) (*Played, error) {
 		o.Paused = true
 		x.closed[agent] = o
 	}
-	for _, a := range t.Attempts {
+	for _, a := range slices.Concat(t.Attempts, t.Held) {
 		x.recorded[a.key()] = a
 	}
 	r.sched.Reset()
@@ -118,7 +122,7 @@ func (p *playing) play() {
 	for moves := 0; p.Err == nil && !p.over(); moves++ {
 		next := p.next()
 		if next == 0 {
-			p.unknown(whyStuck, nil)
+			p.unknown(p.stuck(), nil)
 			return
 		}
 		if moves == maxMoves {
@@ -131,6 +135,16 @@ func (p *playing) play() {
 		p.Tick()
 		p.settle()
 	}
+}
+
+// stuck says why nothing happens any more.
+func (p *playing) stuck() Reason {
+	for _, a := range p.pending {
+		if a.start == never {
+			return whyUnobserved
+		}
+	}
+	return whyStuck
 }
 
 // settle starts attempts whose time has come until nothing more happens at this instant.
@@ -241,9 +255,11 @@ func (p *playing) planOf(t *events.Task, r events.Ready) *planned {
 	}
 	a := &planned{key: k, call: events.Call{Agent: r.Agent, Function: r.Function, Operation: r.Operation}}
 	switch known := p.recorded[k]; {
-	case p.draw == nil && known == nil:
-		p.unknown(whyUnobserved, nil)
-		return nil
+	case p.draw == nil && known == nil: // it waited for its agent or for a permit until the task ended
+		p.trace.Held = append(p.trace.Held, &Attempt{Path: k.path, Operation: k.op, N: k.n, Agent: r.Agent, Function: r.Function, Ready: p.Now})
+		a.start = never
+	case known != nil && known.Started == 0 && p.Now.Sub(known.Ready).Abs() <= near:
+		a.start = never
 	case p.draw == nil:
 		known.Ready = p.Now
 		a.start, a.lasts, a.answer = max(p.Now, known.Started), known.lasted(), known.Answer

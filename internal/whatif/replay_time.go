@@ -29,7 +29,7 @@ func (p *playing) next() (at events.Instant) {
 		}
 	}
 	for _, a := range p.pending {
-		if a.work == nil {
+		if a.work == nil && a.start != never {
 			sooner(a.start)
 		}
 	}

@@ -17,6 +17,8 @@ type Trace struct {
 	Submitted *events.Submitted `json:"submitted"`
 	Settings  *events.Settings  `json:"settings,omitempty"`
 	Attempts  []*Attempt        `json:"attempts,omitempty"`
+	// Held are attempts that were ready in the replay under the task's own policy, and that history does not have: they waited until the task ended.
+	Held []*Attempt `json:"held,omitempty"`
 	// Acts are the signals that it got, and what operators asked while it was not parked.
 	Acts []Act `json:"acts,omitempty"`
 	// OwnDeadline says that its deadline is that of its definition, and not of its submission.

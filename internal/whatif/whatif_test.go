@@ -238,3 +238,33 @@ func TestALogThatWasCutIsReplayed(t *testing.T) {
 	require.Less(t, rep.Calibration.Tasks, whole.Calibration.Tasks)
 	require.Greater(t, rep.Calibration.Tasks, 10)
 }
+
+// rich has what else a workflow may have: a deadline, a sleep, items of which one may fail, a limit, a wait, and an attempt that shows progress.
+const rich = `
+workflow: order
+deadline: 50s
+concurrency: {key: all, max: 3}
+defaults: {complete_within: 3s, retry: {attempts: 3, backoff: 500ms, factor: 2, then: undo}}
+steps:
+  stock: {agent: stock, undo: {}}
+  nap: {sleep: 2s, needs: [stock]}
+  parts: {agent: ship, needs: [nap], limit: parts, retry: {attempts: 1, then: undo}, for: {each: [1, 2, 3, 4], as: part, parallel: 2, tolerate: 1}, with: {part: "${ part }"}, undo: {}}
+  approval: {wait: {signal: approved}, needs: [parts], complete_within: 8s, on_timeout: continue}
+  card: {agent: card, needs: [approval], heartbeat: 5s, complete_within: 30s, with: {by: "${ steps.approval.output?.payload ?? \"nobody\" }"}}
+output: "${ steps.card.output.id }"
+`
+
+// What the engine decides by timers, signals, items and limits is reproduced, too, and so is what a cancel led to.
+func TestEachKindOfStepIsReproduced(t *testing.T) {
+	t.Parallel()
+	history := play(t, 3, 60, rich)
+	ends := history.ends()
+	require.NotZero(t, ends[events.TaskStateProcessed])
+	require.NotZero(t, ends[events.TaskStateUndone])
+	rep := run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, rich)})
+	require.Empty(t, rep.Calibration.NotReplayed)
+	require.Empty(t, rep.Calibration.Differences)
+	require.InDelta(t, 0, rep.Calibration.Attempts, 0.001)
+	require.InDelta(t, 0, rep.Calibration.P95, 0.02)
+	require.InDelta(t, 1, rep.Estimate.Taken, 0)
+}

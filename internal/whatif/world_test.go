@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,8 +27,12 @@ type world struct {
 	tasks   int
 	src     *scheduler.Source
 	arrives []arrival
+	// asks are requests to come.
+	asks    []ask
 	replies []answer
 	live    map[string]bool
+	// signals says that the workflow waits for some.
+	signals bool
 }
 
 // began is when each world begins.
@@ -38,6 +44,11 @@ const lasts = 5 * time.Minute
 type arrival struct {
 	at events.Instant
 	id string
+}
+
+type ask struct {
+	at      events.Instant
+	request events.Request
 }
 
 type answer struct {
@@ -74,13 +85,13 @@ func play(t testing.TB, seed uint64, tasks int, definition string) *world {
 
 func playWith(t testing.TB, seed uint64, tasks int, definition string, settings events.Settings) *world {
 	t.Helper()
-	w := &world{t: t, seed: seed, tasks: tasks, src: parse(t, definition), live: map[string]bool{}}
+	w := &world{t: t, seed: seed, tasks: tasks, src: parse(t, definition), live: map[string]bool{}, signals: strings.Contains(definition, "signal")}
 	d, err := scheduler.Complete(w.src.Body)
 	require.NoError(t, err)
 	body, err := events.Marshal(d)
 	require.NoError(t, err)
 	w.Engine, err = virtualowner.New(virtualowner.Config{
-		Begin: began, Settings: &settings, Offers: virtualowner.OffersOf(d, 10_000), Store: stored{sim.NewStore()}, Sent: w.sent,
+		Begin: began, Settings: &settings, Offers: virtualowner.OffersOf(d, 10_000), Store: stored{sim.NewStore()}, Sent: w.sent, Limits: d.Limits(),
 		Version: supervisor.Version{Workflow: w.src.Workflow, Version: 1, Hash: w.src.Hash, Body: body, Offset: 1, Level: w.src.Level},
 	})
 	require.NoError(t, err)
@@ -105,6 +116,11 @@ func (w *world) run() {
 			id := w.arrives[0].id
 			w.arrives = w.arrives[1:]
 			w.live[id] = true
+			if luck := w.chance("signal", id); luck < 0.5 { // some come too early, and some too late
+				w.asks = append(w.asks, ask{at.Add(time.Duration(luck * float64(40*time.Second))), events.Request{ID: "s-" + id, Kind: events.RequestSignal, Task: id, Signal: "approved", Payload: []byte(`"ann"`)}})
+			} else if luck > 0.9 {
+				w.asks = append(w.asks, ask{at.Add(time.Duration((luck - 0.9) * float64(60*time.Second))), events.Request{ID: "c-" + id, Kind: events.RequestCancel, Task: id}})
+			}
 			w.Put(events.Submissions, events.Record{Key: []byte(id), Value: fmt.Appendf(nil, `{"id":%q,"workflow":%q,"input":{"order":%q}}`, id, w.src.Workflow, id)})
 		}
 		later := w.replies[:0]
@@ -118,6 +134,15 @@ func (w *world) run() {
 			w.Put(events.Reports, r)
 		}
 		w.replies = later
+		w.asks = slices.DeleteFunc(w.asks, func(a ask) bool {
+			if !w.signals || a.at > at {
+				return !w.signals
+			}
+			r, err := events.EncodeRequest(a.request, events.Subject{ID: a.request.ID, Source: "/world", Time: at})
+			require.NoError(w.t, err)
+			w.Put(events.Reports, r)
+			return true
+		})
 		w.Tick()
 	}
 	require.NoError(w.t, w.Err)
@@ -134,6 +159,9 @@ func (w *world) next() (at events.Instant) {
 		sooner(max(w.Now+1, w.arrives[0].at))
 	}
 	for _, a := range w.replies {
+		sooner(a.at)
+	}
+	for _, a := range w.asks {
 		sooner(a.at)
 	}
 	for id := range w.live {
@@ -212,7 +240,7 @@ func (w *world) service(work *events.Work) (time.Duration, *events.Error) {
 		if luck < 0.05 {
 			return takes, retryable
 		}
-	case work.Step == "ship":
+	case work.Step == "ship" || strings.HasPrefix(work.Step, "parts["):
 		slow := 0.0
 		if down(0.35+0.1*w.chance("slow"), 45*time.Second) {
 			slow = 0.6
