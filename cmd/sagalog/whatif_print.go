@@ -47,7 +47,11 @@ func (p whatifPrinter) calibration(c *whatif.Calibration) {
 		if s.Counts {
 			counts = ", counted as not reproduced"
 		}
-		fmt.Fprintf(p.out, "not replayed  %s: %s%s (such as %s)\n", grouped(float64(s.Tasks)), s.Reason, counts, cli.Printable(s.Example))
+		example := s.Example
+		if s.Detail != "" {
+			example += ": " + s.Detail
+		}
+		fmt.Fprintf(p.out, "not replayed  %s: %s%s (such as %s)\n", grouped(float64(s.Tasks)), s.Reason, counts, cli.Printable(example))
 	}
 	if !c.Reproduces {
 		fmt.Fprintln(p.out, "refused       the replay reproduces fewer than 95 % of the ends, so what it says about another policy would mean nothing. Choose --since and --until so that most tasks have ended and operators decided about few.")

@@ -32,6 +32,8 @@ type Count struct {
 	Counts bool `json:"counts,omitempty"`
 	// Example is one of them: the first in the order of the names.
 	Example string `json:"example"`
+	// Detail is the error of that task, if there was one.
+	Detail string `json:"detail,omitempty"`
 }
 
 // calibrating adds tasks up.
@@ -40,19 +42,24 @@ type calibrating struct {
 	skipped        map[Reason]int
 	differs        map[Reason]int
 	examples       map[Reason]string
+	// details are the errors of the examples.
+	details map[Reason]string
 	// was and own are the attempts, of the tasks that were replayed.
 	was, own         int
 	wasTook, ownTook histogram
 }
 
 func newCalibrating() *calibrating {
-	return &calibrating{skipped: map[Reason]int{}, differs: map[Reason]int{}, examples: map[Reason]string{}}
+	return &calibrating{skipped: map[Reason]int{}, differs: map[Reason]int{}, examples: map[Reason]string{}, details: map[Reason]string{}}
 }
 
 func (c *calibrating) add(t *Trace) {
 	if t.Skipped != "" {
 		c.skipped[t.Skipped]++
 		c.example(t.Skipped, t.Task)
+		if c.examples[t.Skipped] == t.Task {
+			c.details[t.Skipped] = t.Detail
+		}
 		return
 	}
 	c.replayed++
@@ -87,7 +94,9 @@ func (c *calibrating) merge(o *calibrating) {
 		c.differs[why] += n
 	}
 	for why, task := range o.examples {
-		c.example(why, task)
+		if c.example(why, task); c.examples[why] == task {
+			c.details[why] = o.details[why]
+		}
 	}
 	c.wasTook.merge(&o.wasTook)
 	c.ownTook.merge(&o.ownTook)
@@ -114,7 +123,7 @@ func (c *calibrating) calibration() Calibration {
 func (c *calibrating) counts(of map[Reason]int) []Count {
 	list := []Count{}
 	for _, why := range slices.Sorted(maps.Keys(of)) {
-		list = append(list, Count{why, of[why], biased[why], c.examples[why]})
+		list = append(list, Count{Reason: why, Tasks: of[why], Counts: biased[why], Example: c.examples[why], Detail: c.details[why]})
 	}
 	slices.SortStableFunc(list, func(a, b Count) int { return cmp.Compare(b.Tasks, a.Tasks) })
 	return list

@@ -43,7 +43,9 @@ type playing struct {
 	acts     []Act
 	// open are the offers of the agents when they take work, and closed those when they do not.
 	open, closed map[string]supervisor.Offer
-	out          *Played
+	// timer is when the next timer of the task is due, as of the last look; 0 if it has none.
+	timer events.Instant
+	out   *Played
 }
 
 // planned is an attempt that was ready once.
@@ -131,8 +133,10 @@ func (p *playing) play() {
 		}
 		p.Now = next
 		p.deliver()
-		p.leave()
-		p.Tick()
+		if p.timer != 0 && p.timer <= next { // otherwise there are only answers, which need no look at the timers
+			p.leave()
+			p.Tick()
+		}
 		p.settle()
 	}
 }

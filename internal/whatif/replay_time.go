@@ -51,11 +51,14 @@ func (p *playing) next() (at events.Instant) {
 	if t == nil {
 		return 0
 	}
+	p.timer = 0
 	for _, m := range t.Timers() {
 		if m.Kind == events.TimerReminder || m.Kind == events.TimerSoftLimit {
 			continue // they alert, and change nothing
 		}
-		sooner(m.Due)
+		if sooner(m.Due); m.Due > p.Now && (p.timer == 0 || m.Due < p.timer) {
+			p.timer = m.Due
+		}
 	}
 	return at
 }

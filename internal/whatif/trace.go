@@ -28,6 +28,8 @@ type Trace struct {
 	EndedAt events.Instant   `json:"ended_at,omitzero"`
 	// Skipped says why the task is not replayed; empty if it is.
 	Skipped Reason `json:"skipped,omitempty"`
+	// Detail is the error behind Skipped, if there was one.
+	Detail string `json:"detail,omitempty"`
 	// Own is how it ended when it was replayed under the policy that was in force.
 	Own *Played `json:"own,omitempty"`
 }

@@ -129,7 +129,7 @@ func (r *run) own(with *replayer, t *Trace) error {
 	var err error
 	if t.Own, err = with.replay(t, r.known.of(t.Definition), nil); err != nil {
 		// A defect of the engine, or facts that this version decides otherwise: one task must not hide the others.
-		t.Own, t.Skipped = nil, skipEngine
+		t.Own, t.Skipped, t.Detail = nil, skipEngine, err.Error()
 	}
 	return nil
 }
