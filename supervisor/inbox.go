@@ -239,7 +239,7 @@ func (i *inbox) read(in events.Input, records []events.Record, next int64) error
 }
 
 func inputLost(in events.Input, err error) error {
-	return fmt.Errorf("%w: %s: %w; see README \"When the log was lost\"", ErrInputLost, in, err)
+	return fmt.Errorf("%w: %s: %w; see docs/lost.md", ErrInputLost, in, err)
 }
 
 // reading says whether inputs are being read.

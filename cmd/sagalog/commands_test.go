@@ -12,18 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exampleOfTheReadme returns the YAML block of the README that begins with a line.
-func exampleOfTheReadme(t *testing.T, begin string) string {
+// exampleOfAgents returns the YAML block of docs/agents.md that begins with a line.
+func exampleOfAgents(t *testing.T, begin string) string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/agents.md")
 	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```yaml\n(" + regexp.QuoteMeta(begin) + "\n.*?)```").FindSubmatch(readme)
-	require.NotNil(t, block, "the README has no block that begins with %s", begin)
+	block := regexp.MustCompile("(?s)```yaml\n(" + regexp.QuoteMeta(begin) + "\n.*?)```").FindSubmatch(page)
+	require.NotNil(t, block, "the page has no block that begins with %s", begin)
 	return string(block[1])
 }
 
-// The command of the README makes an archive, and its undo removes it when the next step cannot be done.
-func TestTheCommandOfTheReadmeRunsAndIsUndone(t *testing.T) {
+// The command of docs/agents.md makes an archive, and its undo removes it when the next step cannot be done.
+func TestTheCommandOfTheDocumentRunsAndIsUndone(t *testing.T) {
 	startsAgain(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
@@ -31,7 +31,7 @@ func TestTheCommandOfTheReadmeRunsAndIsUndone(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(at.dir, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(at.dir, name), []byte(text), 0o600))
 	}
-	write("a/archive.yaml", exampleOfTheReadme(t, "agent: archive"))
+	write("a/archive.yaml", exampleOfAgents(t, "agent: archive"))
 	write("a/send.yaml", "agent: send\nexec: {command: [sh, -c, 'test -e \"$0\" || { echo no receiver >&2; exit 1; }', \"${ input.to }\"], env: [PATH]}\n")
 	write("w/backup.yaml", `
 workflow: backup

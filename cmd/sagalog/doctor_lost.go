@@ -63,7 +63,7 @@ func (t *tail) lost(ctx context.Context, cluster *kafka.Cluster, namespace strin
 		for _, p := range of[topic] {
 			if lost := node.LossOf(kafka.Topics{Namespace: namespace}, in, p, t.passed[in][p], starts[topic][p], ends[topic][p]); lost != nil {
 				list = append(list, doctor.Finding{Check: checkLog, Status: doctor.StatusFail, What: "a partition stops, because its input lost records: " + lost.What,
-					Remedy: lost.Remedy() + `; see README, "When the log was lost"`})
+					Remedy: lost.Remedy() + `; see docs/lost.md`})
 			}
 		}
 	}

@@ -7,6 +7,6 @@ func generateCommand() *cobra.Command {
 	g.AddCommand(generateSchema(), generateAsyncAPI())
 	g.AddCommand(generateMonitoring()...)
 	g.AddCommand(generateHelm())
-	g.AddCommand(generateACLs())
+	g.AddCommand(generateACLs(), generateReference())
 	return g
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
@@ -138,7 +139,9 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 	}
 	var verdict error
 	concluded := false
-	err := c.check(cmd.Context(), cmd.ErrOrStderr(), func(r *verify.Report) { verdict, concluded = c.conclude(cmd.OutOrStdout(), r), true })
+	err := uncut(cmd.ErrOrStderr(), func() error {
+		return c.check(cmd.Context(), cmd.ErrOrStderr(), func(r *verify.Report) { verdict, concluded = c.conclude(cmd.OutOrStdout(), r), true })
+	})
 	if !concluded {
 		return unchecked(err)
 	}
@@ -146,6 +149,26 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "sagalog: after the check: %v\n", err)
 	}
 	return verdict
+}
+
+// cutsInARow bounds how often a check begins again. Nodes look every minute for what they may delete, so a log that is cut more often than that while
+// it is read is longer than can be read in a minute.
+const cutsInARow = 5
+
+// uncut reads the log, again if records were deleted between the moment when its bounds were asked for and the one when they were read: a namespace
+// that is in use is cut now and then, which is no fault.
+func uncut(progress io.Writer, read func() error) error {
+	for n := 1; ; n++ {
+		err := read()
+		out, cut := errors.AsType[*kafka.OutOfRangeError](err)
+		switch {
+		case !cut:
+			return err
+		case n == cutsInARow:
+			return fmt.Errorf("the log was cut each of %d times while it was read: repeat it at a quieter time, or read a copy (sagalog replay): %w", n, err)
+		}
+		fmt.Fprintf(progress, "sagalog: %s partition %d was cut while it was read; reading again\n", out.Topic, out.Partition)
+	}
 }
 
 // conclude prints the report, and returns the error with which the command ends, or nil.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/stretchr/testify/require"
@@ -182,5 +185,35 @@ func TestVerifyRefusesAWrongCall(t *testing.T) {
 		wrongly := !strings.Contains(says, "listens") && !strings.Contains(says, "no such")
 		require.Equal(t, wrongly, strings.Contains(p.err.String(), "--help' for usage"), says)
 		require.NoDirExists(t, filepath.Join(at.dir, "nowhere"))
+	}
+}
+
+// A log that is cut while it is read is read again, some times.
+func TestALogThatIsCutMeanwhileIsReadAgain(t *testing.T) {
+	cut := fmt.Errorf("partition 1: %w", &kafka.OutOfRangeError{Topic: "sagalog.events", Partition: 1, Offset: 8982})
+	for _, c := range []struct {
+		cuts, reads int
+		last        error
+		says        string
+	}{
+		{0, 1, nil, ""},
+		{2, 3, nil, ""},
+		{1, 2, io.ErrUnexpectedEOF, "unexpected EOF"},
+		{cutsInARow, cutsInARow, nil, "read a copy (sagalog replay)"},
+	} {
+		reads, said := 0, &strings.Builder{}
+		err := uncut(said, func() error {
+			if reads++; reads <= c.cuts {
+				return cut
+			}
+			return c.last
+		})
+		require.Equal(t, c.reads, reads)
+		require.Equal(t, min(c.cuts, cutsInARow-1), strings.Count(said.String(), "sagalog.events partition 1 was cut while it was read; reading again\n"))
+		if c.says == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.says)
+		}
 	}
 }

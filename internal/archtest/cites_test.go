@@ -190,7 +190,7 @@ func (l *library) theCites(tree []*source, pages []page) []violation {
 		}
 	}
 	for _, p := range pages {
-		if strings.HasSuffix(p.path, ".md") {
+		if strings.HasSuffix(p.path, ".md") || p.path == "llms.txt" {
 			found = append(found, l.cites(p.path, p.text, 1)...)
 			found = append(found, l.links(p)...)
 			found = append(found, l.shown(p)...)

@@ -36,6 +36,7 @@ var star = map[string][]string{
 	"internal/yamltree":   nil,                                                           // YAML as JSON values with their places
 	"events/internal/gen": nil,                                                           // go generate ./events: reads the source of events, and nothing of ours imports it
 
+	"internal/reference":    {"events", "internal/exprlang"},            // what the pages show is passed in, except for settings and expressions
 	"internal/recordschema": {"events", "internal/kafka", "supervisor"}, // names of topics and groups, and of the headers of dead letters
 
 	"internal/kafka":           {"events", "internal/kafka/batch", "internal/pause", "internal/repeats"},

@@ -204,7 +204,7 @@ func loadPages(root string) ([]page, error) {
 		}
 		kind := path.Ext(base)
 		written := []string{".go", ".md", ".py", ".sh", ".java", ".yaml", ".yml", ".conf", ".mod", ".png"}
-		if rel, _ := filepath.Rel(root, name); !slices.Contains(written, kind) && (kind != "" || !strings.HasPrefix(rel, ".ci") && base != "Makefile" && base != "Dockerfile") {
+		if rel, _ := filepath.Rel(root, name); !slices.Contains(written, kind) && base != "llms.txt" && (kind != "" || !strings.HasPrefix(rel, ".ci") && base != "Makefile" && base != "Dockerfile") {
 			return nil
 		}
 		rel, err := filepath.Rel(root, name)

@@ -22,6 +22,20 @@ const (
 	ExitIncomplete = 7
 )
 
+// ExitCodes says of each exit code, in their order, what it means.
+func ExitCodes() []string {
+	return []string{
+		ExitOK:           "ok",
+		ExitError:        "an error, also a call without a valid token (401) or without the role that it needs (403)",
+		ExitUsage:        "wrong usage, also if only the engine notices it",
+		ExitNotFound:     "not found",
+		ExitConflict:     "a conflict (409): different content under the same ID, or a request that the task or the engine refuses in its current state",
+		ExitStillRunning: "still running, or not judged, when the time ran out",
+		ExitEndedBadly:   "the task is undone, terminated or in error; the job was stopped",
+		ExitIncomplete:   "the list lacks partitions that cannot be read at the moment",
+	}
+}
+
 // codeError is an error with an exit code. A quiet one has been reported already.
 type codeError struct {
 	code  int

@@ -31,6 +31,8 @@ type stream struct {
 	faults []error
 	again  int
 	slow   float64
+	// chunks says how long the slowest acknowledgement of a chunk took, by the chunk's number.
+	chunks map[int]time.Duration
 }
 
 // stream starts to submit to the given nodes in turn, or through Kafka if no node is given.
@@ -45,7 +47,7 @@ func (c *cluster) stream(prefix string, rate float64, nodes ...*member) *stream 
 // newStream submits as the arguments of `dronedelivery load` say.
 func newStream(t *testing.T, prefix string, rate float64, to ...string) *stream {
 	t.Helper()
-	s := &stream{t: t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: to}
+	s := &stream{t: t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: to, chunks: map[int]time.Duration{}}
 	s.done.Go(s.run)
 	t.Cleanup(s.wait)
 	return s
@@ -58,9 +60,15 @@ func (s *stream) submitted() int {
 	return s.load.count
 }
 
+// size is how many submissions a chunk has.
+func (s *stream) size() int { return max(1, int(s.rate*chunk.Seconds())) }
+
+// within says whether each submission of the chunk of the i-th one, counted from 1, was acknowledged within a time. The stream has ended.
+func (s *stream) within(i int, d time.Duration) bool { return s.chunks[(i-1)/s.size()] < d }
+
 // run starts a chunk whenever one is due.
 func (s *stream) run() {
-	size := max(1, int(s.rate*chunk.Seconds()))
+	size := s.size()
 	ticks := time.NewTicker(time.Duration(float64(size) / s.rate * float64(time.Second)))
 	defer ticks.Stop()
 	for first := 1; ; first += size {
@@ -94,6 +102,7 @@ func (s *stream) submit(first, size int) {
 	defer s.mu.Unlock()
 	s.again += r.Again
 	s.slow = max(s.slow, r.Max)
+	s.chunks[(first-1)/size] = time.Duration(r.Max * float64(time.Millisecond))
 	if err != nil {
 		s.faults = append(s.faults, fmt.Errorf("submit %d from %d on: %w: %s", size, first, err, errs.String()))
 	}

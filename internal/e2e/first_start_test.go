@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// These are the README's promises about the first start.
+	// These are the promises of docs/shown.md about the first start.
 	firstWithin = 10 * time.Second
 	endWithin   = 5 * time.Second
 )

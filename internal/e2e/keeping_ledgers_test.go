@@ -20,8 +20,9 @@ type standing struct {
 }
 
 // ledgersAgree compares the services' ledgers with what was submitted. The log does not hold the tasks any more, so this asks for what must be true
-// of any of them: it has all of its effects or none, and each of them was made once.
-func (k *keeping) ledgersAgree(l *load) {
+// of any of them: it has all of its effects or none, and each of them was made once. A submission that is sent again when its task has been forgotten
+// makes another task, so of those that a stalled machine acknowledged that late, only the second is true.
+func (k *keeping) ledgersAgree(s *stream, l *load, p pace) {
 	k.t.Helper()
 	x := standing{map[string]int{}, map[string]map[string]bool{}, map[string]bool{}}
 	lines := 0
@@ -42,7 +43,7 @@ func (k *keeping) ledgersAgree(l *load) {
 			faults = append(faults, fmt.Sprintf("%s took effect %d times", key, n))
 		}
 	}
-	processed, undone := 0, 0
+	processed, undone, late := 0, 0, 0
 	for i := 1; i <= l.count; i++ {
 		switch id := l.id(i); {
 		case !x.calls[id]:
@@ -51,6 +52,8 @@ func (k *keeping) ledgersAgree(l *load) {
 			processed++
 		case len(x.effects[id]) == 0:
 			undone++
+		case !s.within(i, p.remember):
+			late++
 		default:
 			faults = append(faults, fmt.Sprintf("%s has effects at %v only", id, x.effects[id]))
 		}
@@ -58,7 +61,7 @@ func (k *keeping) ledgersAgree(l *load) {
 	slices.Sort(faults)
 	require.Empty(k.t, faults[:min(len(faults), 20)], "%d faults", len(faults))
 	require.Positive(k.t, undone)
-	k.t.Logf("ledgers: %d calls for %d deliveries agree: %d were made, %d were undone", lines, l.count, processed, undone)
+	k.t.Logf("ledgers: %d calls for %d deliveries agree: %d were made, %d were undone, and %d are of a submission that may have come twice, too late", lines, l.count, processed, undone, late)
 }
 
 func (x *standing) add(service string, line dronedelivery.Line) {

@@ -41,7 +41,7 @@ func TestKeepingOnTheEmbeddedBroker(t *testing.T) {
 	e.ready()
 	e.quiet(4 * patience)
 	k.drained(p, decided)
-	k.ledgersAgree(l)
+	k.ledgersAgree(s, l, p)
 	k.verified(e.Kafka)
 	k.kill()
 	e.ready()
@@ -92,7 +92,7 @@ func TestClusterKeeping(t *testing.T) {
 	}
 	k.api.quiet(4 * patience)
 	k.drained(p, decided)
-	k.ledgersAgree(l)
+	k.ledgersAgree(s, l, p)
 	k.verified(c.brokers)
 	for _, m := range nodes {
 		m.leave()

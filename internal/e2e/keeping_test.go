@@ -52,7 +52,7 @@ type pace struct {
 
 // paced returns the pace of a run, which is short unless its time is given.
 func paced(short time.Duration, segment int64) pace {
-	p := pace{span: short, keepLog: 4 * time.Second, remember: 2 * time.Second, each: 5 * time.Second, kill: 6 * time.Second, rate: sized(*rateFlag, 20, 20), segment: segment, short: true}
+	p := pace{span: short, keepLog: 4 * time.Second, remember: 6 * time.Second, each: 5 * time.Second, kill: 6 * time.Second, rate: sized(*rateFlag, 20, 20), segment: segment, short: true}
 	if *keepingFlag > 0 { // a node first looks for what it can delete a minute after its start, so most of them live for longer
 		p = pace{span: *keepingFlag, keepLog: *keepLogFlag, remember: *keepLogFlag / 2, each: min(time.Minute, *keepingFlag/12), kill: 90 * time.Second, rate: sized(*rateFlag, 100, 100), segment: kafkaSegment}
 	}

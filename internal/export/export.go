@@ -198,7 +198,7 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) error {
 	rule, known, first := verify.NewRule(f.start > 0), newLives(), true
 	topics := topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}
-	return f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: f.at.To}, func(r events.Record) error {
+	return f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: f.at.To, Lend: true}, func(r events.Record) error {
 		if r.Offset%progressEvery == 0 {
 			f.progress(progressEvery)
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/jsontext"
-	"github.com/sagalog/sagalog/internal/verify"
 )
 
 // Fact is a row of the table of facts. Its key is partition and offset. Members that are absent in the log are NULL in Parquet, empty in
@@ -112,7 +111,8 @@ const claimed = events.TypePrefix + string(events.NamePartitionClaimed)
 // row makes the row of an accepted fact of an epoch. The lives are as before the fact.
 func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fact, error) {
 	at, sequence := events.Position{Epoch: epoch}, (*int64)(nil)
-	if r.Header(events.HeaderType) != claimed {
+	kind := t.shared(header(r, events.HeaderType))
+	if kind != claimed {
 		var err error
 		if at, err = events.PositionOf(r); err != nil {
 			return Fact{}, err
@@ -124,13 +124,13 @@ func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fa
 	if err != nil {
 		return Fact{}, fmt.Errorf("read %s: %w", events.HeaderTime, err)
 	}
-	name := events.Name(strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix))
+	name := events.Name(strings.TrimPrefix(kind, events.TypePrefix))
 	a := about{}
 	if err := a.read(r.Value); err != nil {
 		return Fact{}, err
 	}
 	f := Fact{
-		Partition: r.Partition, Offset: r.Offset, Time: int64(when), Epoch: at.Epoch.String(), Sequence: sequence, Owner: verify.Writer(r), Type: string(name),
+		Partition: r.Partition, Offset: r.Offset, Time: int64(when), Epoch: t.epochText(at.Epoch), Sequence: sequence, Owner: t.writer(r), Type: string(name),
 		Task: string(r.Key), Step: a.step, Attempt: int32(a.attempt), Operation: a.operation, By: a.by, Data: string(r.Value),
 	}
 	if step, index, ok := events.SplitItem(a.step); ok {
@@ -153,6 +153,16 @@ func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fa
 	l := t.take(&f, r, &a, at)
 	f.Run, f.Incarnation, f.Workflow, f.Version = int32(l.run), l.incarnation, l.workflow, int32(l.version)
 	return f, nil
+}
+
+// header returns the bytes of a header, which are the record's.
+func header(r *events.Record, key string) []byte {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if r.Headers[i].Key == key {
+			return r.Headers[i].Value
+		}
+	}
+	return nil
 }
 
 // topicNames are the topics of the inputs.

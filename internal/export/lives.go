@@ -5,13 +5,17 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
 )
 
 // lives knows, of each task of a partition that the log has not forgotten yet, what its facts do not repeat.
 type lives struct {
 	all map[string]life
-	// workflows are the names of workflows, each once in memory.
-	workflows map[string]string
+	// texts are those that many facts have, such as the names of workflows, each once in memory, and owners the nodes by the source that names them.
+	texts, owners map[string]string
+	// epoch is that of the fact before, and written how it is written.
+	epoch   events.Epoch
+	written string
 }
 
 // life is a task from its submission until it is forgotten.
@@ -27,7 +31,9 @@ type life struct {
 	before events.Instant
 }
 
-func newLives() *lives { return &lives{map[string]life{}, map[string]string{}} }
+func newLives() *lives {
+	return &lives{all: map[string]life{}, texts: map[string]string{}, owners: map[string]string{}}
+}
 
 // take returns the life that a fact of a task belongs to. Unknown is that of a task whose beginning was cut off.
 func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) life {
@@ -35,12 +41,12 @@ func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) li
 	l := t.all[task]
 	switch events.Name(f.Type) {
 	case events.NameSubmitted:
-		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), version: a.version, run: 1, topic: f.CauseTopic}
+		l = life{incarnation: at.String(), workflow: t.shared([]byte(a.workflow)), version: a.version, run: 1, topic: f.CauseTopic}
 		if f.CauseOffset != nil {
 			l.partition, l.offset = *f.CausePartition, *f.CauseOffset
 		}
 	case events.NameChildRefused:
-		l = life{incarnation: at.String(), workflow: t.shared(a.workflow), run: 1}
+		l = life{incarnation: at.String(), workflow: t.shared([]byte(a.workflow)), run: 1}
 	case events.NameRunBegun:
 		l.run, l.before, l.started = a.run, l.started, 0
 	case events.NameStepStarted:
@@ -57,7 +63,7 @@ func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) li
 			return l
 		}
 		l = carried
-		l.workflow = t.shared(l.workflow)
+		l.workflow = t.shared([]byte(l.workflow))
 	default:
 		return l
 	}
@@ -77,13 +83,42 @@ func (t *lives) forget(value []byte) error {
 	return nil
 }
 
-func (t *lives) shared(workflow string) string {
-	if s, ok := t.workflows[workflow]; ok {
+// sharedMost bounds the texts that are kept.
+const sharedMost = 10_000
+
+// shared returns a text that is the same in memory for many facts.
+func (t *lives) shared(text []byte) string {
+	if s, ok := t.texts[string(text)]; ok {
 		return s
 	}
-	s := strings.Clone(workflow)
-	t.workflows[s] = s
+	if len(t.texts) == sharedMost {
+		clear(t.texts)
+	}
+	s := string(text)
+	t.texts[s] = s
 	return s
+}
+
+// writer returns the node that wrote a fact.
+func (t *lives) writer(r *events.Record) string {
+	source := header(r, events.HeaderSource)
+	if s, ok := t.owners[string(source)]; ok {
+		return s
+	}
+	if len(t.owners) == sharedMost {
+		clear(t.owners)
+	}
+	s := verify.Writer(r)
+	t.owners[string(source)] = s
+	return s
+}
+
+// epochText returns how an epoch is written.
+func (t *lives) epochText(e events.Epoch) string {
+	if t.written == "" || e != t.epoch {
+		t.epoch, t.written = events.Epoch{N: e.N, ID: strings.Clone(e.ID)}, e.String()
+	}
+	return t.written
 }
 
 // carriedLife reads the life of a task that is carried, or of the first piece of one; false for other entities.

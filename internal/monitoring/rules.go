@@ -119,7 +119,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogPartitionStopped", Expr: `max by (partition) (sagalog_partition_stopped) == 1`, Critical: true,
 		Summary:     "partition {{ $labels.partition }} has stopped and needs an operator",
-		Description: "/readyz and the log of the node name the reason. If an input lost records, see the README, When the log was lost.",
+		Description: "/readyz and the log of the node name the reason. If an input lost records, see docs/lost.md.",
 		Command:     "sagalog doctor",
 	},
 	{

@@ -45,13 +45,26 @@ func (l *partitionLog) begin(ctx context.Context, t supervisor.Topic, from int64
 	return l.cluster.StartOffset(ctx, l.topics.Events(), l.partition)
 }
 
-// beginsWithCarry says whether the log of a partition begins with a carry, so that its state can be built from there.
+// beginsWithCarry says whether the log of a partition begins with a carry, so that its state can be built from there. start is where it began a moment
+// ago: another node may cut it meanwhile.
 func (s *stateStore) beginsWithCarry(ctx context.Context, partition int32, start int64) (bool, error) {
-	r, err := s.ns.cluster.ReadAt(ctx, s.ns.topics.Events(), partition, start)
-	if err != nil {
-		return false, fmt.Errorf("read the first record of partition %d: %w", partition, err)
+	for {
+		r, err := s.ns.cluster.ReadAt(ctx, s.ns.topics.Events(), partition, start)
+		if errors.As(err, new(*kafka.OutOfRangeError)) {
+			now, asked := s.ns.cluster.StartOffset(ctx, s.ns.topics.Events(), partition)
+			if asked != nil {
+				return false, asked
+			}
+			if now > start {
+				start = now
+				continue
+			}
+		}
+		if err != nil {
+			return false, fmt.Errorf("read the first record of partition %d: %w", partition, err)
+		}
+		return r.Header(events.HeaderType) == events.TypePrefix+string(events.NameCarryBegun), nil
 	}
-	return r.Header(events.HeaderType) == events.TypePrefix+string(events.NameCarryBegun), nil
 }
 
 // first returns the offset of the first record of a partition of events.

@@ -54,6 +54,9 @@ func TestTheLogIsCut(t *testing.T) {
 		m := w.node(older, keep) // without a state
 		run("b")
 		require.Greater(t, begin(), first)
+		carried, err := m.BeginsWithCarry(t.Context(), 0, first)
+		require.NoError(t, err, "of a log that is cut between the two questions")
+		require.True(t, carried)
 		require.NoError(t, m.stop())
 		w.proveHashes(older)
 		second := begin()

@@ -105,6 +105,11 @@ func (n *Node) Definitions() api.Workflows { return n.defs }
 func (n *Node) Deletions() api.Deletions   { return n.defs }
 func (n *Node) Checked() api.Definitions   { return n.defs }
 
+// BeginsWithCarry says whether a partition of the log begins with a carry, for a node that saw it begin at an offset.
+func (n *Node) BeginsWithCarry(ctx context.Context, partition int32, seen int64) (bool, error) {
+	return n.store.beginsWithCarry(ctx, partition, seen)
+}
+
 // LimitDefinitions sets how many work topics, versions and bytes definitions may leave behind.
 func (n *Node) LimitDefinitions(topics, versions, bytes int) {
 	n.defs.limits, n.topics.limit = definitionLimits{topics: topics, versions: versions, bytes: bytes}, topics

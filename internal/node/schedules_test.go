@@ -81,7 +81,7 @@ func seriesOf(t *testing.T, r *prometheus.Registry, prefix string) (list []strin
 	return list
 }
 
-// The example of the README is applied, fires, is paused, resumed and deleted.
+// The example of the documentation is applied, fires, is paused, resumed and deleted.
 func TestTheDailyReport(t *testing.T) {
 	text, err := os.ReadFile("../../docs/examples/schedules/daily-report.yaml")
 	require.NoError(t, err)

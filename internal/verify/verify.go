@@ -19,6 +19,8 @@ type Span struct {
 	From, To int64
 	// Committed leaves out what transactions aborted, and markers.
 	Committed bool
+	// Lend says that yield does not keep the headers of a record, which are valid only during the call.
+	Lend bool
 }
 
 // Bounds are the offsets that a partition holds: from Start up to but not including End.

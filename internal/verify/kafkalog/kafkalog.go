@@ -55,7 +55,11 @@ func (l Log) Read(ctx context.Context, s verify.Span, yield func(events.Record) 
 	if s.From >= s.To {
 		return nil
 	}
-	if !s.Committed {
+	switch {
+	case s.Committed:
+	case s.Lend:
+		return l.Cluster.LendRange(ctx, s.Topic, s.Partition, s.From, s.To, yield)
+	default:
 		return l.Cluster.ReadRange(ctx, s.Topic, s.Partition, s.From, s.To, yield)
 	}
 	r, err := kafka.NewReader(l.Cluster, kafka.ReaderConfig{ReadCommitted: true, MaxWait: 500 * time.Millisecond})

@@ -1,10 +1,10 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** A modal dialog. Escape and the button close it. */
+/** A modal dialog. Escape and the button close it. It has the keys as soon as it is asked for: one pressed right after is meant for it. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }): JSX.Element {
   const e = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     e.current?.showModal();
     e.current?.querySelector<HTMLElement>("form :is(input, select, textarea)")?.focus();

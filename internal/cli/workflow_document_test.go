@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The commands of the README's section run as they stand there, from the root of the repository.
-func TestTheCommandsOfTheReadmeAboutTestsWork(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// The commands of the section about tests run as they stand there, from the root of the repository.
+func TestTheCommandsOfTheDocumentAboutTestsWork(t *testing.T) {
+	document, err := os.ReadFile("../../docs/workflows.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(readme), "## Test a workflow\n")
+	_, section, found := strings.Cut(string(document), "## Test a workflow\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	t.Chdir("../..")

@@ -1,0 +1,86 @@
+// A producer: it submits tasks, and sends requests about them, without an engine in the process.
+
+import { randomUUID } from "node:crypto";
+
+import { murmur2 } from "@platformatic/kafka";
+
+import { type Connection, namespaceOf, partitionsOf, Sender } from "./kafka.js";
+
+/** A task to submit: events/FORMAT.md, "Submission". Durations are texts such as `10m`. */
+export interface Submission {
+  /** The task ID, by which the task takes effect once, however often it is submitted. Default: a random UUID. */
+  id?: string;
+  workflow: string;
+  /** Default: the current version. */
+  version?: number;
+  input?: unknown;
+  priority?: number;
+  labels?: Record<string, string>;
+  deadline?: string | Date;
+  notBefore?: string | Date;
+  replyTo?: string;
+  replyKey?: string;
+  /** The W3C trace context of the task. */
+  traceparent?: string;
+}
+
+/** Where an acknowledged record is in the log. */
+export interface Receipt {
+  id: string;
+  partition: number;
+  offset: bigint;
+}
+
+export interface ProducerOptions extends Connection {
+  /** How long to wait for the acknowledgement of a record, in milliseconds. Default 30 s. */
+  timeout?: number;
+}
+
+const timeText = (t: string | Date | undefined) => (t instanceof Date ? t.toISOString() : t);
+
+/** The partition in which a task lives. */
+export const homeOf = (task: string, partitions: number) => (murmur2(Buffer.from(task)) & 0x7fffffff) % partitions;
+
+export class Producer {
+  readonly #options: ProducerOptions;
+  readonly #sender: Sender;
+  #partitions: Promise<number> | undefined;
+
+  constructor(options: ProducerOptions) {
+    this.#options = options;
+    this.#sender = new Sender(options, "producer");
+  }
+
+  /** Submits a task. When it returns the submission is durable: it becomes a task, a dead letter with the reason, or is a duplicate of one. */
+  async submit(s: Submission): Promise<Receipt> {
+    const { id = randomUUID(), workflow, version, input, priority, labels } = s;
+    const value = { id, workflow, version, input, priority, labels, deadline: timeText(s.deadline), not_before: timeText(s.notBefore), reply_to: s.replyTo, reply_key: s.replyKey };
+    return this.#send("submissions", id, "sagalog.submission", randomUUID(), value, s.traceparent);
+  }
+
+  /** Ends the wait of a step for a signal, now or later. A signal with an ID that the task has seen changes nothing. */
+  async signal(task: string, name: string, payload?: unknown, { id = randomUUID() }: { id?: string } = {}): Promise<Receipt> {
+    return this.#send("reports", task, "sagalog.request.signal", id, { id, kind: "signal", task, signal: name, payload });
+  }
+
+  /** Asks to undo a task that is not past its pivot. */
+  async cancel(task: string, { id = randomUUID(), reason }: { id?: string; reason?: string } = {}): Promise<Receipt> {
+    return this.#send("reports", task, "sagalog.request.cancel", id, { id, kind: "cancel", task, reason });
+  }
+
+  async #send(topic: string, task: string, type: string, id: string, value: object, traceparent?: string): Promise<Receipt> {
+    // A failure is not remembered: the next record asks again.
+    this.#partitions ??= partitionsOf(this.#sender, this.#options).catch((error: unknown) => {
+      this.#partitions = undefined;
+      throw error;
+    });
+    const partition = homeOf(task, await this.#partitions);
+    const record = { topic: `${namespaceOf(this.#options)}.${topic}`, partition, key: task, value: JSON.stringify(value), type, id, source: "/sagalog/producer" };
+    const offset = await this.#sender.send({ ...record, traceparent }, Date.now() + (this.#options.timeout ?? 30_000));
+    return { id: task, partition, offset };
+  }
+
+  async close(): Promise<void> {
+    await this.#sender.close();
+  }
+}

@@ -1,0 +1,386 @@
+// The work requests that an instance holds, from their arrival to the commit behind their reports.
+//
+//	read --> unconfirmed --> ready --> running --> reported --> finished --> committed
+//
+// A request that is abandoned (at a stop, or because its partition is another instance's) is not committed, so it is delivered again. Nothing is
+// reported at or after the complete-by time. Effect none is reported only after a commit has recorded that the request is finished.
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Clock, Request, type UndoAttempt, type Work } from "./attempt.js";
+import { AttemptStopped, type Effect, Failure, failureOf, messageOf } from "./errors.js";
+import type { Group } from "./group.js";
+import type { Incoming, Log, Sender } from "./kafka.js";
+import { hasSealed, type Keys, sealedText } from "./keys.js";
+import type { Partition, Position } from "./offsets.js";
+
+export type Operation = (a: UndoAttempt<any, any>) => unknown;
+
+// A third of the group's session: an instance that was silent for longer may have been replaced.
+const ANSWER_LASTS_MS = 3_000;
+const ANSWER_WAIT_MS = 2_000;
+const COMMIT_EVERY_MS = 200;
+const READ_AHEAD = 2;
+const OUTPUT_BYTES = 256 << 10;
+const DETAIL_BYTES = 16 << 10;
+const MESSAGE_CHARACTERS = 1_000;
+const RETRY_AFTER_MAX_MS = 24 * 3600e3;
+// A part of the remaining time is kept for the report of an attempt.
+const reportMargin = (left: number) => Math.min(Math.max(left / 20, 5), 250);
+
+export interface WorkOptions {
+  agent: string;
+  instance: string;
+  reports: string;
+  concurrency: number;
+  operation: (name: string, verb: "do" | "undo") => Operation | undefined;
+  sender: Sender;
+  keys: Keys | undefined;
+  log: Log;
+}
+
+interface Outcome {
+  output?: unknown;
+  failure?: Failure;
+  doubt?: boolean;
+}
+
+export class Worker {
+  readonly #o: WorkOptions;
+  readonly #clock = new Clock();
+  readonly #held = new Map<string, Request>();
+  #unconfirmed: Request[] = [];
+  #ready: Request[] = [];
+  /** Attempts that were reported without effect, and steps whose undo has come, until their ends. */
+  readonly #noEffect = new Map<string, number>();
+  readonly #undos = new Map<string, number>();
+  readonly #partitions = new Set<Partition>();
+  readonly #waiting = new Set<() => void>();
+  #committing: Promise<void> = Promise.resolve();
+  #stopping = false;
+  #killed = false;
+  running = 0;
+
+  constructor(o: WorkOptions) {
+    this.#o = o;
+  }
+
+  /** Waits for anything to change. */
+  #change(most: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, most);
+      this.#waiting.add(wake);
+    });
+  }
+
+  #changed(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  async room(): Promise<void> {
+    while (!this.#stopping && this.#held.size >= READ_AHEAD * this.#o.concurrency) await this.#change(1_000);
+  }
+
+  received(p: Partition, records: Incoming[]): void {
+    this.#partitions.add(p);
+    for (const r of records) this.#receive(p, r);
+    this.#schedule();
+    this.#changed();
+  }
+
+  #receive(p: Partition, r: Incoming): void {
+    const skip = (why: string) => {
+      if (why) this.#o.log("warn", `the record at offset ${r.offset} of partition ${p.number} of the agent ${this.#o.agent} ${why}, and is skipped`);
+      p.read(r.offset, 0);
+      p.finish(r.offset);
+    };
+    const type = r.headers.get("ce_type");
+    let work: Work;
+    try {
+      work = JSON.parse(r.value ?? "") as Work;
+      if (typeof work?.task !== "string") return skip("names no task");
+    } catch {
+      return skip("is not JSON");
+    }
+    if (type === "sagalog.work.stop") this.#stopAttempt(work as Work & { reason?: string });
+    if (type !== "sagalog.work") return skip("");
+    const now = Date.now();
+    const by = this.#clock.completeBy(work, r.headers.get("ce_time"), now);
+    if (Number.isNaN(by)) return skip("has no complete-by time");
+    const q = new Request(work, r.headers.get("ce_traceparent") ?? "", by, [p, r.offset]);
+    if (!p.read(r.offset, q.life.cap)) return;
+    const twin = this.#held.get(q.attempt);
+    if (now >= by || this.#noEffect.has(q.attempt) || this.#tooLate(q)) return p.finish(r.offset);
+    if (twin !== undefined) {
+      twin.places.push([p, r.offset]); // it is finished with the one that is held
+      twin.confirmedAt = 0;
+      return;
+    }
+    if (work.operation === "undo") this.#undos.set(q.step, q.life.cap);
+    this.#held.set(q.attempt, q);
+    this.#unconfirmed.push(q);
+  }
+
+  /** After a take-over an agent may get a do and its undo together. */
+  #tooLate(q: Request): boolean {
+    return q.work.operation === "do" && this.#undos.has(q.step);
+  }
+
+  #stopAttempt(s: Work & { reason?: string }): void {
+    const id = JSON.stringify([s.task, s.ticket, s.run, s.step, s.operation, s.attempt]);
+    const q = this.#held.get(id);
+    if (q === undefined) return;
+    q.stopped = new AttemptStopped(`nobody needs the outcome any more: ${s.reason ?? ""}`);
+    q.life.stop(q.stopped);
+  }
+
+  /** Asks the group about the requests that wait, until stop. */
+  async confirmLoop(group: Group): Promise<void> {
+    while (!this.#stopping) {
+      const now = Date.now();
+      for (const q of this.#unconfirmed) if (now >= q.life.end) this.#finish(q);
+      const batch = this.#unconfirmed.filter((q) => this.#held.has(q.attempt));
+      this.#unconfirmed = [];
+      if (batch.length === 0) {
+        await this.#change(1_000);
+        continue;
+      }
+      const places = batch.map((q) => q.places.length);
+      const mine = await Promise.race([group.confirm().catch(() => undefined), sleep(ANSWER_WAIT_MS, undefined, { ref: false })]);
+      if (mine === undefined) {
+        this.#unconfirmed.unshift(...batch);
+        await sleep(50);
+        continue;
+      }
+      for (const [i, q] of batch.entries()) {
+        if (q.places.length !== places[i]) this.#unconfirmed.push(q); // one more has come since the question
+        else if (!q.places.some(([p]) => mine.has(p))) this.#abandon(q);
+        else {
+          q.confirmedAt = now;
+          this.#ready.push(q);
+        }
+      }
+      this.#schedule();
+    }
+  }
+
+  #schedule(): void {
+    while (!this.#stopping && this.running < this.#o.concurrency) {
+      const q = this.#ready.shift();
+      if (q === undefined) return;
+      const now = Date.now();
+      if (now >= q.life.end || this.#tooLate(q)) this.#finish(q);
+      else if (now - q.confirmedAt > ANSWER_LASTS_MS) this.#unconfirmed.push(q);
+      else {
+        this.running++;
+        void this.#attempt(q)
+          .catch((error: unknown) => this.#o.log("warn", `an attempt of the step ${q.work.step} ended without a report: ${messageOf(error)}`))
+          .finally(() => {
+            this.running--;
+            this.#schedule();
+            this.#changed();
+          });
+      }
+    }
+  }
+
+  #finish(q: Request): void {
+    this.#held.delete(q.attempt);
+    q.finishPlaces();
+    this.#changed();
+  }
+
+  #abandon(q: Request): void {
+    this.#held.delete(q.attempt);
+    this.#changed();
+  }
+
+  /** Makes one attempt and reports it. */
+  async #attempt(q: Request): Promise<void> {
+    q.shared = !q.exclusive;
+    const began = Date.now();
+    if (q.stopped === undefined) q.life.begin((value) => this.#sendProgress(q, value));
+    let outcome: Outcome;
+    try {
+      const output = await this.#call(q);
+      outcome = { output, doubt: !q.exclusive };
+    } catch (error) {
+      outcome = { failure: failureOf(error) };
+    }
+    q.life.finish();
+    const ended = Date.now();
+    if (ended >= q.life.end) return this.#finish(q); // the engine's timer decides: neither a report nor a recovery follows
+    if (outcome.failure !== undefined && this.#killed) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
+    if (outcome.failure !== undefined) outcome.failure = await this.#proven(q, outcome.failure);
+    if (Date.now() < q.life.end) await this.#report(q, outcome, began, ended);
+    this.#finish(q);
+  }
+
+  async #call(q: Request): Promise<unknown> {
+    const w = q.work;
+    const operation = this.#o.operation(w.function ?? "", w.operation);
+    if (operation === undefined) {
+      throw new Failure("unavailable", `this instance does not offer the operation: ${w.operation} ${w.function ?? ""}`, { code: "no_operation", effect: "none" });
+    }
+    await this.#open(q);
+    if (q.life.signal.aborted) throw new Failure("unavailable", "the attempt did not begin", { code: "not_tried", effect: "none" });
+    const output = await operation(q.forOperation());
+    if (w.operation === "undo") return undefined;
+    let json: string;
+    try {
+      json = JSON.stringify(output) ?? "null";
+    } catch (error) {
+      throw new Failure("permanent", `the output is not JSON: ${messageOf(error)}`, { code: "output_encoding" });
+    }
+    const limit = this.#limit(q, OUTPUT_BYTES);
+    if (Buffer.byteLength(json) > limit) {
+      throw new Failure("permanent", `the output has ${Buffer.byteLength(json)} bytes, and ${limit} are allowed`, { code: "output_limit", effect: "done_unknown" });
+    }
+    if (q.like === undefined) return output ?? null;
+    return this.#o.keys?.sealLike(q.like, json).catch((error: unknown) => {
+      throw new Failure("permanent", `the output cannot be sealed: ${messageOf(error)}`, { code: "no_key", effect: "done_unknown" });
+    });
+  }
+
+  /** A sealed value takes a third more than its content. */
+  #limit(q: Request, bytes: number): number {
+    return q.like === undefined ? bytes : (bytes / 4) * 3 - 128;
+  }
+
+  async #open(q: Request): Promise<void> {
+    const w = q.work;
+    if (![w.input, w.output, w.progress].some(hasSealed)) return;
+    const { keys } = this.#o;
+    if (keys === undefined) {
+      throw new Failure("unavailable", "the input is sealed, and this agent has no key: give it the key file of the nodes (sealKeyFile)", { code: "no_key", effect: "none" });
+    }
+    try {
+      q.like = sealedText(w.input);
+      [w.input, w.output, w.progress] = [await keys.open(w.input), await keys.open(w.output), await keys.open(w.progress)];
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      throw new Failure("unavailable", `the content cannot be opened: ${messageOf(error)}`, { code: "no_key", effect: "none" });
+    }
+  }
+
+  async #sendProgress(q: Request, value: unknown): Promise<void> {
+    const json = JSON.stringify(value) ?? "null";
+    const fits = Buffer.byteLength(json) <= this.#limit(q, DETAIL_BYTES);
+    if (!fits) this.#o.log("warn", `progress of the step ${q.work.step} has over 16 KiB: it counts, but its value is not kept`);
+    const progress = !fits ? undefined : q.like === undefined ? value : await this.#o.keys?.sealLike(q.like, json);
+    await this.#send(q, { ...q.about(), result: "progress", progress, instance: this.#o.instance }, `${q.reportId()}/${Date.now()}`);
+  }
+
+  async #send(q: Request, report: object, id: string): Promise<void> {
+    const { agent, instance, reports, sender } = this.#o;
+    const record = { topic: reports, partition: q.work.home, key: q.work.task, value: JSON.stringify(report) };
+    await sender.send({ ...record, type: "sagalog.report", id, source: `agent/${agent}/${instance}`, traceparent: q.traceparent }, q.life.end);
+  }
+
+  /** Sends the report. If that fails, the complete-by time passes and the engine makes a new attempt: recovery is its task. */
+  async #report(q: Request, outcome: Outcome, began: number, ended: number): Promise<void> {
+    const at = { instance: this.#o.instance, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() };
+    const f = outcome.failure;
+    const effect = f?.effect ?? (outcome.doubt ? "in_doubt" : undefined);
+    try {
+      const result = f === undefined ? { result: "completed", output: outcome.output } : { result: "failed", ...(await this.#failed(q, f)) };
+      await this.#send(q, { ...q.about(), ...result, effect, ...at }, q.reportId());
+    } catch (error) {
+      this.#o.log("warn", `the report of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
+    }
+  }
+
+  async #failed(q: Request, f: Failure): Promise<object> {
+    let message = f.message.replace(/\p{Cc}/gu, " ").trim().slice(0, MESSAGE_CHARACTERS) || f.errorClass;
+    let detail: unknown;
+    try {
+      const json = JSON.stringify(f.detail);
+      detail = json !== undefined && Buffer.byteLength(json) <= DETAIL_BYTES ? f.detail : undefined;
+    } catch {
+      this.#o.log("warn", `the detail of a failure of the step ${q.work.step} is not JSON, and is left out`);
+    }
+    if (q.like !== undefined) {
+      detail = await this.#o.keys?.sealLike(q.like, JSON.stringify({ message, detail })).catch(() => undefined);
+      message = "the message is sealed, in error.detail";
+    }
+    const retry = Math.min(Math.max(0, Math.trunc(f.retryAfter)), RETRY_AFTER_MAX_MS);
+    const error = { class: f.errorClass, code: f.code || undefined, message, detail };
+    return { error, retry_after: retry > 0 ? `${retry}ms` : undefined };
+  }
+
+  /** The failure with an effect that is safe to report: the run of another instance may have an effect and end later. */
+  async #proven(q: Request, f: Failure): Promise<Failure> {
+    let effect: Effect = f.effect;
+    if (effect !== "in_doubt" && !q.exclusive) effect = "in_doubt";
+    if (effect === "none" && !(await this.#neverAgain(q))) effect = "in_doubt";
+    if (effect === f.effect) return f;
+    const { errorClass, message, code, detail, retryAfter } = f;
+    return new Failure(errorClass, message, { code, detail, retryAfter, effect });
+  }
+
+  /** Makes sure that the attempt never runs again: a commit says so, and duplicates that come later are dropped. */
+  async #neverAgain(q: Request): Promise<boolean> {
+    const left = q.life.end - Date.now();
+    const until = Date.now() + left - reportMargin(left);
+    for (;;) {
+      const places = q.places.length;
+      q.finishPlaces();
+      await Promise.race([this.commit(), sleep(until - Date.now(), undefined, { ref: false })]);
+      const covered = q.exclusive && q.places.slice(0, places).every(([p, offset]) => p.covers(offset));
+      if (!covered || Date.now() >= until) {
+        for (const [p, offset] of q.places) if (!p.covers(offset)) p.reopen(offset, q.life.cap);
+        return false;
+      }
+      if (q.places.length === places) {
+        this.#noEffect.set(q.attempt, q.life.cap);
+        return true;
+      }
+    }
+  }
+
+  #group: Group | undefined;
+
+  /** Commits at intervals until the signal. */
+  async commitLoop(group: Group, until: AbortSignal): Promise<void> {
+    this.#group = group;
+    while (!until.aborted) {
+      await sleep(COMMIT_EVERY_MS, undefined, { signal: until }).catch(() => {});
+      const now = Date.now();
+      for (const kept of [this.#noEffect, this.#undos]) for (const [id, end] of kept) if (now >= end) kept.delete(id);
+      await this.commit();
+    }
+  }
+
+  /** Commits what is finished now. One commit follows the other. */
+  commit(): Promise<void> {
+    this.#committing = this.#committing.then(async () => {
+      const due: [Partition, Position][] = [];
+      for (const p of this.#partitions) {
+        const position = p.owned ? p.due(Date.now()) : undefined;
+        if (position !== undefined) due.push([p, position]);
+        if (!p.owned) this.#partitions.delete(p);
+      }
+      if (due.length > 0) await this.#group?.commit(due);
+    });
+    return this.#committing;
+  }
+
+  /** Starts nothing more, and waits for what runs. After one grace the signals of the attempts are aborted. Returns how many do not end. */
+  async drain(grace: number): Promise<number> {
+    this.#stopping = true;
+    for (const q of [...this.#unconfirmed, ...this.#ready]) this.#abandon(q);
+    for (const last of [false, true]) {
+      const until = Date.now() + grace;
+      while (this.running > 0 && Date.now() < until) await this.#change(Math.max(1, until - Date.now()));
+      if (this.running === 0 || last) break;
+      this.#killed = true;
+      for (const q of this.#held.values()) q.life.stop(new AttemptStopped("the agent stops"));
+    }
+    return this.running;
+  }
+}
