@@ -116,3 +116,14 @@ for text in programs:
         exec(compile(text, document, "exec"), {})
     assert "drone -> delivery" in out.getvalue(), out.getvalue()
 print(f"{log['case:concept:name'].nunique()} traces and {len(log)} events in XES and OCEL, {len(graph)} edges, {len(programs)} programs of the document")
+
+# The estimate of what another policy would have done is about the same tasks as the tables, and each task has a line.
+estimate = json.load(open("whatif.json"))
+assert estimate["calibration"]["same_end"] >= 0.95, estimate["calibration"]
+ends = estimate["what_if"]["ends"]
+replayed = one("select count(*) from read_json('tasks.jsonl') where not_replayed is null") if "not_replayed" in duckdb.sql("select * from read_json('tasks.jsonl')").columns else one("select count(*) from read_json('tasks.jsonl')")
+assert replayed == estimate["what_if"]["tasks"] == sum(e["history"] for e in ends.values()) > 100, (replayed, estimate)
+assert ends["error"]["high"] > ends["error"]["history"], ends  # a first failure parks
+wrong = one("select count(*) from read_json('tasks.jsonl') w join 'history/tasks/*/*.parquet' t using (task, incarnation) where w.history.state <> t.state")
+assert wrong == 0, wrong
+print(f"what-if: {replayed} tasks, own policy {estimate['calibration']['same_end']:.3f}, ends {ends}")

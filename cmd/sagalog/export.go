@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,9 +192,19 @@ func exportTime(flag, text string, now time.Time) (events.Instant, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 && !strings.HasPrefix(text, "+") {
 		return events.At(now.Add(-d)), nil
 	}
+	if d, ok := days(text); ok {
+		return events.At(now.Add(-d)), nil
+	}
 	at, err := events.ParseInstant(text)
 	if err != nil {
 		return 0, usage("%q is neither an instant such as 2026-11-29T08:00:00Z nor a duration such as 24h (--%s)", text, flag)
 	}
 	return at, nil
+}
+
+// days reads a duration such as 7d, which time.ParseDuration does not know; false for any other text.
+func days(text string) (time.Duration, bool) {
+	number, isDays := strings.CutSuffix(text, "d")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return time.Duration(n) * 24 * time.Hour, isDays && err == nil && n > 0
 }

@@ -29,7 +29,7 @@ Start with:  sagalog dev`,
 		Version: cli.VersionLine(version()),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), exportCommand(), replayCommand(), apiCommand(), diffCommand(), benchCommand(), generateCommand(), webhookCommand(), keyCommand())
+	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), exportCommand(), replayCommand(), apiCommand(), diffCommand(), whatifCommand(), benchCommand(), generateCommand(), webhookCommand(), keyCommand())
 	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand(), eraseCommand()}})...)
 	return root
 }

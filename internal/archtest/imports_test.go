@@ -79,8 +79,10 @@ var star = map[string][]string{
 	"internal/past": {"events", "internal/kafka", "internal/kafka/batch", "internal/kafka/embedded", "internal/node", "projector", "scheduler"},
 	"internal/cli":  {"events", "internal/access", "internal/api", "internal/dronedelivery", "internal/pause", "internal/sentence", "internal/wftest", "scheduler", "scheduler/client"},
 
-	// It drives the owner that ships from a test file, without a shell, a broker or a clock.
-	"internal/wftest": {"events", "internal/yamltree", "scheduler", "supervisor"},
+	// It drives the owner that ships, without a shell, a broker or a clock: from a test file, and from recorded tasks.
+	"internal/virtualowner": {"events", "scheduler", "supervisor"},
+	"internal/wftest":       {"events", "internal/virtualowner", "internal/yamltree", "scheduler", "supervisor"},
+	"internal/whatif":       {"events", "internal/verify", "internal/virtualowner", "scheduler", "supervisor"},
 
 	// It is a second opinion on the log. It shares the facts and the fold that it checks, but no code that decides.
 	"internal/verify":          {"events"},

@@ -70,7 +70,7 @@ func (p *playing) cancel() {
 				x.at = events.Instant(1<<62 - 1) // it is never sent
 			}
 		}
-		p.replies = append(p.replies, reply{at: p.now.Add(answersAfter), child: &a})
+		p.replies = append(p.replies, reply{at: p.Now.Add(answersAfter), child: &a})
 	}
 	p.cancelled = nil
 }

@@ -55,30 +55,30 @@ const (
 func (p *playing) play() {
 	s, err := events.Marshal(p.c.submission)
 	if err != nil {
-		p.err = err
+		p.Err = err
 		return
 	}
 	for p.ask() { // a request at 0s comes before the task
 	}
-	p.put(events.Submissions, events.Record{Key: []byte(p.c.submission.ID), Value: s})
+	p.Put(events.Submissions, events.Record{Key: []byte(p.c.submission.ID), Value: s})
 	p.settle()
-	for moves := 0; p.err == nil && !p.over(); moves++ {
+	for moves := 0; p.Err == nil && !p.over(); moves++ {
 		next := p.next()
 		if next == 0 || p.c.advance > 0 && next > p.end() {
 			break
 		}
 		if moves == maxMoves {
-			p.err = fmt.Errorf("the time moved %d times without an end: give the case a shorter advance", maxMoves)
+			p.Err = fmt.Errorf("the time moved %d times without an end: give the case a shorter advance", maxMoves)
 			return
 		}
-		p.now = next
+		p.Now = next
 		p.report()
-		p.tick()
+		p.Tick()
 		p.settle()
 	}
-	if p.err == nil && !p.over() && p.c.advance > 0 && p.now < p.end() {
-		p.now = p.end()
-		p.tick()
+	if p.Err == nil && !p.over() && p.c.advance > 0 && p.Now < p.end() {
+		p.Now = p.end()
+		p.Tick()
 		p.settle()
 	}
 }
@@ -87,8 +87,8 @@ func (p *playing) end() events.Instant { return begin.Add(p.c.advance.Std()) }
 
 // settle answers calls and sends requests until nothing more happens at this instant.
 func (p *playing) settle() {
-	for p.err == nil {
-		p.run()
+	for p.Err == nil {
+		p.Run()
 		if !p.answer() && !p.ask() {
 			return
 		}
@@ -113,9 +113,9 @@ func (p *playing) over() bool {
 
 // task returns the task, nil if the submission was rejected.
 func (p *playing) task() *events.Task {
-	t, err := p.state.Task(p.c.submission.ID)
+	t, err := p.State.Task(p.c.submission.ID)
 	if err != nil {
-		p.err = err
+		p.Err = err
 	}
 	return t
 }
@@ -143,7 +143,7 @@ func (p *playing) call(w call) {
 		of = events.DefinedStep(w.Step)
 		m = mocks[of]
 	}
-	made := Call{At: events.Duration(p.now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}
+	made := Call{At: events.Duration(p.Now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}
 	switch {
 	case m == nil:
 		p.unanswered(&made, p.c.Line, fmt.Sprintf("there is no mock: add %s: {%s: %s}", key, of, simple(of != w.Step)))
@@ -157,7 +157,7 @@ func (p *playing) call(w call) {
 		p.used[m]++
 		made.Answer = a.describe()
 		if !a.silent {
-			x := reply{at: p.now.Add(max(a.after.Std(), answersAfter))}
+			x := reply{at: p.Now.Add(max(a.after.Std(), answersAfter))}
 			if w.child != nil {
 				x.child = a.answerOf(w.child)
 			} else {
@@ -218,26 +218,26 @@ func (a *answer) reportOn(w events.Work) events.Report {
 func (p *playing) report() {
 	var later []reply
 	for _, x := range p.replies {
-		if x.at > p.now {
+		if x.at > p.Now {
 			later = append(later, x)
 			continue
 		}
 		if x.child != nil {
-			r, err := events.EncodeChildAnswer(*x.child, events.Subject{ID: x.child.Child, Source: "/test", Time: p.now})
+			r, err := events.EncodeChildAnswer(*x.child, events.Subject{ID: x.child.Child, Source: "/test", Time: p.Now})
 			if err != nil {
-				p.err = err
+				p.Err = err
 				return
 			}
-			p.put(events.Reports, r)
+			p.Put(events.Reports, r)
 			continue
 		}
 		id := x.report.Step + "/" + string(x.report.Operation) + "/" + strconv.Itoa(x.report.Attempt)
-		r, err := events.EncodeReport(x.report, events.Subject{ID: id, Source: "/test", Time: p.now})
+		r, err := events.EncodeReport(x.report, events.Subject{ID: id, Source: "/test", Time: p.Now})
 		if err != nil {
-			p.err = err
+			p.Err = err
 			return
 		}
-		p.put(events.Reports, r)
+		p.Put(events.Reports, r)
 	}
 	p.replies = later
 }
@@ -250,12 +250,12 @@ func (p *playing) ask() bool {
 	q := p.c.requests[p.asked].request
 	q.Task = p.c.submission.ID
 	p.asked++
-	r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/test", Time: p.now})
+	r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/test", Time: p.Now})
 	if err != nil {
-		p.err = err
+		p.Err = err
 		return false
 	}
-	p.put(events.Reports, r)
+	p.Put(events.Reports, r)
 	return true
 }
 
@@ -265,7 +265,7 @@ func (p *playing) reached(q *request) bool {
 	t := p.task()
 	switch {
 	case q.state == "":
-		return p.now >= begin.Add(q.at.Std())
+		return p.Now >= begin.Add(q.at.Std())
 	case t == nil:
 		return false
 	case q.step == "":
@@ -285,7 +285,7 @@ func stepState(t *events.Task, step string) events.StepState {
 // next returns the next instant at which something happens, 0 if nothing does.
 func (p *playing) next() (at events.Instant) {
 	sooner := func(x events.Instant) {
-		if x > p.now && (at == 0 || x < at) {
+		if x > p.Now && (at == 0 || x < at) {
 			at = x
 		}
 	}

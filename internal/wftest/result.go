@@ -60,8 +60,8 @@ func (f *File) Run(c *Case) (*Result, error) {
 	p.play()
 	r := &Result{Case: c, Undone: []string{}, Calls: p.calls}
 	t := p.task()
-	if p.err != nil {
-		return nil, fmt.Errorf("case %q: %w", c.Name, p.err)
+	if p.Err != nil {
+		return nil, fmt.Errorf("case %q: %w", c.Name, p.Err)
 	}
 	r.describe(f, p, t)
 	p.compare(r, t)
@@ -73,8 +73,8 @@ func (f *File) Run(c *Case) (*Result, error) {
 
 // describe fills in how the task is.
 func (r *Result) describe(f *File, p *playing, t *events.Task) {
-	r.Took = events.Duration(p.now.Sub(begin))
-	for _, x := range p.facts {
+	r.Took = events.Duration(p.Now.Sub(begin))
+	for _, x := range p.Facts {
 		switch b := x.Body.(type) {
 		case *events.Compensated:
 			r.Undone = append(r.Undone, b.Step)
@@ -120,7 +120,7 @@ func resultOf(t *events.Task, path string) StepResult {
 
 // rejection returns why the submission was rejected.
 func (p *playing) rejection() string {
-	for _, x := range p.facts {
+	for _, x := range p.Facts {
 		in, _, _, _ := x.Cause.Input()
 		if b, ok := x.Body.(*events.InputRejected); ok && in == events.Submissions {
 			return b.Reason + ": " + b.Detail
@@ -257,8 +257,8 @@ func (p *playing) judged() {
 // refusal returns why a request was refused, "" if it was not. The requests are found by their offset among the reports.
 func (p *playing) refusal(number int) string {
 	offset, nth := int64(-1), 0
-	for i := range p.inputs[events.Reports] {
-		if events.VerbOf(p.inputs[events.Reports][i].Header(events.HeaderType)) == "" {
+	for i := range p.Inputs[events.Reports] {
+		if events.VerbOf(p.Inputs[events.Reports][i].Header(events.HeaderType)) == "" {
 			continue
 		}
 		if nth == number {
@@ -266,7 +266,7 @@ func (p *playing) refusal(number int) string {
 		}
 		nth++
 	}
-	for _, f := range p.facts {
+	for _, f := range p.Facts {
 		in, _, at, ok := f.Cause.Input()
 		if b, refused := f.Body.(*events.RequestRefused); refused && ok && in == events.Reports && at == offset {
 			return b.Reason

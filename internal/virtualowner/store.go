@@ -1,4 +1,4 @@
-package wftest
+package virtualowner
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// store is a supervisor.Store in memory, for the one task of a case.
+// store is a Store in memory, for one task.
 type store struct {
 	next  int64
 	sum   events.Hash
@@ -23,8 +23,8 @@ func newStore() *store {
 	return &store{parts: map[string]events.PartRow{}, rows: map[string]events.PartRow{}}
 }
 
-// commit stores a delta.
-func (s *store) commit(d *events.Delta) {
+// Commit implements Store.
+func (s *store) Commit(d *events.Delta) error {
 	for i := range d.Tasks {
 		row := d.Tasks[i]
 		keep(s.rows, row.Rows)
@@ -34,6 +34,7 @@ func (s *store) commit(d *events.Delta) {
 	}
 	keep(s.parts, d.Parts)
 	s.next, s.sum, s.runs = d.Next, d.Sum, slices.Clone(d.Runs)
+	return nil
 }
 
 func partKey(k events.Kind, id string) string { return string(k) + "\x00" + id }

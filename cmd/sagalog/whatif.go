@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
+	"github.com/sagalog/sagalog/internal/whatif"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/spf13/cobra"
+)
+
+// whatifConfig holds the flags of whatif.
+type whatifConfig struct {
+	logPlace
+	workflow, since, until, tasks, format string
+	draws, seed                           int
+}
+
+// errNotReproduced ends whatif with 1.
+var errNotReproduced = errors.New("the replay does not reproduce history")
+
+// maxDraws is more than anybody waits for.
+const maxDraws = 10_000
+
+func whatifCommand() *cobra.Command {
+	var c whatifConfig
+	cmd := &cobra.Command{
+		Use: "whatif POLICY.yaml", Short: "Estimate how recorded tasks would have ended under another retry policy", Args: cobra.ExactArgs(1),
+		Long: `Replay the recorded tasks of a workflow under another policy, and estimate how they would have ended. POLICY.yaml is the definition of the workflow with
+the policy to try. It may differ from what the tasks ran only in retry, cool_down, complete_within, heartbeat, start_within, on_timeout and remind_after
+of steps, retry and complete_within of undos, and the deadline, remind_after and remember_for of the workflow.
+
+The engine's own code decides in the replay, in virtual time. An attempt that history has, at about the same instant, gets the answer and the duration of history;
+any other gets those of an attempt that called the same operation of the same agent near that instant, drawn at random. The table shows history, and the range
+from the 5th to the 95th percentile of the draws. What cannot be estimated is shown as unknown: an operation with too few samples, an attempt that may now
+take longer than when it timed out, a signal that never came. The load that more attempts put on agents is not modelled.
+
+First each task is replayed under the policy that was in force. If fewer than 95 % of the tasks end as they did, only that is printed. Tasks that had not
+ended, and those about which an operator decided before their end, count as not reproduced: choose --until so that most tasks have ended. What operators did
+about parked tasks is not replayed: parked is the end of such a task. Tasks that other tasks started, that have steps done by other tasks, or that have encrypted values
+are not replayed, and named.
+
+The log is on --brokers, or in the --data of a stopped dev or of a replay. The same log, policy, draws and seed give the same output. Exit code: 0 if there
+is an estimate, 1 if the replay does not reproduce history, 2 if nothing could be replayed.`,
+		Example: `  sagalog whatif patient.yaml --brokers k1:9092 --since 7d
+  sagalog whatif patient.yaml --data ./sagalog-data --since 24h --until 1h --tasks ./tasks.jsonl
+  sagalog whatif patient.yaml --brokers k1:9092 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
+	}
+	f := cmd.Flags()
+	c.logPlace.Flags(f)
+	f.StringVar(&c.workflow, "workflow", "", "name of the workflow; default: that of POLICY.yaml, which must be the same")
+	f.StringVar(&c.since, "since", "7d", "only tasks that were submitted from this time on: an instant, or a duration before now such as 24h or 7d")
+	f.StringVar(&c.until, "until", "", "only tasks that were submitted before this time")
+	f.IntVar(&c.draws, "draws", 200, "how often to draw what history does not have")
+	f.IntVar(&c.seed, "seed", 1, "number that the draws follow from")
+	f.StringVar(&c.tasks, "tasks", "", "file for a line of JSON about each task; it must not exist")
+	f.StringVarP(&c.format, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func (c *whatifConfig) run(cmd *cobra.Command, file string) (err error) {
+	if err := errors.Join(c.validate(), c.logPlace.validate()); err != nil {
+		return err
+	}
+	text, src, err := c.policy(cmd, file)
+	if err != nil {
+		return err
+	}
+	now, err := c.logPlace.now()
+	if err != nil {
+		return err
+	}
+	cfg := whatif.Config{Policy: src, Draws: c.draws, Seed: uint64(c.seed), Topic: kafkalog.Topics(c.namespace).Events}
+	if cfg.Since, err = exportTime("since", c.since, now); err != nil {
+		return err
+	}
+	if cfg.Until, err = exportTime("until", c.until, now); err != nil {
+		return err
+	}
+	if cfg.Until != 0 && cfg.Until <= cfg.Since {
+		return usage("--until is not later than --since: there is nothing to replay")
+	}
+	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	if err != nil {
+		return cli.Unanswered(err)
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
+		return cli.Unanswered(err)
+	}
+	written, err := c.create()
+	if err != nil {
+		return err
+	}
+	if written != nil {
+		cfg.Tasks = written
+		defer func() { err = errors.Join(err, written.Close()) }()
+	}
+	bar := newVerifyBar(cmd.ErrOrStderr())
+	cfg.Log, cfg.Progress = kafkalog.Log{Cluster: cluster}, func(what string, done, of int64) { bar.count(what)(done, of) }
+	rep, err := whatif.Run(cmd.Context(), cfg)
+	bar.close()
+	if err != nil {
+		return c.explain(file, text, err)
+	}
+	if err := c.show(cmd, rep); err != nil {
+		return err
+	}
+	if rep.Estimate == nil {
+		return cli.Silent(errNotReproduced)
+	}
+	return nil
+}
+
+func (c *whatifConfig) validate() error {
+	switch {
+	case c.format != "table" && c.format != "json":
+		return usage("-o %q is not known; %s", c.format, events.Suggest(c.format, []string{"table", "json"}))
+	case c.draws < 1 || c.draws > maxDraws:
+		return usage("--draws %d is not from 1 to %d", c.draws, maxDraws)
+	}
+	return nil
+}
+
+// policy reads the policy file.
+func (c *whatifConfig) policy(cmd *cobra.Command, file string) ([]byte, *scheduler.Source, error) {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", file)
+	}
+	if err != nil {
+		return nil, nil, usage("POLICY.yaml: %s", err)
+	}
+	text, err := readRegular(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+	if err != nil {
+		return nil, nil, usage("POLICY.yaml: %s", err)
+	}
+	src, faults := loadDefinition(file, text)
+	for _, f := range faults {
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(f.String()))
+	}
+	switch {
+	case src == nil:
+		return nil, nil, usage("%s cannot be used: see the faults above", file)
+	case c.workflow != "" && c.workflow != src.Workflow:
+		return nil, nil, usage("%s is a definition of workflow %q, and --workflow is %q: give a definition of that workflow", file, src.Workflow, c.workflow)
+	}
+	return text, src, nil
+}
+
+// create creates the file of --tasks; nil if there is to be none.
+func (c *whatifConfig) create() (*os.File, error) {
+	if c.tasks == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(c.tasks, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, usage("%s exists already (--tasks): give another name", c.tasks)
+	}
+	if err != nil {
+		return nil, usage("--tasks: %s", err)
+	}
+	return f, nil
+}
+
+// explain says what an error means. 1 always means that history is not reproduced.
+func (c *whatifConfig) explain(file string, text []byte, err error) error {
+	var other *whatif.PolicyError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return cli.Unanswered(errors.New("interrupted"))
+	case errors.As(err, &other):
+		place := scheduler.Places(text)
+		for _, pointer := range other.Pointers() {
+			if line, column, found := place(pointer); found {
+				return cli.Unanswered(fmt.Errorf("%s:%d:%d: %w", file, line, column, err))
+			}
+		}
+		return cli.Unanswered(fmt.Errorf("%s: %w", file, err))
+	}
+	return cli.Unanswered(err)
+}
+
+func (c *whatifConfig) show(cmd *cobra.Command, rep *whatif.Report) error {
+	if c.format == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(rep)
+	}
+	p := whatifPrinter{out: cmd.OutOrStdout(), tasks: c.tasks}
+	p.print(rep)
+	return nil
+}

@@ -1,0 +1,49 @@
+"""What an operation raises to say how an attempt failed, and what the package raises itself."""
+
+from datetime import timedelta
+from typing import Any, Literal
+
+Effect = Literal["none", "done_unknown", "in_doubt"]
+
+
+class Failure(Exception):
+    """An attempt failed. Raise Retryable or Refused.
+
+    effect says what may be left of the attempt. "in_doubt" is always safe: the call may still be carried out, so an undo waits until the
+    attempt's time is over. "done_unknown" promises that nothing is under way any more, though something may have changed. "none" promises
+    that nothing changed and nothing can any more: such a step is not undone, so promise it only if it is certain.
+
+    code is a short word for programs, and detail is what the service answered, as JSON.
+    """
+
+    error_class = "retryable"
+
+    def __init__(
+        self, message: str, *, code: str = "", detail: Any = None, effect: Effect = "in_doubt", retry_after: timedelta | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.detail, self.effect, self.retry_after = code, detail, effect, retry_after
+
+
+class Retryable(Failure):
+    """Another attempt may succeed, after retry_after if that is given."""
+
+
+class Refused(Failure):
+    """No retry can help: the task goes to its error path at once."""
+
+    error_class = "permanent"
+
+
+class Unavailable(Failure):
+    """The attempt was not made. The package raises it; with effect none the attempt does not count."""
+
+    error_class = "unavailable"
+
+
+class AgentError(Exception):
+    """The agent cannot work. The message says why, and what to do."""
+
+
+class NotAcknowledged(Exception):
+    """The brokers did not acknowledge a record in time. It may be in the log all the same: send it again with the same ID."""

@@ -1,0 +1,218 @@
+"""The life of one attempt: open, call, seal, report."""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from confluent_kafka import KafkaException
+
+from sagalog.attempt import Attempt, Json
+from sagalog.errors import Effect, Failure, Refused, Retryable, Unavailable
+from sagalog.reader import Reader
+from sagalog.request import Request, Until
+from sagalog.sink import Sink
+from sagalog.wire import DETAIL_BYTES, OUTPUT_BYTES, PROGRESS_BYTES, duration, encode, event, instant, one_line
+
+if TYPE_CHECKING:
+    from sagalog.sealing import Keys
+
+log = logging.getLogger("sagalog")
+
+PROGRESS_SHARE = 3  # progress is sent at most once in this part of the heartbeat; less often, and one lost answer would end the attempt
+RESEND_SECONDS = 0.2
+
+
+class Host(Protocol):
+    """The agent, as far as an attempt knows it."""
+
+    name: str
+    namespace: str
+    instance: str
+    keys: "Keys | None"
+    operations: dict[tuple[str, str], Callable[[Attempt], Awaitable[Json]]]
+
+
+class Execution:
+    def __init__(self, host: Host, sink: Sink, reader: Reader, q: Request) -> None:
+        self._host, self._sink, self._reader, self._q = host, sink, reader, q
+        self._like: Json = None  # the input, if it came sealed as a whole
+        self._fresh = asyncio.Event()
+        self._value: Json = None
+
+    async def run(self) -> None:
+        q, output, failure = self._q, None, None
+        began = instant()
+        try:
+            output = await self._do()
+        except Failure as e:
+            failure = e
+        except Exception as e:
+            log.warning("an operation raised an error, so the attempt failed: %s", q, exc_info=e)
+            failure = Retryable(f"{type(e).__name__}: {e}", code=type(e).__name__)
+        if failure is not None and q.abandoned:
+            return  # neither reported nor finished, so it is delivered again
+        if q.end.left() > 0:
+            await self._report(began, output, failure)
+        self._reader.finish(q)
+
+    async def _do(self) -> Json:
+        """Returns the output. After the end of the attempt the result does not matter."""
+        q, w = self._q, self._q.work
+        if q.unwanted:
+            raise Unavailable("the attempt was stopped before it began", code="not_tried", effect="none")
+        function = self._host.operations.get((w.get("function", ""), w["operation"]))
+        if function is None:
+            text = f"this instance of agent {self._host.name} does not offer {w['operation']} of operation {w.get('function', '')!r}"
+            raise Unavailable(text, code="no_operation", effect="none")
+        opened = await self._opened()
+        attempt = Attempt(
+            task=w["task"], run=w["run"], workflow=w["workflow"], version=w["version"], step=w["step"], undo=q.undo, number=w["attempt"],
+            input=opened["input"], output=opened["output"], key=w["idempotency_key"], undoes=w.get("undoes", ""),
+            deadline=datetime.fromtimestamp(q.cap.wall, UTC), last_progress=opened["progress"], repeated=not q.exclusive(),
+            traceparent=q.traceparent, _show=self._show,
+        )  # fmt: skip
+        q.call = asyncio.ensure_future(self._called(function, attempt))
+        if q.unwanted or q.abandoned:  # it came while the content was opened
+            q.call.cancel()
+        beats = asyncio.create_task(self._send_progress()) if q.heartbeat else None
+        try:
+            while not q.call.done() and (left := q.end.left()) > 0:
+                await asyncio.wait({q.call}, timeout=left)
+            if not q.call.done():
+                log.warning("the time of an attempt is over, and it is cancelled: %s", q)
+                q.call.cancel()
+                await asyncio.wait({q.call})  # until it ends it counts against the concurrency
+        finally:
+            if beats is not None:
+                beats.cancel()
+            q.call.cancel()
+        if q.call.cancelled():
+            raise Retryable("the attempt was stopped", code="stopped")
+        return await self._checked(q.call.result())
+
+    @staticmethod
+    async def _called(function: Callable[[Attempt], Awaitable[Json]], attempt: Attempt) -> Json:
+        return await function(attempt)
+
+    async def _opened(self) -> dict[str, Json]:
+        from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}
+        if not any(b'{"$sealed":"' in encode(v) for v in from_work.values()):
+            return from_work
+        if self._host.keys is None:
+            text = "the input is sealed, and this agent has no key: give Agent the seal_key_file of the nodes"
+            raise Unavailable(text, code="no_key", effect="none")
+        from sagalog.sealing import sealed
+
+        if sealed(from_work["input"]) is not None:
+            self._like = from_work["input"]
+        opened: dict[str, Json] = await asyncio.to_thread(self._host.keys.open, from_work)
+        return opened
+
+    async def _sealed(self, value: Json) -> Json:
+        if self._like is None or value is None or self._host.keys is None:
+            return value
+        return await asyncio.to_thread(self._host.keys.seal_like, self._like, value)
+
+    async def _checked(self, output: Json) -> Json:
+        try:
+            output = await self._sealed(output)
+            size = len(encode(output))
+        except (TypeError, ValueError) as e:
+            raise Refused(f"the output cannot be written as JSON: {e}", code="output", effect="done_unknown") from e
+        except Failure as e:
+            raise Refused(str(e), code=e.code, effect="done_unknown") from e
+        if size > OUTPUT_BYTES:
+            text = f"output is over the limit: {size} bytes, the limit is {OUTPUT_BYTES}"
+            raise Refused(text, code="output_limit", effect="done_unknown")
+        return output
+
+    async def _show(self, value: Json) -> None:
+        if (size := len(encode(value))) > PROGRESS_BYTES:
+            raise ValueError(f"progress has {size} bytes; {PROGRESS_BYTES} are allowed")
+        self._value = value
+        self._fresh.set()
+
+    async def _send_progress(self) -> None:
+        """Sends the latest progress, and moves the end of the attempt by what the brokers acknowledge.
+
+        The end counts from just before sending: the engine counts from when it judges the report, which is later.
+        """
+        q = self._q
+        while True:
+            await self._fresh.wait()
+            self._fresh.clear()
+            until = Until(q.heartbeat)
+            try:
+                await self._send({"result": "progress", "progress": await self._sealed(self._value)}, f"/{time.time_ns()}")
+                if q.end.left() > 0 and until.left() > q.end.left():
+                    q.end = min(until, q.cap, key=Until.left)
+            except (KafkaException, Failure) as e:
+                log.warning("progress was not delivered, and is sent again: %s: %s", q, e)
+                self._fresh.set()
+            await asyncio.sleep(until.left() - q.heartbeat * (1 - 1 / PROGRESS_SHARE))
+
+    async def _report(self, began: str, output: Json, failure: Failure | None) -> None:
+        q = self._q
+        value: dict[str, Any] = {"result": "completed", "output": output, "started_at": began, "finished_at": instant()}
+        if failure is not None:
+            value |= {"result": "failed", "output": None, "error": await self._error(failure), "effect": await self._proven(failure.effect)}
+            if failure.retry_after is not None:
+                value["retry_after"] = duration(failure.retry_after)
+        elif not q.exclusive():
+            value["effect"] = "in_doubt"
+        while (left := q.end.left()) > 0:
+            try:
+                await asyncio.wait_for(self._send(value), left)
+                return
+            except TimeoutError:
+                break
+            except KafkaException as e:
+                log.warning("a report was not delivered, and is sent again: %s: %s", q, e.args[0])
+                await asyncio.sleep(RESEND_SECONDS)
+        log.warning("a report was not acknowledged within the attempt's time: %s", q)
+
+    async def _proven(self, effect: Effect) -> Effect:
+        """The effect that is safe to report.
+
+        Without effect a step is not undone, so such a request must never run again, here or elsewhere: a commit records that before the report
+        leaves. If it cannot, or if another instance may have the request, the effect is in doubt.
+        """
+        if not self._q.exclusive():
+            return "in_doubt"
+        if effect != "none":
+            return effect
+        left = self._q.end.left()
+        try:
+            never_again = await asyncio.wait_for(self._reader.finish_durably(self._q), left - min(left / 20, 0.25))
+        except TimeoutError:
+            never_again = False
+        return "none" if never_again else "in_doubt"
+
+    async def _error(self, f: Failure) -> dict[str, Any]:
+        message = one_line(str(f)) or type(f).__name__
+        try:
+            detail = f.detail if len(encode(f.detail)) <= DETAIL_BYTES else None
+        except (TypeError, ValueError):
+            detail = one_line(repr(f.detail))
+        if self._like is not None:  # the message is whatever a service answered, so it is sealed with the detail
+            hidden = {"message": message} | ({"detail": detail} if detail is not None else {})
+            message = "the message is sealed, in error.detail"
+            try:
+                detail = await self._sealed(hidden)
+            except Failure:
+                detail = None
+        return {k: v for k, v in (("class", f.error_class), ("code", f.code), ("message", message), ("detail", detail)) if v not in ("", None)}
+
+    async def _send(self, more: dict[str, Any], suffix: str = "") -> None:
+        q, w = self._q, self._q.work
+        about = {k: w.get(k) for k in ("task", "run", "step", "operation", "attempt", "ticket")}
+        value = {k: v for k, v in {**about, "instance": self._host.instance, **more}.items() if v is not None}
+        # The same when the report is sent again.
+        id = hashlib.sha1(encode([*q.id, self._host.instance]), usedforsecurity=False).hexdigest()[:16] + suffix
+        source = f"agent/{self._host.name}/{self._host.instance}"
+        headers = event("sagalog.report", id, source, ce_traceparent=q.traceparent)
+        await self._sink.send(f"{self._host.namespace}.reports", w["task"], encode(value), headers, q.home)

@@ -1,0 +1,102 @@
+"""Submits tasks, and sends signals and cancels."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException, Message
+
+from sagalog.attempt import Json
+from sagalog.errors import NotAcknowledged
+from sagalog.sink import Sink
+from sagalog.wire import broker_list, duration, encode, event, instant
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Where a record is. It is durable; events/FORMAT.md says how to find out what became of it."""
+
+    id: str
+    partition: int
+    offset: int
+
+
+class Producer:
+    """async with Producer("k1:9092") as p: await p.submit("order", id="order-7", input={...})
+
+    kafka has further settings of librdkafka, such as those for TLS and SASL.
+    """
+
+    def __init__(self, brokers: str | Iterable[str], *, namespace: str = "sagalog", kafka: Mapping[str, Any] | None = None, timeout: float = 30.0) -> None:
+        self._brokers, self._namespace = broker_list(brokers), namespace
+        self._sink = Sink({"bootstrap.servers": self._brokers, "message.timeout.ms": int(timeout * 1000), **(kafka or {})})
+
+    async def __aenter__(self) -> Self:
+        await self._sink.__aenter__()
+        try:
+            await self._sink.check(self._namespace, self._brokers)
+        except BaseException:
+            await self._sink.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._sink.__aexit__(kind, error, trace)
+
+    async def submit(
+        self,
+        workflow: str,
+        *,
+        id: str | None = None,
+        input: Json = None,
+        version: int | None = None,
+        priority: int = 0,
+        labels: Mapping[str, str] | None = None,
+        deadline: timedelta | datetime | str | None = None,
+        not_before: timedelta | datetime | str | None = None,
+        reply_to: str | None = None,
+        reply_key: str | None = None,
+    ) -> Receipt:
+        """Returns when the submission is durable. Submitting the same ID again changes nothing, so repeat it if an error leaves that open.
+
+        Choose an ID that follows from the business, such as that of the order: only then is a repeat recognised after a crash.
+        """
+        id = id or str(uuid.uuid4())
+        given = {
+            "id": id, "workflow": workflow, "version": version, "input": input, "priority": priority or None, "labels": dict(labels or {}) or None,
+            "deadline": moment(deadline), "not_before": moment(not_before), "reply_to": reply_to, "reply_key": reply_key,
+        }  # fmt: skip
+        value = {k: v for k, v in given.items() if v is not None}
+        return await self._send("submissions", id, value, "sagalog.submission", str(uuid.uuid4()))
+
+    async def signal(self, task: str, name: str, payload: Json = None, *, id: str | None = None, by: str = "") -> Receipt:
+        """Ends the wait of a step for the signal, now or later. A second one with the same id changes nothing."""
+        return await self._request("signal", task, id, by, signal=name, payload=payload)
+
+    async def cancel(self, task: str, *, reason: str = "", id: str | None = None, by: str = "") -> Receipt:
+        """Asks that the task be undone. It is refused once the pivot has begun."""
+        return await self._request("cancel", task, id, by, reason=reason)
+
+    async def _request(self, kind: str, task: str, id: str | None, by: str, **more: Json) -> Receipt:
+        id = id or str(uuid.uuid4())
+        value = {k: v for k, v in {"id": id, "kind": kind, "task": task, "by": by, **more}.items() if v not in ("", None)}
+        return await self._send("reports", task, value, f"sagalog.request.{kind}", id)
+
+    async def _send(self, topic: str, task: str, value: dict[str, Any], kind: str, id: str) -> Receipt:
+        try:
+            m: Message = await self._sink.send(f"{self._namespace}.{topic}", task, encode(value), event(kind, id, "sagalog-python", ce_subject=task))
+        except KafkaException as e:
+            raise NotAcknowledged(f"the brokers did not acknowledge {kind} of task {task!r}: {e.args[0]}; send it again with the same ID") from e
+        partition, offset = m.partition(), m.offset()
+        assert partition is not None and offset is not None
+        return Receipt(task, partition, offset)
+
+
+def moment(of: timedelta | datetime | str | None) -> str | None:
+    """A duration or an instant as text. A datetime without a zone is local time."""
+    if isinstance(of, datetime):
+        return instant(of)
+    return duration(of) if isinstance(of, timedelta) else of
