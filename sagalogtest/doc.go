@@ -8,7 +8,7 @@
 //
 // # Virtual time
 //
-// Inside a testing/synctest bubble everything connects in memory, and time passes only while all of it waits. A backoff of an hour then takes
+// Inside a testing/synctest bubble everything connects in memory, and time passes only while every goroutine in the bubble waits. A backoff of an hour then takes
 // seconds of real time, and a test does not depend on how busy the machine is:
 //
 //	synctest.Test(t, func(t *testing.T) {

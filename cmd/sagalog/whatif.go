@@ -38,15 +38,15 @@ func whatifCommand() *cobra.Command {
 the policy to try. It may differ from what the tasks ran only in retry, cool_down, complete_within, heartbeat, start_within, on_timeout and remind_after
 of steps, retry and complete_within of undos, and the deadline, remind_after and remember_for of the workflow.
 
-The engine's own code decides in the replay, in virtual time. An attempt that history has, at about the same instant, gets the answer and the duration of history;
-any other gets those of an attempt that called the same operation of the same agent near that instant, drawn at random. The table shows history, and the range
-from the 5th to the 95th percentile of the draws. What cannot be estimated is shown as unknown: an operation with too few samples, an attempt that may now
-take longer than when it timed out, a signal that never came. The load that more attempts put on agents is not modelled.
+The engine's own code decides in the replay, in virtual time. If history has the same attempt at about the same instant, its answer and duration are used.
+Otherwise they are those of an attempt, drawn at random, that called the same operation of the same agent near that instant. The table shows history, and the range
+from the 5th to the 95th percentile of the draws. Results that cannot be estimated are shown as unknown: an operation has too few samples,
+an attempt that timed out is now allowed more time, or a signal never came. The load that more attempts put on agents is not modelled.
 
 First each task is replayed under the policy that was in force. If fewer than 95 % of the tasks end as they did, only that is printed. Tasks that had not
 ended, and those about which an operator decided before their end, count as not reproduced: choose --until so that most tasks have ended. What operators did
-about parked tasks is not replayed: parked is the end of such a task. Tasks that other tasks started, that have steps done by other tasks, or that have encrypted values
-are not replayed, and named.
+about parked tasks is not replayed: a parked task counts as ended. Tasks that other tasks started, that have steps done by other tasks, or that have encrypted values
+are not replayed; the output counts them by reason.
 
 The log is on --brokers, or in the --data of a stopped dev or of a replay. The same log, policy, draws and seed give the same output. Exit code: 0 if there
 is an estimate, 1 if the replay does not reproduce history, 2 if nothing could be replayed.`,

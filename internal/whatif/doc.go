@@ -13,7 +13,7 @@
 // is said: a replay that does not reproduce what happened says nothing about what would have happened.
 //
 // A task that cannot be replayed counts as not reproduced if the reason depends on how the task went: it had not ended, or an operator decided about it before its
-// end. To leave those out would make the other tasks look like all. A task is left out, and counted apart, if the reason was there when the task was submitted
+// end. Without those, the remaining tasks would look like all tasks. A task is left out, and counted apart, if the reason was there when the task was submitted
 // (trace.go lists the reasons). Of a task that was parked, what operators did about it afterwards is not replayed: parked is its end. Signals, cancels
 // and pauses come in each replay at the instant at which they came in history.
 //

@@ -27,7 +27,7 @@
 //
 // # Stability
 //
-// Everything that `go doc` shows of this package stays source compatible within a major version; methods, and members of structs, are added,
-// so name the members when you write a struct. The kinds of errors are stable and their texts are not. A client works with engines
+// Everything that `go doc` shows of this package stays source compatible within a major version. Methods and struct fields may be added,
+// so name the fields in struct literals. The kinds of errors are stable and their texts are not. A client works with engines
 // of the same major version: a newer engine may send states and members that it does not know, and it passes unknown states on.
 package client
