@@ -6,7 +6,7 @@ import type { ConnectionOptions as TLSOptions } from "node:tls";
 
 import { type BaseOptions, type ConnectionPool, Consumer, Producer as Client, type SASLOptions, stringSerializers } from "@platformatic/kafka";
 
-import { AgentError, messageOf, NotAcknowledged } from "./errors.js";
+import { AgentError, messageOf, NotAcknowledged, Rejected } from "./errors.js";
 
 export interface Connection {
   /** `host:port` of some brokers. */
@@ -89,6 +89,10 @@ function headersOf(r: Outgoing): Record<string, string> {
 }
 
 const RETRY_MS = 100;
+const FINAL = ["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "POLICY_VIOLATION", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"];
+
+/** Whether the brokers would refuse the record again. */
+export const isFinal = (error: unknown) => FINAL.some((code) => hasError(error, "apiId", code));
 
 /** Sends records, each of which all in-sync replicas must acknowledge. */
 export class Sender {
@@ -108,7 +112,11 @@ export class Sender {
         return offsets?.[0]?.offset ?? -1n;
       } catch (error) {
         this.#client.clearMetadata(); // the leader may be another one now
-        if (Date.now() + RETRY_MS >= until || this.#client.closed || hasError(error, "apiId", "MESSAGE_TOO_LARGE")) {
+        if (isFinal(error)) {
+          const remedy = "make it smaller, or see sagalog generate acls";
+          throw new Rejected(`the brokers refuse the record for ${record.topic}: ${messageOf(error)}; ${remedy}`, { cause: error });
+        }
+        if (Date.now() + RETRY_MS >= until || this.#client.closed) {
           throw new NotAcknowledged(`the record for ${record.topic} was not acknowledged: ${messageOf(error)}`, { cause: error });
         }
         await sleep(RETRY_MS);
