@@ -54,7 +54,7 @@ export interface Attempt<In = unknown> {
   /**
    * Shows that the attempt goes on, and how far it has come. A step with a heartbeat ends one heartbeat after its last acknowledged progress. Call
    * it as often as you like: of the calls within a third of the heartbeat only the last one is sent. The value may have up to 16 KiB of JSON.
-   * Throws the reason of the signal when the attempt is over.
+   * Throws the reason of the signal when the attempt is over, and a TypeError if the value is not JSON.
    */
   progress(value: unknown): Promise<void>;
 }
@@ -83,10 +83,10 @@ export class Lifetime {
   readonly cap: number;
   end: number;
   readonly #controller = new AbortController();
-  #send: ((value: unknown) => Promise<void>) | undefined;
+  #send: ((json: string) => Promise<void>) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #later: NodeJS.Timeout | undefined;
-  #waiting: { value: unknown } | undefined;
+  #waiting: string | undefined;
   #sending = false;
   #sentAt = 0;
   #over = false;
@@ -103,7 +103,7 @@ export class Lifetime {
   }
 
   /** `send` sends progress, and returns when Kafka has acknowledged it. */
-  begin(send: (value: unknown) => Promise<void>): void {
+  begin(send: (json: string) => Promise<void>): void {
     this.#send = send;
     this.#arm();
   }
@@ -130,8 +130,14 @@ export class Lifetime {
 
   async show(value: unknown): Promise<void> {
     this.signal.throwIfAborted();
+    let json: string;
+    try {
+      json = JSON.stringify(value) ?? "null";
+    } catch (error) {
+      throw new TypeError("the progress is not JSON", { cause: error });
+    }
     if (this.heartbeat > 0 && !this.#over) {
-      this.#waiting = { value };
+      this.#waiting = json;
       this.#sendSoon();
     }
     await macrotask(); // timers and answers get their turn even if the operation awaits nothing else
@@ -145,18 +151,18 @@ export class Lifetime {
       this.#later = setTimeout(() => this.#sendSoon(), wait);
       return;
     }
-    const { value } = this.#waiting;
+    const json = this.#waiting;
     const before = (this.#sentAt = Date.now());
     this.#waiting = undefined;
     this.#sending = true;
-    this.#send(value).then(
+    this.#send(json).then(
       () => this.#answered(before, undefined),
-      () => this.#answered(undefined, { value }),
+      () => this.#answered(undefined, json),
     );
   }
 
   /** An acknowledgement that comes after the end is too late: the engine may have ended the attempt. */
-  #answered(before: number | undefined, again: { value: unknown } | undefined): void {
+  #answered(before: number | undefined, again: string | undefined): void {
     this.#sending = false;
     if (this.#over || Date.now() >= this.end) return;
     if (before !== undefined) {
@@ -232,10 +238,14 @@ export class Request {
 
 const DOUBTED_MS = 3600e3;
 const KEPT_MS = 60e3;
+const SHRINKS = 0.75;
 
 /**
  * Finds out how far this machine's clock is behind the owners'. A request cannot have been read before it was decided, so if it seems that way,
  * this clock is behind, and every complete-by time of that owner comes sooner. A difference of an hour is rather one of the owner's log.
+ *
+ * A difference shrinks by three quarters of a second in each second: if the log of an owner is ahead, its time goes at half speed until the owner's
+ * clock has caught up. If the old difference counted in full, all requests of that owner would soon seem late.
  */
 export class Clock {
   readonly #homes = new Map<number, { behind: number; at: number }>();
@@ -243,9 +253,11 @@ export class Clock {
   completeBy(w: Work, decided: string | undefined, now: number): number {
     const seen = Math.max(0, Date.parse(decided ?? "") - now || 0);
     const last = this.#homes.get(w.home);
-    const kept = last !== undefined && now - last.at < KEPT_MS && last.behind > seen ? last : { behind: seen, at: now };
-    this.#homes.set(w.home, kept);
-    const by = Date.parse(w.complete_by) - (kept.behind < DOUBTED_MS ? kept.behind : 0);
+    const age = last === undefined ? KEPT_MS : Math.max(0, now - last.at);
+    const left = last !== undefined && age < KEPT_MS ? last.behind - age * SHRINKS : 0;
+    if (left <= seen) this.#homes.set(w.home, { behind: seen, at: now });
+    const behind = Math.max(left, seen);
+    const by = Date.parse(w.complete_by) - (behind < DOUBTED_MS ? behind : 0);
     const within = durationMs(w.complete_within);
     return within > 0 ? Math.min(by, now + within) : by;
   }

@@ -69,9 +69,21 @@ export class AgentError extends Error {
   override name = "AgentError";
 }
 
+/** A record was not sent. */
+export class NotSent extends Error {
+  override name = "NotSent";
+  /** The ID that a producer was given or made for it: of a submission the task's, of a signal or a cancel its own. */
+  id = "";
+}
+
 /** The brokers did not acknowledge a record in time. It may be in the log all the same: send it again with the same ID. */
-export class NotAcknowledged extends Error {
+export class NotAcknowledged extends NotSent {
   override name = "NotAcknowledged";
+}
+
+/** The brokers refused a record, and would refuse it again: it is too large, or this client may not write it. */
+export class Rejected extends NotSent {
+  override name = "Rejected";
 }
 
 export function messageOf(error: unknown): string {

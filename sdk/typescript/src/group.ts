@@ -103,8 +103,10 @@ export class Group {
       });
     } finally {
       this.#round++;
-      if (this.#stopped) await this.#left; // what runs is still committed
-      else for (const p of this.#partitions.values()) p.owned = false;
+      if (this.#stopped) {
+        await this.#left; // what runs is still committed
+        this.#round++; // the group may have dealt out partitions again
+      } else for (const p of this.#partitions.values()) p.owned = false;
       this.#membership = undefined;
       await Promise.race([consumer.close(true), sleep(2 * PAUSE_MS, undefined, { ref: false })]).catch(() => {});
       consumer.connections.close(() => {});
@@ -145,7 +147,7 @@ export class Group {
       return;
     }
     this.#partitions = new Map(numbers.map((n) => [n, found.get(n) ?? (before.get(n) as Partition)]));
-    void this.#read(round);
+    if (!this.#stopped) void this.#read(round);
   }
 
   /** Finds what is committed for newly assigned partitions, and where they end. */
@@ -184,8 +186,11 @@ export class Group {
         while (round === this.#round && !failed) {
           await this.#o.room();
           if (round !== this.#round) return;
-          for (const [p, records] of await this.#reader.fetch(node, partitions)) {
-            if (round === this.#round && p.owned) this.#o.received(p, records);
+          for (const { cursor: p, records, next } of await this.#reader.fetch(node, partitions)) {
+            if (round !== this.#round || failed) return; // what was fetched for an earlier assignment is fetched again
+            if (!p.owned) continue;
+            this.#o.received(p, records);
+            p.fetchAt = next;
           }
         }
       };

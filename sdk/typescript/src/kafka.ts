@@ -6,7 +6,7 @@ import type { ConnectionOptions as TLSOptions } from "node:tls";
 
 import { type BaseOptions, type ConnectionPool, Consumer, Producer as Client, type SASLOptions, stringSerializers } from "@platformatic/kafka";
 
-import { AgentError, messageOf, NotAcknowledged } from "./errors.js";
+import { AgentError, messageOf, NotAcknowledged, Rejected } from "./errors.js";
 
 export interface Connection {
   /** `host:port` of some brokers. */
@@ -89,6 +89,10 @@ function headersOf(r: Outgoing): Record<string, string> {
 }
 
 const RETRY_MS = 100;
+const FINAL = ["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "POLICY_VIOLATION", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"];
+
+/** Whether the brokers would refuse the record again. */
+export const isFinal = (error: unknown) => FINAL.some((code) => hasError(error, "apiId", code));
 
 /** Sends records, each of which all in-sync replicas must acknowledge. */
 export class Sender {
@@ -108,7 +112,11 @@ export class Sender {
         return offsets?.[0]?.offset ?? -1n;
       } catch (error) {
         this.#client.clearMetadata(); // the leader may be another one now
-        if (Date.now() + RETRY_MS >= until || this.#client.closed || hasError(error, "apiId", "MESSAGE_TOO_LARGE")) {
+        if (isFinal(error)) {
+          const remedy = "make it smaller, or see sagalog generate acls";
+          throw new Rejected(`the brokers refuse the record for ${record.topic}: ${messageOf(error)}; ${remedy}`, { cause: error });
+        }
+        if (Date.now() + RETRY_MS >= until || this.#client.closed) {
           throw new NotAcknowledged(`the record for ${record.topic} was not acknowledged: ${messageOf(error)}`, { cause: error });
         }
         await sleep(RETRY_MS);
@@ -157,6 +165,13 @@ export interface Cursor {
   fetchAt: number;
 }
 
+/** What a fetch found for a cursor, and where the next one begins. */
+export interface Fetched<C extends Cursor> {
+  cursor: C;
+  records: Incoming[];
+  next: number;
+}
+
 const FETCH_WAIT_MS = 500;
 const CONTROL_BATCH = 0x20;
 
@@ -192,8 +207,11 @@ export class Reader {
     return new Map(partitions.map((p) => [p, Number(found.get(this.topic)?.[p] ?? 0n)]));
   }
 
-  /** Waits for records of partitions that one broker leads, and moves the cursors behind what it returns. */
-  async fetch<C extends Cursor>(node: number, cursors: readonly C[]): Promise<[C, Incoming[]][]> {
+  /**
+   * Waits for records of partitions that one broker leads. It moves no cursor: who takes the records of one moves it to `next`, and who drops them
+   * does not, so that they are read again.
+   */
+  async fetch<C extends Cursor>(node: number, cursors: readonly C[]): Promise<Fetched<C>[]> {
     const topicId = this.#client.currentMetadata?.topics.get(this.topic)?.id;
     if (topicId === undefined) throw new Error(`the brokers do not know ${this.topic}`);
     const partitions = cursors.map((c) => ({
@@ -204,14 +222,14 @@ export class Reader {
       response = await this.#client.fetch({ node, topics: [{ topicId, partitions }], maxBytes: 8 << 20, minBytes: 1 });
     } catch (error) {
       if (!hasError(error, "apiId", "OFFSET_OUT_OF_RANGE")) throw error;
-      await this.#moveInside(cursors);
-      return [];
+      return this.#inside(cursors);
     }
-    const out: [C, Incoming[]][] = [];
+    const out: Fetched<C>[] = [];
     for (const part of response.responses.flatMap((t) => t.partitions)) {
       const cursor = cursors.find((c) => c.number === part.partitionIndex);
       if (cursor === undefined) continue;
       const records: Incoming[] = [];
+      let next = cursor.fetchAt;
       for (const batch of part.records ?? []) {
         for (const r of (batch.attributes & CONTROL_BATCH) === 0 ? batch.records : []) {
           const offset = Number(batch.firstOffset) + r.offsetDelta;
@@ -219,18 +237,18 @@ export class Reader {
           const headers = new Map(r.headers.map(([k, v]) => [k?.toString() ?? "", v?.toString() ?? ""]));
           records.push({ offset, key: r.key?.toString() ?? "", value: r.value?.toString(), headers });
         }
-        cursor.fetchAt = Math.max(cursor.fetchAt, Number(batch.firstOffset) + batch.lastOffsetDelta + 1);
+        next = Math.max(next, Number(batch.firstOffset) + batch.lastOffsetDelta + 1);
       }
-      if (records.length > 0) out.push([cursor, records]);
+      if (next > cursor.fetchAt) out.push({ cursor, records, next });
     }
     return out;
   }
 
-  /** Moves cursors into their partitions, whose records were deleted or lost. */
-  async #moveInside(cursors: readonly Cursor[]): Promise<void> {
+  /** Where cursors go on whose records were deleted or lost. */
+  async #inside<C extends Cursor>(cursors: readonly C[]): Promise<Fetched<C>[]> {
     const numbers = cursors.map((c) => c.number);
     const [first, last] = [await this.ends(numbers, "first"), await this.ends(numbers, "last")];
-    for (const c of cursors) c.fetchAt = Math.min(Math.max(c.fetchAt, first.get(c.number) ?? 0), last.get(c.number) ?? 0);
+    return cursors.map((c) => ({ cursor: c, records: [], next: Math.min(Math.max(c.fetchAt, first.get(c.number) ?? 0), last.get(c.number) ?? 0) }));
   }
 
   async close(): Promise<void> {

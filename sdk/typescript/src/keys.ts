@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Failure, messageOf } from "./errors.js";
-import { type Connection, type Log, namespaceOf, Reader } from "./kafka.js";
+import { type Connection, type Cursor, type Fetched, type Log, namespaceOf, Reader } from "./kafka.js";
 
 interface DataKey {
   namespace: string;
@@ -54,7 +54,7 @@ export class Keys {
   readonly #file: string;
   readonly #log: Log;
   readonly #reader: Reader;
-  readonly #cursor = { number: 0, fetchAt: 0 };
+  readonly #cursor: Cursor = { number: 0, fetchAt: 0 };
   readonly #records = new Map<string, DataKey>();
   readonly #erased = new Map<string, string>();
   readonly #opened = new Map<string, Buffer>();
@@ -76,8 +76,8 @@ export class Keys {
       try {
         const [leader] = await this.#reader.leaders([0]);
         const [found] = await this.#reader.fetch(leader?.[0] ?? -1, [this.#cursor]);
-        for (const r of found?.[1] ?? []) this.#put(r.key, r.value);
         if (found === undefined) this.#readAt = asked; // that was the end
+        else this.#take(found);
         warned = false;
       } catch (error) {
         if (!warned && !this.#closed) this.#log("warn", `the topic of keys cannot be read, trying again: ${messageOf(error)}`);
@@ -90,6 +90,17 @@ export class Keys {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#reader.close();
+  }
+
+  #take({ records, next }: Fetched<Cursor>): void {
+    for (const r of records) {
+      try {
+        this.#put(r.key, r.value);
+      } catch (error) {
+        this.#log("warn", `the record at offset ${r.offset} of the topic of keys cannot be read, and is skipped: ${messageOf(error)}`);
+      }
+    }
+    this.#cursor.fetchAt = next;
   }
 
   #put(key: string, value: string | undefined): void {

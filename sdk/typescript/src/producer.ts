@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 
 import { murmur2 } from "@platformatic/kafka";
 
+import { NotSent } from "./errors.js";
 import { type Connection, namespaceOf, partitionsOf, Sender } from "./kafka.js";
 
 /** A task to submit: events/FORMAT.md, "Submission". Durations are texts such as `10m`. */
@@ -26,7 +27,10 @@ export interface Submission {
 
 /** Where an acknowledged record is in the log. */
 export interface Receipt {
+  /** The ID of the task. */
   id: string;
+  /** Of a signal or a cancel: its ID. */
+  request?: string;
   partition: number;
   offset: bigint;
 }
@@ -55,29 +59,39 @@ export class Producer {
   async submit(s: Submission): Promise<Receipt> {
     const { id = randomUUID(), workflow, version, input, priority, labels } = s;
     const value = { id, workflow, version, input, priority, labels, deadline: timeText(s.deadline), not_before: timeText(s.notBefore), reply_to: s.replyTo, reply_key: s.replyKey };
-    return this.#send("submissions", id, "sagalog.submission", randomUUID(), value, s.traceparent);
+    return this.#send(id, "sagalog.submission", randomUUID(), value, s.traceparent);
   }
 
   /** Ends the wait of a step for a signal, now or later. A signal with an ID that the task has seen changes nothing. */
   async signal(task: string, name: string, payload?: unknown, { id = randomUUID() }: { id?: string } = {}): Promise<Receipt> {
-    return this.#send("reports", task, "sagalog.request.signal", id, { id, kind: "signal", task, signal: name, payload });
+    return this.#request({ id, kind: "signal", task, signal: name, payload });
   }
 
   /** Asks to undo a task that is not past its pivot. */
   async cancel(task: string, { id = randomUUID(), reason }: { id?: string; reason?: string } = {}): Promise<Receipt> {
-    return this.#send("reports", task, "sagalog.request.cancel", id, { id, kind: "cancel", task, reason });
+    return this.#request({ id, kind: "cancel", task, reason });
   }
 
-  async #send(topic: string, task: string, type: string, id: string, value: object, traceparent?: string): Promise<Receipt> {
+  async #request(r: { id: string; kind: "signal" | "cancel"; task: string } & Record<string, unknown>): Promise<Receipt> {
+    return { ...(await this.#send(r.task, `sagalog.request.${r.kind}`, r.id, r)), request: r.id };
+  }
+
+  /** Writes to the topic of submissions, which is the only one that the role producer may write to. `value.id` is for a repeat. */
+  async #send(task: string, type: string, id: string, value: { id: string }, traceparent?: string): Promise<Receipt> {
     // A failure is not remembered: the next record asks again.
     this.#partitions ??= partitionsOf(this.#sender, this.#options).catch((error: unknown) => {
       this.#partitions = undefined;
       throw error;
     });
     const partition = homeOf(task, await this.#partitions);
-    const record = { topic: `${namespaceOf(this.#options)}.${topic}`, partition, key: task, value: JSON.stringify(value), type, id, source: "/sagalog/producer" };
-    const offset = await this.#sender.send({ ...record, traceparent }, Date.now() + (this.#options.timeout ?? 30_000));
-    return { id: task, partition, offset };
+    const record = { topic: `${namespaceOf(this.#options)}.submissions`, partition, key: task, value: JSON.stringify(value), type, id, source: "/sagalog/producer" };
+    try {
+      const offset = await this.#sender.send({ ...record, traceparent }, Date.now() + (this.#options.timeout ?? 30_000));
+      return { id: task, partition, offset };
+    } catch (error) {
+      if (error instanceof NotSent) error.id = value.id;
+      throw error;
+    }
   }
 
   async close(): Promise<void> {

@@ -21,6 +21,7 @@ const ANSWER_LASTS_MS = 3_000;
 const ANSWER_WAIT_MS = 2_000;
 const COMMIT_EVERY_MS = 200;
 const READ_AHEAD = 2;
+const LATE_EVERY_MS = 10_000; // between two warnings
 const OUTPUT_BYTES = 256 << 10;
 const DETAIL_BYTES = 16 << 10;
 const MESSAGE_CHARACTERS = 1_000;
@@ -57,6 +58,7 @@ export class Worker {
   readonly #partitions = new Set<Partition>();
   readonly #waiting = new Set<() => void>();
   #committing: Promise<void> = Promise.resolve();
+  #warnedLate = 0;
   #stopping = false;
   #killed = false;
   running = 0;
@@ -115,6 +117,7 @@ export class Worker {
     const q = new Request(work, r.headers.get("ce_traceparent") ?? "", by, [p, r.offset]);
     if (!p.read(r.offset, q.life.cap)) return;
     const twin = this.#held.get(q.attempt);
+    if (now >= by) this.#warnLate(work, now);
     if (now >= by || this.#noEffect.has(q.attempt) || this.#tooLate(q)) return p.finish(r.offset);
     if (twin !== undefined) {
       twin.places.push([p, r.offset]); // it is finished with the one that is held
@@ -124,6 +127,14 @@ export class Worker {
     if (work.operation === "undo") this.#undos.set(q.step, q.life.cap);
     this.#held.set(q.attempt, q);
     this.#unconfirmed.push(q);
+  }
+
+  /** That is normal after an outage. But if the clocks of two machines disagree, no work is ever done, and nothing else would show the reason. */
+  #warnLate(w: Work, now: number): void {
+    if (now - this.#warnedLate < LATE_EVERY_MS) return;
+    this.#warnedLate = now;
+    const which = `attempt ${w.attempt} of the step ${w.step} of the task ${w.task}`;
+    this.#o.log("warn", `a request came after its time, and is dropped (${which}): it waited too long, or this machine's clock differs from its owner's`);
   }
 
   /** After a take-over an agent may get a do and its undo together. */
@@ -204,7 +215,7 @@ export class Worker {
   async #attempt(q: Request): Promise<void> {
     q.shared = !q.exclusive;
     const began = Date.now();
-    if (q.stopped === undefined) q.life.begin((value) => this.#sendProgress(q, value));
+    if (q.stopped === undefined) q.life.begin((json) => this.#sendProgress(q, json));
     let outcome: Outcome;
     try {
       const output = await this.#call(q);
@@ -268,12 +279,16 @@ export class Worker {
     }
   }
 
-  async #sendProgress(q: Request, value: unknown): Promise<void> {
-    const json = JSON.stringify(value) ?? "null";
+  async #sendProgress(q: Request, json: string): Promise<void> {
     const fits = Buffer.byteLength(json) <= this.#limit(q, DETAIL_BYTES);
     if (!fits) this.#o.log("warn", `progress of the step ${q.work.step} has over 16 KiB: it counts, but its value is not kept`);
-    const progress = !fits ? undefined : q.like === undefined ? value : await this.#o.keys?.sealLike(q.like, json);
-    await this.#send(q, { ...q.about(), result: "progress", progress, instance: this.#o.instance }, `${q.reportId()}/${Date.now()}`);
+    try {
+      const progress: unknown = !fits ? undefined : q.like === undefined ? JSON.parse(json) : await this.#o.keys?.sealLike(q.like, json);
+      await this.#send(q, { ...q.about(), result: "progress", progress, instance: this.#o.instance }, `${q.reportId()}/${Date.now()}`);
+    } catch (error) {
+      this.#o.log("warn", `progress of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
+      throw error;
+    }
   }
 
   async #send(q: Request, report: object, id: string): Promise<void> {

@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, test } from "node:test";
+import { afterEach, describe, mock, test } from "node:test";
+
+import { ProtocolError } from "@platformatic/kafka";
 
 import { Clock, durationMs, Lifetime, type Work } from "../src/attempt.js";
 import { DeadlinePassed, Failure, failureOf, Refused, Retryable } from "../src/errors.js";
+import type { Group } from "../src/group.js";
+import { isFinal, type Outgoing, type Sender } from "../src/kafka.js";
 import { decodeDone, encodeDone, Partition, type Span } from "../src/offsets.js";
 import { homeOf } from "../src/producer.js";
+import { Worker, type WorkOptions } from "../src/work.js";
 import { root } from "./world.js";
 
 const work = (w: Partial<Work>): Work => ({
@@ -94,9 +99,20 @@ describe("the time of an attempt", () => {
       return Promise.resolve();
     });
     for (const value of [1, 2, 3]) await life.show(value);
-    assert.deepEqual(sent, [1]); // the others wait for a third of the heartbeat
+    assert.deepEqual(sent, ["1"]); // the others wait for a third of the heartbeat
     assert.equal(life.end, by + 500e3);
     life.finish();
+  });
+
+  test("progress that is not JSON is an error at once, also without a heartbeat", async () => {
+    const cycle: unknown[] = [];
+    cycle.push(cycle);
+    for (const w of [work({}), work({ heartbeat: "20m" })]) {
+      const life = new Lifetime(w, Date.now() + 600e3);
+      life.begin(() => assert.fail("it was sent"));
+      for (const value of [10n, cycle]) await assert.rejects(life.show(value), { name: "TypeError", message: "the progress is not JSON" });
+      life.finish();
+    }
   });
 
   test("a clock that is behind the owner's brings the end closer", () => {
@@ -106,8 +122,76 @@ describe("the time of an attempt", () => {
     assert.equal(clock.completeBy(w, new Date(now - 5e3).toISOString(), now), now + 60e3);
     assert.equal(clock.completeBy(w, new Date(now + 10e3).toISOString(), now), now + 50e3);
     assert.equal(clock.completeBy(w, new Date(now).toISOString(), now), now + 50e3); // the difference is remembered
+    assert.equal(clock.completeBy(w, new Date(now).toISOString(), now + 4e3), now + 53e3); // and shrinks
     assert.equal(clock.completeBy(work({ ...w, complete_within: "5s" }), undefined, now), now + 5e3);
   });
+});
+
+// The clock of an owner is 50 s behind the log that it took over, so its time goes at half speed until then.
+test("requests of an owner whose log is ahead are not late", () => {
+  const clock = new Clock();
+  const start = Date.now();
+  for (let second = 0; second <= 120; second++) {
+    const now = start + second * 1e3;
+    const decided = Math.max(now, start + 50e3 + second * 500);
+    const w = work({ complete_by: new Date(decided + 10e3).toISOString() });
+    const left = clock.completeBy(w, new Date(decided).toISOString(), now) - now;
+    assert.ok(left > 0 && left <= 10e3, `second ${second}: ${left} ms are left`);
+  }
+});
+
+describe("a worker", () => {
+  const warned: string[] = [];
+  const worker = (o: Partial<WorkOptions> = {}) =>
+    new Worker({
+      agent: "a", instance: "i", reports: "sagalog.reports", concurrency: 1, sender: undefined as never, keys: undefined, operation: () => undefined,
+      log: (_, message) => warned.push(message), ...o,
+    });
+  const record = (offset: number, w: Work) => ({ offset, key: w.task, value: JSON.stringify(w), headers: new Map([["ce_type", "sagalog.work"]]) });
+  afterEach(() => {
+    mock.timers.reset();
+    warned.length = 0;
+  });
+
+  test("warns of requests that come too late, at most every 10 s", () => {
+    const now = Date.now();
+    mock.timers.enable({ apis: ["Date"], now });
+    const [p, w] = [new Partition(0, 0, [], 0), worker()];
+    const late = (offset: number) => w.received(p, [record(offset, work({ task: `t${offset}`, complete_by: new Date(now - 1).toISOString() }))]);
+    for (const offset of [0, 1, 2]) late(offset);
+    mock.timers.tick(10_000);
+    late(3);
+    assert.deepEqual(warned.map((m) => /of the task (\w+)\)/.exec(m)?.[1]), ["t0", "t3"]);
+    assert.equal(p.due(Date.now())?.next, 4);
+  });
+
+  test("warns of progress that is not delivered", async () => {
+    const results: unknown[] = [];
+    const send = ({ value }: Outgoing) => {
+      const { result, progress } = JSON.parse(value ?? "") as { result: string; progress?: unknown };
+      results.push(result, progress);
+      return result === "progress" ? Promise.reject(new Error("the broker is away")) : Promise.resolve(0n);
+    };
+    let done = () => {};
+    const ended = new Promise<void>((resolve) => (done = resolve));
+    const w = worker({ sender: { send } as unknown as Sender, operation: () => async (a) => a.progress({ epoch: 1 }).finally(done) });
+    const p = new Partition(0, 0, [], 0);
+    const confirming = w.confirmLoop({ confirm: () => Promise.resolve(new Set([p])) } as unknown as Group);
+    w.received(p, [record(0, work({ heartbeat: "20m", complete_by: new Date(Date.now() + 600e3).toISOString() }))]);
+    await ended;
+    await w.drain(600e3);
+    await confirming;
+    assert.deepEqual(results, ["progress", { epoch: 1 }, "completed", undefined]);
+    assert.deepEqual(warned, ["progress of the step s of the task t was not delivered: the broker is away"]);
+  });
+});
+
+test("a record that the brokers refuse is told from one that is not acknowledged", () => {
+  for (const code of ["TOPIC_AUTHORIZATION_FAILED", "MESSAGE_TOO_LARGE"]) {
+    assert.ok(isFinal(new ProtocolError(code)), code);
+  }
+  for (const code of ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER"]) assert.ok(!isFinal(new ProtocolError(code)), code);
+  assert.ok(!isFinal(new Error("the connection broke")));
 });
 
 test("an error is retryable and in doubt unless it says otherwise", () => {
