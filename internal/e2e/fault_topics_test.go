@@ -254,7 +254,11 @@ func TestATopicRecreatedWhileRunning(t *testing.T) {
 				args = append(args, "--allow-missing-work") // the requests in the old topic are gone
 			}
 			s := l.agree(t, one, r.fleet.dir, args...)
-			require.Equal(t, s.Ledgers["drone"].Refused, s.Ends["undone"], "no delivery was undone because of the topic")
+			refused := s.Ledgers["drone"].Refused
+			require.LessOrEqual(t, s.Ends["undone"], refused, "no delivery was undone because of the topic")
+			if topic != topics.Work("drone") { // where a process ended, a refusal may have come before its report was sent, and then comes again
+				require.Equal(t, refused, s.Ends["undone"])
+			}
 			r.sameState(one)
 		})
 	}
