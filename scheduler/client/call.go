@@ -58,14 +58,11 @@ func (w *httpWay) insistFor(ctx context.Context, c call, v any) (status int, err
 	}
 }
 
-// once makes a call once.
-func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
-	bounded, cancel := context.WithTimeout(ctx, answerWithin+c.wait)
-	defer cancel()
-	target := w.base + c.path
-	req, err := http.NewRequestWithContext(bounded, c.method, target, bytes.NewReader(c.body))
+// call sends a call. Its answer has to come before ctx ends, and its body has to be closed.
+func (w *httpWay) call(ctx context.Context, c call) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, c.method, w.base+c.path, bytes.NewReader(c.body))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	req.URL.RawQuery = c.query.Encode()
 	if c.body != nil {
@@ -77,11 +74,19 @@ func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
 	if w.token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.token)
 	}
-	resp, err := w.client.Do(req)
+	return w.client.Do(req)
+}
+
+// once makes a call once.
+func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
+	bounded, cancel := context.WithTimeout(ctx, answerWithin+c.wait)
+	defer cancel()
+	resp, err := w.call(bounded, c)
 	if err != nil {
 		return 0, unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
+	target := w.base + c.path
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, unanswered(ctx, fmt.Errorf("read the answer of %s %s: %w", c.method, target, err))
@@ -126,7 +131,8 @@ const (
 	codeWorkflow = "unknown-workflow"
 )
 
-// refusal is the error of an answer that is not a success.
+// refusal is the error of an answer that is not a success. What did not come from an engine, but from a proxy in front of it, says nothing
+// about tasks; only a body that is too large for the proxy stays so.
 func refusal(made string, resp *http.Response, body []byte) error {
 	var p problem
 	if json.Unmarshal(body, &p) != nil || p.Type == "" {
@@ -134,6 +140,9 @@ func refusal(made string, resp *http.Response, body []byte) error {
 	}
 	p.Status = resp.StatusCode
 	e := p.asError()
+	if p.Type == "" && e.Kind != ErrTooLarge {
+		e.Kind = ErrUnavailable
+	}
 	e.Call = fmt.Sprintf("%s answered %s", made, resp.Status)
 	return e
 }
