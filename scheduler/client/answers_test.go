@@ -89,7 +89,7 @@ func TestNoCallWaitsForEverForItsAnswer(t *testing.T) {
 }
 
 func TestASubmissionIsSentAgainAfterATryWithoutAnswer(t *testing.T) {
-	wired(t, 0, func(n int32) string {
+	wired(t, time.Second, func(n int32) string {
 		if n == 1 {
 			return ""
 		}
@@ -116,7 +116,7 @@ func TestAHalfAnsweredBatchEnds(t *testing.T) {
 
 // Success is not what any server says that answers JSON.
 func TestAReceiptNamesItsTask(t *testing.T) {
-	wired(t, -1, func(int32) string { return reply("200 OK", `{"status":"up"}`) }, func(t *testing.T, w *wire) {
+	wired(t, -1, func(int32) string { return reply("200 OK", `{"state":"up"}`) }, func(t *testing.T, w *wire) {
 		_, err := w.Submit(context.Background(), submission("o-1"))
 		require.ErrorIs(t, err, client.ErrUnavailable)
 	})
@@ -223,6 +223,16 @@ func TestAWaitForAnUnknownTaskOutlivesARestart(t *testing.T) {
 		<-waited
 		require.NoError(t, err)
 		require.Equal(t, client.StateProcessed, task.State)
+	})
+}
+
+// What an engine refuses is not waited for.
+func TestAWaitEndsWithARefusal(t *testing.T) {
+	const problem = `{"type":"urn:sagalog:problem:forbidden","status":403}`
+	wired(t, -1, func(int32) string { return reply("403 Forbidden", problem) }, func(t *testing.T, w *wire) {
+		_, err := w.Wait(context.Background(), "o-1")
+		require.ErrorIs(t, err, client.ErrForbidden)
+		require.EqualValues(t, 1, w.dialled.Load())
 	})
 }
 

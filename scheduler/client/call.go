@@ -131,8 +131,8 @@ const (
 	codeWorkflow = "unknown-workflow"
 )
 
-// refusal is the error of an answer that is not a success. What did not come from an engine, but from a proxy in front of it, says nothing
-// about tasks; only a body that is too large for the proxy stays so.
+// refusal is the error of an answer that is not a success. One that did not come from an engine, but from a proxy in front of it, says nothing
+// about tasks: a batch that is too large for the proxy may have no submission that is.
 func refusal(made string, resp *http.Response, body []byte) error {
 	var p problem
 	if json.Unmarshal(body, &p) != nil || p.Type == "" {
@@ -140,7 +140,7 @@ func refusal(made string, resp *http.Response, body []byte) error {
 	}
 	p.Status = resp.StatusCode
 	e := p.asError()
-	if p.Type == "" && e.Kind != ErrTooLarge {
+	if p.Type == "" {
 		e.Kind = ErrUnavailable
 	}
 	e.Call = fmt.Sprintf("%s answered %s", made, resp.Status)

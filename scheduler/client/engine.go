@@ -57,7 +57,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (*Task, error) {
 }
 
 // Run submits a task and waits for it as Wait does. An error is one of Submit, of Accepted or of Wait. If it is ErrUnavailable, the task may
-// have been accepted: Run it again with the same ID, which therefore should be given.
+// have been accepted: Run it again with the same ID. An ID that Submit generates is not in the error, so give one if you may repeat the call.
 func (e *Engine) Run(ctx context.Context, s Submission) (*Task, error) {
 	r, err := e.Submit(ctx, s)
 	if err != nil {
