@@ -131,8 +131,7 @@ const (
 	codeWorkflow = "unknown-workflow"
 )
 
-// refusal is the error of an answer that is not a success. One that did not come from an engine, but from a proxy in front of it, says nothing
-// about tasks: a batch that is too large for the proxy may have no submission that is.
+// refusal is the error of an answer that is not a success.
 func refusal(made string, resp *http.Response, body []byte) error {
 	var p problem
 	if json.Unmarshal(body, &p) != nil || p.Type == "" {
@@ -140,9 +139,6 @@ func refusal(made string, resp *http.Response, body []byte) error {
 	}
 	p.Status = resp.StatusCode
 	e := p.asError()
-	if p.Type == "" {
-		e.Kind = ErrUnavailable
-	}
 	e.Call = fmt.Sprintf("%s answered %s", made, resp.Status)
 	return e
 }
@@ -162,7 +158,12 @@ func (p *problem) asError() *Error {
 // code returns the last part of the type.
 func (p *problem) code() string { return p.Type[strings.LastIndexByte(p.Type, ':')+1:] }
 
+// kind returns what the status means. An answer without a type is not an engine's but of a proxy in front of it, and says nothing about tasks:
+// a batch that is too large for the proxy may have no submission that is.
 func (p *problem) kind() error {
+	if p.Type == "" {
+		return ErrUnavailable
+	}
 	switch p.Status {
 	case http.StatusUnauthorized:
 		return ErrUnauthorized
