@@ -46,7 +46,7 @@ func (d *dev) banner(w io.Writer) {
 	fmt.Fprintf(w, "  curl -sS -X PUT %s/v1/tasks/delivery-2 -H 'Content-Type: application/json' -d '{\"workflow\":\"drone-delivery\",\"input\":%s}'\n\n", api, input)
 	fmt.Fprintf(w, "  echo '{\"workflow\":\"drone-delivery\",\"input\":%s}' | kcat -P -b %s -t sagalog.submissions -k delivery-3\n\n", input, d.broker.Addr())
 	fmt.Fprintf(w, "Break something, and watch deliveries be retried, undone or parked, and recover:\n\n")
-	fmt.Fprintf(w, "  %s demo break drone --mode fail --for 20s%s      # retried until it is back\n", self, d.apiFlag(api))
+	fmt.Fprintf(w, "  %s demo break drone --mode fail --for 20s%s      # retried, and undone if all attempts fail\n", self, d.apiFlag(api))
 	fmt.Fprintf(w, "  %s demo break drone --mode refuse --for 20s%s    # undone\n", self, d.apiFlag(api))
 	fmt.Fprintf(w, "  %s task list%s\n\n", self, d.apiFlag(api))
 }

@@ -48,6 +48,7 @@ var runBy = map[string]string{
 	"docs/testing.md":          "they are tests at full size",
 	"CONTRIBUTING.md":          "they are what CI runs",
 	"ARCHITECTURE.md":          drawings,
+	"docs/go.md":               "they prepare a module of the reader",
 	"sdk/python/README.md":     "the script sdk/python/check runs them",
 	"sdk/typescript/README.md": "the script sdk/typescript/check runs them",
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
-	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
@@ -160,7 +159,7 @@ const cutsInARow = 5
 func uncut(progress io.Writer, read func() error) error {
 	for n := 1; ; n++ {
 		err := read()
-		out, cut := errors.AsType[*kafka.OutOfRangeError](err)
+		out, cut := errors.AsType[*kafkalog.CutError](err)
 		switch {
 		case !cut:
 			return err

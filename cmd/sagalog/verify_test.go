@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/stretchr/testify/require"
 )
@@ -190,7 +190,7 @@ func TestVerifyRefusesAWrongCall(t *testing.T) {
 
 // A log that is cut while it is read is read again, some times.
 func TestALogThatIsCutMeanwhileIsReadAgain(t *testing.T) {
-	cut := fmt.Errorf("partition 1: %w", &kafka.OutOfRangeError{Topic: "sagalog.events", Partition: 1, Offset: 8982})
+	cut := fmt.Errorf("partition 1: %w", &kafkalog.CutError{Topic: "sagalog.events", Partition: 1, Start: 9112})
 	for _, c := range []struct {
 		cuts, reads int
 		last        error

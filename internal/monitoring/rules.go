@@ -37,7 +37,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogTasksParked", Expr: `sum by (workflow) (sagalog_tasks{state="error"}) > 0`, For: 5 * time.Minute,
 		Summary:     "{{ $value }} tasks of workflow {{ $labels.workflow }} are parked",
-		Description: "They wait for an operator. Remove the cause that they name, then retry them, or cancel them.",
+		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. One that is being undone cannot be cancelled: skip or complete the undo. docs/waiting.md, section operator, has all ways.",
 		Command:     "sagalog task list --state parked --workflow {{ $labels.workflow }}",
 	},
 	{
@@ -57,7 +57,7 @@ var Rules = []Rule{
 		Name: "SagalogAgentMissing", For: time.Minute, Critical: true,
 		Expr:        `sum by (agent) (sagalog_agent_ready_steps) > 0 and on (agent) max by (agent) (sagalog_agent_live_instances) == 0`,
 		Summary:     "{{ $value }} attempts wait for agent {{ $labels.agent }}, and no instance of it runs",
-		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats.",
+		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME.",
 		Command:     "sagalog agents list",
 	},
 	{
@@ -95,13 +95,13 @@ var Rules = []Rule{
 		Name: "SagalogOpenTransaction", Expr: `max by (topic, partition) (sagalog_input_blocked_seconds) > {60s}`, For: time.Minute,
 		Summary:     "topic {{ $labels.topic }}, partition {{ $labels.partition }} cannot be read for {{ $value | humanizeDuration }}",
 		Description: "Probably a producer left a transaction open. No timer fires in that partition. Find it with the transaction tool of Kafka (find-hanging), and abort it.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogKeysUnread", Expr: `max by (instance) (sagalog_keys_read_age_seconds) > {30s}`, For: time.Minute,
 		Summary:     "{{ $labels.instance }} has not read the topic of keys for {{ $value | humanizeDuration }}",
 		Description: "The process does not notice erasures. After a minute it decrypts nothing, and all that needs a key waits. Its log says why: check the leader of the topic of keys, and the permissions of the process.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogHeldForKeys", Expr: `(sum(sagalog_inputs_held_for_keys) or vector(0)) + (sum(sagalog_tasks_held_for_keys) or vector(0)) > 0`, For: 30 * time.Second,
@@ -120,7 +120,7 @@ var Rules = []Rule{
 		Name: "SagalogPartitionStopped", Expr: `max by (partition) (sagalog_partition_stopped) == 1`, Critical: true,
 		Summary:     "partition {{ $labels.partition }} has stopped and needs an operator",
 		Description: "/readyz and the log of the node name the reason. If an input lost records, see docs/lost.md.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogTakeovers", Expr: `sum(increase(sagalog_takeovers_total{cause!="stopped"}[30m])) > 3`,
@@ -132,7 +132,7 @@ var Rules = []Rule{
 		Name: "SagalogEffectsStuck", Expr: `max by (class) (sagalog_outbox_oldest_seconds) > {120s}`, For: 2 * time.Minute,
 		Summary:     "an effect of class {{ $labels.class }} has waited {{ $value | humanizeDuration }} for the brokers",
 		Description: "A topic takes no records. /readyz and the metric sagalog_owner_oldest_effect_seconds name it. Nothing is lost; it is sent when the topic takes records again.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogTimersLate", Expr: `histogram_quantile(0.99, sum by (le) (rate(sagalog_timer_lateness_seconds_bucket[5m]))) > 5`, For: 5 * time.Minute,
@@ -144,7 +144,7 @@ var Rules = []Rule{
 		Name: "SagalogClock", Expr: `max by (instance, against) (abs(sagalog_clock_offset_seconds)) > 10`, For: 2 * time.Minute,
 		Summary:     "the clock of {{ $labels.instance }} differs by {{ $value | humanizeDuration }} from that of the {{ $labels.against }}",
 		Description: "Synchronize the clocks (NTP). From a minute on, the node decides nothing.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogProjectionLag", Expr: `max(sagalog_projection_lag_seconds) > {30s}`, For: 5 * time.Minute,
@@ -156,13 +156,13 @@ var Rules = []Rule{
 		Name: "SagalogDiskFull", Expr: `predict_linear(sagalog_disk_free_bytes[6h], {86400s}) < 0`, For: time.Hour,
 		Summary:     "the disk of {{ $labels.instance }} will be full within a day",
 		Description: "Make room, or move the data directory to a larger disk. A node whose disk is full ends.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogCarryOverdue", Expr: `max(sagalog_carry_age_seconds) > 0.5 * max(sagalog_keep_log_seconds) and max(sagalog_keep_log_seconds) > 0`, For: time.Hour,
 		Summary:     "the state of a partition has not been carried for {{ $value | humanizeDuration }}",
 		Description: "The log of the partition grows, because it is not cut. The log output of the node that owns the partition may say why: a store that cannot be read, or a clock that is suspect.",
-		Command:     "sagalog doctor",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogScheduleMissed", Expr: `increase(sagalog_schedule_fires_total{result="missed"}[1h]) > 0`,

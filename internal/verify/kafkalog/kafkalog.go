@@ -3,6 +3,7 @@ package kafkalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -50,8 +51,36 @@ func (l Log) Bounds(ctx context.Context, topic string) ([]verify.Bounds, error) 
 	return list, nil
 }
 
-// Read implements verify.Log.
+// CutError says that records were deleted which the log still held when its bounds were asked for. What is left begins at Start.
+type CutError struct {
+	Topic     string
+	Partition int32
+	Start     int64
+	err       error
+}
+
+func (e *CutError) Error() string {
+	return fmt.Sprintf("%s partition %d was cut while it was read, and begins at offset %d now: %s", e.Topic, e.Partition, e.Start, e.err)
+}
+
+func (e *CutError) Unwrap() error { return e.err }
+
+// Read implements verify.Log. It returns a *CutError if records were deleted meanwhile. A log that ends before its end has lost records, which is
+// another error.
 func (l Log) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
+	err := l.read(ctx, s, yield)
+	out, ok := errors.AsType[*kafka.OutOfRangeError](err)
+	if !ok {
+		return err
+	}
+	start, asked := l.Cluster.StartOffset(ctx, out.Topic, out.Partition)
+	if asked != nil || start <= out.Offset {
+		return err
+	}
+	return &CutError{out.Topic, out.Partition, start, err}
+}
+
+func (l Log) read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
 	if s.From >= s.To {
 		return nil
 	}
