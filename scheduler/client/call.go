@@ -58,14 +58,11 @@ func (w *httpWay) insistFor(ctx context.Context, c call, v any) (status int, err
 	}
 }
 
-// once makes a call once.
-func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
-	bounded, cancel := context.WithTimeout(ctx, answerWithin+c.wait)
-	defer cancel()
-	target := w.base + c.path
-	req, err := http.NewRequestWithContext(bounded, c.method, target, bytes.NewReader(c.body))
+// call sends a call. Its answer has to come before ctx ends, and its body has to be closed.
+func (w *httpWay) call(ctx context.Context, c call) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, c.method, w.base+c.path, bytes.NewReader(c.body))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	req.URL.RawQuery = c.query.Encode()
 	if c.body != nil {
@@ -77,11 +74,19 @@ func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
 	if w.token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.token)
 	}
-	resp, err := w.client.Do(req)
+	return w.client.Do(req)
+}
+
+// once makes a call once.
+func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
+	bounded, cancel := context.WithTimeout(ctx, answerWithin+c.wait)
+	defer cancel()
+	resp, err := w.call(bounded, c)
 	if err != nil {
 		return 0, unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
+	target := w.base + c.path
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, unanswered(ctx, fmt.Errorf("read the answer of %s %s: %w", c.method, target, err))
@@ -153,7 +158,12 @@ func (p *problem) asError() *Error {
 // code returns the last part of the type.
 func (p *problem) code() string { return p.Type[strings.LastIndexByte(p.Type, ':')+1:] }
 
+// kind returns what the status means. An answer without a type is not an engine's but of a proxy in front of it, and says nothing about tasks:
+// a batch that is too large for the proxy may have no submission that is.
 func (p *problem) kind() error {
+	if p.Type == "" {
+		return ErrUnavailable
+	}
 	switch p.Status {
 	case http.StatusUnauthorized:
 		return ErrUnauthorized

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
@@ -12,10 +14,12 @@ import (
 // Submission is a task to submit. Without an ID a UUIDv7 is generated, which is in the receipt.
 type Submission = events.Submission
 
-// Receipt says that the log holds a submission.
+// Receipt says that the log holds a submission or a signal.
 type Receipt struct {
 	// ID is the task's.
-	ID        string
+	ID string
+	// RequestID is that of a signal. It is also set if Send returns an error, so that the signal can be sent again under it.
+	RequestID string
 	Partition int32
 	// Offset is its offset in <ns>.submissions (of a signal over HTTP: in <ns>.reports), or -1 if Known.
 	Offset int64
@@ -50,7 +54,7 @@ type draft struct {
 }
 
 // Submit returns once the submission is durable, or with one of the errors of this package. Over Kafka it waits for the brokers
-// until ctx ends; over HTTP it waits for at most HTTPConfig.RetryFor.
+// until ctx ends; over HTTP it gives up as HTTPConfig.RetryFor says.
 func (c *Client) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	d, err := prepare(s)
 	if err != nil {
@@ -85,10 +89,22 @@ func (c *Client) SubmitAll(ctx context.Context, list []Submission) []Result {
 
 // Send sends a signal to a task and returns once it is durable, with its place in the receipt. Whether a step takes it is decided later; a
 // signal that no step of the workflow can take becomes a dead letter, or over HTTP mostly an error at once. Over Kafka it goes behind the
-// submissions of the same client, so it never comes before its task. Set Signal.RequestID if you may send it again: it is taken once.
+// submissions of the same client, so it never comes before its task. After ErrUnavailable send it again with the RequestID of the receipt: it
+// is taken once.
 //
 // Engine.Signal waits for the decision.
 func (c *Client) Send(ctx context.Context, task string, s Signal) (Receipt, error) {
+	s.RequestID = cmp.Or(s.RequestID, uuid.Must(uuid.NewV7()).String())
+	r := c.sendChecked(ctx, task, s)
+	r.RequestID = s.RequestID
+	if errors.Is(r.Err, ErrUnavailable) { // the caller may keep nothing but the error
+		r.Err = fmt.Errorf("send the signal with the request ID %q: %w", s.RequestID, r.Err)
+	}
+	return r.Receipt, r.Err
+}
+
+// sendChecked sends a signal that can be sent.
+func (c *Client) sendChecked(ctx context.Context, task string, s Signal) Result {
 	e := &Error{Kind: ErrInvalid}
 	collect(events.CheckTaskID(task), e)
 	if s.Name == "" {
@@ -99,13 +115,11 @@ func (c *Client) Send(ctx context.Context, task string, s Signal) (Receipt, erro
 	}
 	switch {
 	case len(e.Places) > 0:
-		return Receipt{ID: task, Offset: -1}, e
+		return failed(task, e)
 	case len(s.Payload) > maxBody:
-		return Receipt{ID: task, Offset: -1}, &Error{Kind: ErrTooLarge}
+		return failed(task, &Error{Kind: ErrTooLarge})
 	}
-	s.RequestID = cmp.Or(s.RequestID, uuid.Must(uuid.NewV7()).String())
-	r := c.way.send(ctx, task, s)
-	return r.Receipt, r.Err
+	return c.way.send(ctx, task, s)
 }
 
 // batchMax bounds the submissions sent at once: enough that the cost of a request does not matter.

@@ -102,6 +102,7 @@ func TestASignalIsDurableBehindItsSubmission(t *testing.T) {
 			r, err := c.Send(t.Context(), id, client.Signal{RequestID: "s-" + id, Name: "go", Payload: json.RawMessage(`1`)})
 			require.NoError(t, err)
 			require.Equal(t, id, r.ID)
+			require.Equal(t, "s-"+id, r.RequestID)
 		}
 		task, err := e.Client().Wait(t.Context(), id)
 		require.NoError(t, err)
@@ -159,12 +160,12 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	require.Equal(t, 1, began)
 }
 
-// What answers at the URL may be no engine, or need a token.
+// What answers at the URL may be no engine but a proxy, which knows nothing of tasks and roles.
 func TestAnswersThatAreNoTaskAreErrors(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[int]error{
-		http.StatusOK: client.ErrUnavailable, http.StatusUnauthorized: client.ErrUnauthorized, http.StatusForbidden: client.ErrForbidden,
-		http.StatusNotFound: client.ErrNotFound, http.StatusBadGateway: client.ErrUnavailable, http.StatusTooManyRequests: client.ErrUnavailable,
+	for _, answer := range []int{
+		http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge,
+		http.StatusTooManyRequests, http.StatusBadGateway,
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") == "Bearer secret" {
@@ -175,9 +176,14 @@ func TestAnswersThatAreNoTaskAreErrors(t *testing.T) {
 		c, err := client.OpenWith(client.HTTPConfig{URL: s.URL, Token: "secret", RetryFor: -1})
 		require.NoError(t, err)
 		_, err = c.Get(t.Context(), "o-1")
-		require.ErrorIs(t, err, want)
+		require.ErrorIs(t, err, client.ErrUnavailable)
 		require.ErrorContains(t, err, "GET "+s.URL+"/v1/tasks/o-1 answered")
 		require.ErrorContains(t, err, "of a Sagalog engine")
+		_, err = c.Submit(t.Context(), submission("o-1"))
+		require.ErrorIs(t, err, client.ErrUnavailable)
+		for _, r := range c.SubmitAll(t.Context(), []client.Submission{submission("o-1"), submission("o-2")}) {
+			require.ErrorIs(t, r.Err, client.ErrUnavailable)
+		}
 		c.Close()
 		s.Close()
 	}

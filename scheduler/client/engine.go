@@ -57,7 +57,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (*Task, error) {
 }
 
 // Run submits a task and waits for it as Wait does. An error is one of Submit, of Accepted or of Wait. If it is ErrUnavailable, the task may
-// have been accepted: Run it again with the same ID.
+// have been accepted: Run it again with the same ID. An ID that Submit generates is not in the error, so give one if you may repeat the call.
 func (e *Engine) Run(ctx context.Context, s Submission) (*Task, error) {
 	r, err := e.Submit(ctx, s)
 	if err != nil {
@@ -67,13 +67,20 @@ func (e *Engine) Run(ctx context.Context, s Submission) (*Task, error) {
 }
 
 func (e *Engine) wait(ctx context.Context, r Receipt) (*Task, error) {
+	seen := time.Now() // when the task was known, or the wait began
 	for {
 		t, err := e.read(ctx, r.ID, reading{token: r.Token, wait: waitStep})
-		if err != nil || t.State.Ended() || t.State == StateParked {
-			return t, err
+		state := State("not known")
+		switch {
+		case err == nil && (t.State.Ended() || t.State == StateParked):
+			return t, nil
+		case err == nil:
+			seen, state = time.Now(), t.State
+		case !errors.Is(err, ErrNotFound) || time.Since(seen) >= waitStep:
+			return nil, err
 		}
-		if !pause.For(ctx, retryFirst) { // a node that stops answers at once
-			return t, fmt.Errorf("%w: task %q is still %s: %w", ErrUnavailable, r.ID, t.State, context.Cause(ctx))
+		if !pause.For(ctx, retryFirst) { // a node that stops answers at once, whether it knows the task or not
+			return t, fmt.Errorf("%w: task %q is still %s: %w", ErrUnavailable, r.ID, state, context.Cause(ctx))
 		}
 	}
 }

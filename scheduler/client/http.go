@@ -21,8 +21,9 @@ import (
 type HTTPConfig struct {
 	// URL is the URL of the API, such as http://127.0.0.1:8642.
 	URL string
-	// RetryFor is how long a submission or another call is sent again while no answer comes or the log does not acknowledge. Default:
-	// DefaultRetryFor. Negative: it is never sent again.
+	// RetryFor is how long a submission or another call is sent again after a first try without an answer, or which the log did not
+	// acknowledge. Each try waits for half a minute; one of many submissions for a second more per MiB. Default: DefaultRetryFor. Negative: it
+	// is never sent again.
 	RetryFor time.Duration
 	// Token is sent with each call, if the engine needs one.
 	Token string
@@ -102,7 +103,8 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 	for i := range drafts {
 		open[i] = i
 	}
-	wait, end := retryFirst, time.Now().Add(w.retryFor)
+	var end time.Time
+	wait := retryFirst
 	for {
 		batch := drafts
 		if len(open) < len(drafts) {
@@ -117,6 +119,9 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 			if errors.Is(r.Err, ErrUnavailable) {
 				left = append(left, open[i])
 			}
+		}
+		if end.IsZero() { // the first try may have waited for long
+			end = time.Now().Add(w.retryFor)
 		}
 		if open = left; len(open) == 0 || time.Now().After(end) || !pause.For(ctx, wait/2+rand.N(wait/2)) {
 			return results
@@ -165,6 +170,9 @@ type answer struct {
 func (a *answer) result(id string) Result {
 	r := Result{Receipt: Receipt{ID: id, Partition: a.Partition, Offset: -1, Token: a.Token}}
 	if a.Status < http.StatusMultipleChoices {
+		if a.ID != id {
+			return failed(id, fmt.Errorf("%w: the answer about task %q is not of a Sagalog engine", ErrUnavailable, id))
+		}
 		r.Known = a.Status == http.StatusOK
 		if a.Offset != nil {
 			r.Offset = *a.Offset
@@ -175,41 +183,17 @@ func (a *answer) result(id string) Result {
 	return r
 }
 
-func unavailable(id string, err error) Result {
-	return failed(id, fmt.Errorf("%w: %w", ErrUnavailable, err))
-}
-
 func failed(id string, err error) Result {
 	return Result{Receipt: Receipt{ID: id, Offset: -1}, Err: err}
 }
 
-func (w *httpWay) call(ctx context.Context, method, path, content string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", content)
-	if w.token != "" {
-		req.Header.Set("Authorization", "Bearer "+w.token)
-	}
-	return w.client.Do(req)
-}
-
 func (w *httpWay) put(ctx context.Context, d draft) Result {
-	resp, err := w.call(ctx, http.MethodPut, taskPath(d.id), "application/json", d.body)
-	if err != nil {
-		return failed(d.id, unanswered(ctx, err))
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return unavailable(d.id, err)
-	}
 	var a answer
-	if err := json.Unmarshal(b, &a); err != nil {
-		return unavailable(d.id, fmt.Errorf("%s answered %s, which is not an answer of a Sagalog engine", w.base, resp.Status))
+	var err error
+	c := call{method: http.MethodPut, path: taskPath(d.id), body: d.body, content: "application/json"}
+	if a.Status, err = w.once(ctx, c, &a); err != nil {
+		return failed(d.id, err)
 	}
-	a.Status = resp.StatusCode
 	return a.result(d.id)
 }
 
@@ -233,7 +217,9 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 		body.Write(d.body)
 		body.WriteByte('\n')
 	}
-	resp, err := w.call(ctx, http.MethodPost, "/v1/tasks", "application/x-ndjson", body.Bytes())
+	bounded, cancel := context.WithTimeout(ctx, answerWithin+time.Second*time.Duration(size>>20))
+	defer cancel()
+	resp, err := w.call(bounded, call{method: http.MethodPost, path: "/v1/tasks", body: body.Bytes(), content: "application/x-ndjson"})
 	if err != nil {
 		return missing(unanswered(ctx, err))
 	}
@@ -246,7 +232,7 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return missing(fmt.Errorf("%w: POST %s/v1/tasks: the engine did not answer every submission", ErrUnavailable, w.base))
+			return missing(unanswered(ctx, fmt.Errorf("POST %s/v1/tasks: the engine did not answer every submission: %w", w.base, err)))
 		}
 		var a answer
 		if err := json.Unmarshal(line, &a); err != nil || a.Line < 1 || a.Line > len(drafts) {

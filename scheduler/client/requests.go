@@ -28,7 +28,8 @@ type Granted struct {
 	RequestID string
 	// State is the state of the task after the request.
 	State State
-	// Held says that the request waits for its task, which nobody has submitted yet. Only signals are held, for a day.
+	// Held says that the request waits for its task, which nobody has submitted yet. A signal is held for a day. A cancel is held for ten
+	// minutes, if the engine could not find out in time whether its task exists; otherwise it gets ErrNotFound.
 	Held bool
 }
 
@@ -211,13 +212,14 @@ func (e *Engine) ask(ctx context.Context, a asking, b body) (Granted, error) {
 // judged waits until a request that the log holds is judged. A read with its token says so.
 func (e *Engine) judged(ctx context.Context, a asking, token string) (Granted, error) {
 	g := Granted{RequestID: a.id}
+	mayBeHeld := a.verb == events.RequestSignal || a.verb == events.RequestCancel
 	for {
 		t, err := e.read(ctx, a.task, reading{token: token})
 		switch {
 		case err == nil:
 			g.State = t.State
 			return g, nil
-		case errors.Is(err, ErrNotFound): // it was judged, and its task was not there
+		case errors.Is(err, ErrNotFound) && mayBeHeld: // it was judged, and its task was not there
 			g.Held = true
 			return g, nil
 		case !errors.Is(err, ErrUnavailable) || !pause.For(ctx, retryMost):
