@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/export"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -71,6 +75,20 @@ func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	reserved := at.run(t, "export", "ocel", "--data", data, "--to", to, "--object", "step")
 	require.Equal(t, 2, reserved.code())
 	require.Contains(t, reserved.err.String(), "the label step has the name")
+
+	cut := exportConfig{logPlace: logPlace{data: data, namespace: "sagalog"}, output: output{"json"}, to: filepath.Join(at.dir, "cut")}
+	cmd, calls, lines := &cobra.Command{}, 0, &bytes.Buffer{}
+	cmd.SetContext(t.Context())
+	cmd.SetOut(lines)
+	cmd.SetErr(lines)
+	require.NoError(t, cut.run(cmd, func(ctx context.Context, cfg export.Config) (export.Result, error) {
+		if calls++; calls == 1 {
+			return export.Result{}, &kafkalog.CutError{Topic: cfg.Topics.Events, Partition: 1, Start: 5}
+		}
+		return export.XES(ctx, cfg)
+	}))
+	require.Equal(t, 2, calls)
+	require.Contains(t, lines.String(), "sagalog.events partition 1 was cut while it was read; reading again\n[{\"rows\":1,")
 
 	for _, c := range []struct {
 		says string
