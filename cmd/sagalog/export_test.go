@@ -16,6 +16,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// exportOfALogThatIsCut exports while the log is cut: it is read again.
+func exportOfALogThatIsCut(t *testing.T, data, to string) {
+	t.Helper()
+	cut := exportConfig{logPlace: logPlace{data: data, namespace: "sagalog"}, output: output{"json"}, to: to}
+	cmd, calls, lines := &cobra.Command{}, 0, &bytes.Buffer{}
+	cmd.SetContext(t.Context())
+	cmd.SetOut(lines)
+	cmd.SetErr(lines)
+	require.NoError(t, cut.run(cmd, func(ctx context.Context, cfg export.Config) (export.Result, error) {
+		if calls++; calls == 1 {
+			return export.Result{}, &kafkalog.CutError{Topic: cfg.Topics.Events, Partition: 1, Start: 5}
+		}
+		return export.XES(ctx, cfg)
+	}))
+	require.Equal(t, 2, calls)
+	require.Contains(t, lines.String(), "sagalog.events partition 1 was cut while it was read; reading again\n[{\"rows\":1,")
+}
+
 // The facts of a running and of a stopped engine are exported, and a wrong call says what is wrong with it.
 func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	startsAgain(t)
@@ -76,20 +94,7 @@ func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	require.Equal(t, 2, reserved.code())
 	require.Contains(t, reserved.err.String(), "the label step has the name")
 
-	cut := exportConfig{logPlace: logPlace{data: data, namespace: "sagalog"}, output: output{"json"}, to: filepath.Join(at.dir, "cut")}
-	cmd, calls, lines := &cobra.Command{}, 0, &bytes.Buffer{}
-	cmd.SetContext(t.Context())
-	cmd.SetOut(lines)
-	cmd.SetErr(lines)
-	require.NoError(t, cut.run(cmd, func(ctx context.Context, cfg export.Config) (export.Result, error) {
-		if calls++; calls == 1 {
-			return export.Result{}, &kafkalog.CutError{Topic: cfg.Topics.Events, Partition: 1, Start: 5}
-		}
-		return export.XES(ctx, cfg)
-	}))
-	require.Equal(t, 2, calls)
-	require.Contains(t, lines.String(), "sagalog.events partition 1 was cut while it was read; reading again\n[{\"rows\":1,")
-
+	exportOfALogThatIsCut(t, data, filepath.Join(at.dir, "cut"))
 	for _, c := range []struct {
 		says string
 		args []string
