@@ -148,10 +148,13 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	if cfg.NamespaceID, err = uuid.Parse(ns.ID); err != nil {
 		return fmt.Errorf("the ID of the namespace: %w", err)
 	}
-	bar := newVerifyBar(cmd.ErrOrStderr())
-	cfg.Log, cfg.Progress = kafkalog.Log{Cluster: cluster}, bar.count(cmd.Name())
-	res, err := table(cmd.Context(), cfg)
-	bar.close()
+	cfg.Log = kafkalog.Log{Cluster: cluster}
+	var res export.Result
+	err = readUncut(cmd.ErrOrStderr(), func(bar *verifyBar) (err error) {
+		cfg.Progress = bar.count(cmd.Name())
+		res, err = table(cmd.Context(), cfg)
+		return err
+	})
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted: repeat the command to continue after the last complete file in %s", res.Dir)

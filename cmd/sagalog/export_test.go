@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -9,8 +11,28 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/export"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
+
+// exportOfALogThatIsCut exports while the log is cut: it is read again.
+func exportOfALogThatIsCut(t *testing.T, data, to string) {
+	t.Helper()
+	cut := exportConfig{logPlace: logPlace{data: data, namespace: "sagalog"}, output: output{"json"}, to: to}
+	cmd, calls, lines := &cobra.Command{}, 0, &bytes.Buffer{}
+	cmd.SetContext(t.Context())
+	cmd.SetOut(lines)
+	cmd.SetErr(lines)
+	require.NoError(t, cut.run(cmd, func(ctx context.Context, cfg export.Config) (export.Result, error) {
+		if calls++; calls == 1 {
+			return export.Result{}, &kafkalog.CutError{Topic: cfg.Topics.Events, Partition: 1, Start: 5}
+		}
+		return export.XES(ctx, cfg)
+	}))
+	require.Equal(t, 2, calls)
+	require.Contains(t, lines.String(), "sagalog.events partition 1 was cut while it was read; reading again\n[{\"rows\":1,")
+}
 
 // The facts of a running and of a stopped engine are exported, and a wrong call says what is wrong with it.
 func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
@@ -72,6 +94,7 @@ func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	require.Equal(t, 2, reserved.code())
 	require.Contains(t, reserved.err.String(), "the label step has the name")
 
+	exportOfALogThatIsCut(t, data, filepath.Join(at.dir, "cut"))
 	for _, c := range []struct {
 		says string
 		args []string

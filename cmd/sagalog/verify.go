@@ -170,6 +170,15 @@ func uncut(progress io.Writer, read func() error) error {
 	}
 }
 
+// readUncut reads the log with a bar that shows how far that is, and again if it was cut meanwhile.
+func readUncut(progress io.Writer, read func(*verifyBar) error) error {
+	return uncut(progress, func() error {
+		bar := newVerifyBar(progress)
+		defer bar.close()
+		return read(bar)
+	})
+}
+
 // conclude prints the report, and returns the error with which the command ends, or nil.
 func (c *verifyConfig) conclude(out io.Writer, report *verify.Report) (err error) {
 	if c.format == "json" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ type whatifConfig struct {
 	draws, seed                           int
 }
 
-// errNotReproduced ends whatif with 1.
+// errNotReproduced ends whatif with 1, which nothing else does.
 var errNotReproduced = errors.New("the replay does not reproduce history")
 
 // maxDraws is more than anybody waits for.
@@ -53,7 +54,13 @@ is an estimate, 1 if the replay does not reproduce history, 2 if nothing could b
 		Example: `  sagalog whatif patient.yaml --brokers k1:9092 --since 7d
   sagalog whatif patient.yaml --data ./sagalog-data --since 24h --until 1h --tasks ./tasks.jsonl
   sagalog whatif patient.yaml --brokers k1:9092 -o json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			estimated, err := c.run(cmd, args[0], whatif.Run)
+			if err == nil && !estimated {
+				return cli.Silent(errNotReproduced)
+			}
+			return cli.Unanswered(err)
+		},
 	}
 	f := cmd.Flags()
 	c.logPlace.Flags(f)
@@ -67,19 +74,58 @@ is an estimate, 1 if the replay does not reproduce history, 2 if nothing could b
 	return cmd
 }
 
-func (c *whatifConfig) run(cmd *cobra.Command, file string) (err error) {
+// run replays, and says whether there is an estimate.
+func (c *whatifConfig) run(cmd *cobra.Command, file string, replay func(context.Context, whatif.Config) (*whatif.Report, error)) (estimated bool, err error) {
 	if err := errors.Join(c.validate(), c.logPlace.validate()); err != nil {
-		return err
+		return false, err
 	}
 	text, src, err := c.policy(cmd, file)
 	if err != nil {
-		return err
+		return false, err
 	}
+	cfg := whatif.Config{Policy: src, Draws: c.draws, Seed: uint64(c.seed), Topic: kafkalog.Topics(c.namespace).Events}
+	if err := c.times(&cfg); err != nil {
+		return false, err
+	}
+	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
+		return false, err
+	}
+	written, err := c.create()
+	if err != nil {
+		return false, err
+	}
+	if written != nil {
+		cfg.Tasks = written
+		defer func() {
+			if err = errors.Join(err, written.Close()); err != nil || !estimated { // so that the call can be repeated
+				err = errors.Join(err, os.Remove(c.tasks))
+			}
+		}()
+	}
+	cfg.Log = kafkalog.Log{Cluster: cluster}
+	var rep *whatif.Report
+	err = readUncut(cmd.ErrOrStderr(), func(bar *verifyBar) (err error) {
+		cfg.Progress = func(what string, done, of int64) { bar.count(what)(done, of) }
+		rep, err = replay(cmd.Context(), cfg)
+		return err
+	})
+	if err != nil {
+		return false, c.explain(file, text, err)
+	}
+	return rep.Estimate != nil, c.show(cmd, rep)
+}
+
+// times reads the times of the flags.
+func (c *whatifConfig) times(cfg *whatif.Config) error {
 	now, err := c.logPlace.now()
 	if err != nil {
 		return err
 	}
-	cfg := whatif.Config{Policy: src, Draws: c.draws, Seed: uint64(c.seed), Topic: kafkalog.Topics(c.namespace).Events}
 	if cfg.Since, err = exportTime("since", c.since, now); err != nil {
 		return err
 	}
@@ -88,35 +134,6 @@ func (c *whatifConfig) run(cmd *cobra.Command, file string) (err error) {
 	}
 	if cfg.Until != 0 && cfg.Until <= cfg.Since {
 		return usage("--until is not later than --since: there is nothing to replay")
-	}
-	cluster, closeLog, err := c.logPlace.open(cmd.Context())
-	if err != nil {
-		return cli.Unanswered(err)
-	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
-		return cli.Unanswered(err)
-	}
-	written, err := c.create()
-	if err != nil {
-		return err
-	}
-	if written != nil {
-		cfg.Tasks = written
-		defer func() { err = errors.Join(err, written.Close()) }()
-	}
-	bar := newVerifyBar(cmd.ErrOrStderr())
-	cfg.Log, cfg.Progress = kafkalog.Log{Cluster: cluster}, func(what string, done, of int64) { bar.count(what)(done, of) }
-	rep, err := whatif.Run(cmd.Context(), cfg)
-	bar.close()
-	if err != nil {
-		return c.explain(file, text, err)
-	}
-	if err := c.show(cmd, rep); err != nil {
-		return err
-	}
-	if rep.Estimate == nil {
-		return cli.Silent(errNotReproduced)
 	}
 	return nil
 }
@@ -172,29 +189,31 @@ func (c *whatifConfig) create() (*os.File, error) {
 	return f, nil
 }
 
-// explain says what an error means. 1 always means that history is not reproduced.
+// explain says what an error means.
 func (c *whatifConfig) explain(file string, text []byte, err error) error {
 	var other *whatif.PolicyError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return cli.Unanswered(errors.New("interrupted"))
+		return errors.New("interrupted")
 	case errors.As(err, &other):
 		place := scheduler.Places(text)
 		for _, pointer := range other.Pointers() {
 			if line, column, found := place(pointer); found {
-				return cli.Unanswered(fmt.Errorf("%s:%d:%d: %w", file, line, column, err))
+				return fmt.Errorf("%s:%d:%d: %w", file, line, column, err)
 			}
 		}
-		return cli.Unanswered(fmt.Errorf("%s: %w", file, err))
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return cli.Unanswered(err)
+	return err
 }
 
 func (c *whatifConfig) show(cmd *cobra.Command, rep *whatif.Report) error {
 	if c.format == "json" {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(rep)
 	}
-	p := whatifPrinter{out: cmd.OutOrStdout(), tasks: c.tasks}
+	var text bytes.Buffer
+	p := whatifPrinter{out: &text, tasks: c.tasks}
 	p.print(rep)
-	return nil
+	_, err := text.WriteTo(cmd.OutOrStdout())
+	return err
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,7 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/sagalog/sagalog/internal/whatif"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,6 +33,62 @@ func (s *failsFirst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.seen[r.URL.Path] = true; first && strings.HasSuffix(r.URL.Path, "0") {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+}
+
+// whatIfEndsWithoutAnEstimate makes calls that fail: 1 only means that history is not reproduced, and there is no file of tasks unless there is an estimate.
+func whatIfEndsWithoutAnEstimate(t *testing.T, at place, data, policy string) {
+	t.Helper()
+	lines := filepath.Join(at.dir, "none.jsonl")
+	none := at.run(t, "whatif", policy, "--data", data, "--tasks", lines, "--until", "1d")
+	require.Equal(t, 2, none.code())
+	require.NoFileExists(t, lines)
+
+	half := filepath.Join(at.dir, "half")
+	require.NoError(t, os.CopyFS(half, os.DirFS(data)))
+	require.NoError(t, os.WriteFile(filepath.Join(half, "past.partial"), nil, 0o600))
+	copied := at.run(t, "whatif", policy, "--data", half)
+	require.Equal(t, 2, copied.code())
+	require.Contains(t, copied.err.String(), "half a copy")
+
+	call := func(out io.Writer, format string, replay func(context.Context, whatif.Config) (*whatif.Report, error)) (bool, string, error) {
+		cmd, said := &cobra.Command{}, &strings.Builder{}
+		cmd.SetContext(t.Context())
+		cmd.SetOut(out)
+		cmd.SetErr(said)
+		c := whatifConfig{logPlace: logPlace{data: data, namespace: "sagalog"}, since: "7d", tasks: lines, format: format, draws: 1}
+		estimated, err := c.run(cmd, policy, replay)
+		return estimated, said.String(), err
+	}
+	refused := func(_ context.Context, cfg whatif.Config) (*whatif.Report, error) {
+		require.FileExists(t, lines)
+		return &whatif.Report{}, nil
+	}
+	estimated, _, err := call(io.Discard, "table", refused)
+	require.NoError(t, err)
+	require.False(t, estimated)
+	require.NoFileExists(t, lines)
+
+	broken, err := os.Create(filepath.Join(at.dir, "out"))
+	require.NoError(t, err)
+	require.NoError(t, broken.Close())
+	for _, format := range []string{"table", "json"} {
+		_, _, err = call(broken, format, whatif.Run)
+		require.ErrorContains(t, err, "already closed")
+		require.NoFileExists(t, lines)
+	}
+
+	calls := 0
+	estimated, said, err := call(io.Discard, "table", func(ctx context.Context, cfg whatif.Config) (*whatif.Report, error) {
+		if calls++; calls == 1 {
+			return nil, &kafkalog.CutError{Topic: cfg.Topic, Partition: 1, Start: 5}
+		}
+		return whatif.Run(ctx, cfg)
+	})
+	require.NoError(t, err)
+	require.True(t, estimated)
+	require.Equal(t, 2, calls)
+	require.Equal(t, "sagalog: sagalog.events partition 1 was cut while it was read; reading again\n", said)
+	require.FileExists(t, lines)
 }
 
 // What a real engine did is reproduced, while it runs and when it has stopped, and one attempt less undoes the tasks whose first attempt failed.
@@ -82,6 +142,7 @@ func TestWhatIfOfARunningAndAStoppedEngine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, tasks, bytes.Count(text, []byte("\n")))
 
+	whatIfEndsWithoutAnEstimate(t, at, data, less)
 	other := write("other.yaml", "workflow: pay\nsteps:\n  pay:\n    agent: bank\n    with: {id: 1}\n")
 	for _, c := range []struct {
 		says string

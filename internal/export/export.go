@@ -106,12 +106,9 @@ func (facts) close() error                       { return nil }
 // export exports a table. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
 func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
 	res := Result{Dir: filepath.Join(cfg.Dir, table)}
-	bounds, err := cfg.Log.Bounds(ctx, cfg.Topics.Events)
+	bounds, err := cfg.bounds(ctx)
 	if err != nil {
-		return res, fmt.Errorf("ask for the ends of %s: %w", cfg.Topics.Events, err)
-	}
-	if len(bounds) == 0 {
-		return res, fmt.Errorf("there is no topic %s", cfg.Topics.Events)
+		return res, err
 	}
 	p, err := openPlan(res.Dir, &plan{
 		Table: table, Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads, Objects: cfg.Objects,
@@ -131,9 +128,17 @@ func export[R any](ctx context.Context, cfg Config, table string, begin func(par
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, at := range p.Parts { // each as it was when this call began
+	for i := range p.Parts {
 		g.Go(func() error {
-			f := reading[R]{cfg: &cfg, plan: p, partition: int32(i), at: at, start: bounds[i].Start, rows: &written, files: &files, begins: &begins, progress: func(n int64) {
+			now, err := cfg.bounds(ctx) // a log in use is cut now and then, and other partitions were read since the first question
+			if err != nil {
+				return err
+			}
+			at, err := p.begins(i, now[i].Start)
+			if err != nil {
+				return err
+			}
+			f := reading[R]{cfg: &cfg, plan: p, partition: int32(i), at: at, start: now[i].Start, rows: &written, files: &files, begins: &begins, progress: func(n int64) {
 				if done := read.Add(n); cfg.Progress != nil {
 					cfg.Progress(done, total)
 				}
@@ -154,6 +159,17 @@ func export[R any](ctx context.Context, cfg Config, table string, begin func(par
 	}
 	p.Complete = true
 	return res, p.write()
+}
+
+func (cfg *Config) bounds(ctx context.Context) ([]verify.Bounds, error) {
+	bounds, err := cfg.Log.Bounds(ctx, cfg.Topics.Events)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the ends of %s: %w", cfg.Topics.Events, err)
+	}
+	if len(bounds) == 0 {
+		return nil, fmt.Errorf("there is no topic %s", cfg.Topics.Events)
+	}
+	return bounds, nil
 }
 
 // reading exports a table of one partition.

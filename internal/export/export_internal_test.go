@@ -415,3 +415,55 @@ func TestACutLog(t *testing.T) {
 		}
 	}
 }
+
+// shrinking is a log whose partitions are cut after their bounds were asked for.
+type shrinking struct {
+	*recorded
+	rest  *recorded
+	asked atomic.Int64
+}
+
+func (l *shrinking) Bounds(ctx context.Context, topic string) ([]verify.Bounds, error) {
+	if l.asked.Add(1) > 1 {
+		return l.rest.Bounds(ctx, topic)
+	}
+	return l.recorded.Bounds(ctx, topic)
+}
+
+func (l *shrinking) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
+	if begins := l.rest.partitions[s.Partition][0].Offset; s.From < begins {
+		return fmt.Errorf("offset %d is before %d", s.From, begins)
+	}
+	return l.rest.Read(ctx, s, yield)
+}
+
+// A log that is in use is cut now and then. A partition is exported from where it begins when its turn comes, which may be minutes after the first look. But an
+// export with a gap is refused.
+func TestAPartitionIsExportedFromWhereItBeginsThen(t *testing.T) {
+	t.Parallel()
+	whole := logs()[0]
+	rest := make([][]events.Record, len(whole))
+	for i, records := range whole {
+		rest[i] = records[len(records)/2:]
+	}
+	dir, want := t.TempDir(), t.TempDir()
+	cfg := configOf(readable(whole, -1), dir, Parquet)
+	cfg.Log = &shrinking{recorded: readable(whole, -1), rest: readable(rest, -1)}
+	res, err := Facts(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NotZero(t, res.Begins)
+	_, err = Facts(t.Context(), configOf(readable(rest, -1), want, Parquet))
+	require.NoError(t, err)
+	require.Equal(t, filesOf(t, want), filesOf(t, dir))
+
+	p := &plan{Parts: []planPart{{From: 3, Next: 7, To: 20}}}
+	for start, says := range map[int64]string{7: "", 8: "before offset 8 are gone from the log, and those from 7 on were not exported yet"} {
+		at, err := p.begins(0, start)
+		require.Equal(t, planPart{From: 3, Next: 7, To: 20}, at)
+		if says == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, says)
+		}
+	}
+}

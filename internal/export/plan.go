@@ -80,8 +80,8 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 		if files, err := filesOfPart(dir, i); err != nil || p.Done && files != p.Files {
 			return nil, errors.Join(err, fmt.Errorf("%s has %d files of partition %d, and %d were written: begin again in another directory", dir, files, i, p.Files))
 		}
-		if !p.Done && p.Next < bounds[i].Start && p.Next < p.To {
-			return nil, fmt.Errorf("the facts of partition %d before offset %d are gone from the log, and those from %d on were not exported yet: begin again in another directory", i, bounds[i].Start, p.Next)
+		if _, err := old.begins(i, bounds[i].Start); err != nil {
+			return nil, err
 		}
 		if p.To > bounds[i].End {
 			return nil, fmt.Errorf("partition %d of the log ends at offset %d, but the export at %d, so it is of another log: give another directory", i, bounds[i].End, p.To)
@@ -104,6 +104,22 @@ func (p *plan) write() error {
 		return err
 	}
 	return os.Rename(p.path+".partial", p.path)
+}
+
+// begins returns the range of a partition whose log begins at start now: facts may have been deleted since the plan was made. It is an error if the export
+// would have a gap.
+func (p *plan) begins(partition int, start int64) (planPart, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := &p.Parts[partition]
+	switch start = min(start, at.To); {
+	case at.Done || at.Next >= start:
+	case at.Next == at.From: // nothing of it was exported: it begins later, as all exports of a log that was cut
+		at.From, at.Next = start, start
+	default:
+		return *at, fmt.Errorf("the facts of partition %d before offset %d are gone from the log, and those from %d on were not exported yet: begin again in another directory", partition, start, at.Next)
+	}
+	return *at, nil
 }
 
 // passed records that the rows of a partition before next are in complete files.

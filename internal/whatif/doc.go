@@ -27,7 +27,9 @@
 // Invariants:
 //
 //   - The same log, policy, draws and seed give the same report.
-//   - Memory grows with the tasks under way at a time, and not with the length of the log: tasks that have ended wait in a file, and samples are bounded.
+//   - Memory grows with the tasks under way at a time, and not with the length of the log: tasks that have ended wait in a file. Of each operation that the
+//     workflow calls, at most 131,072 attempts and 16 MiB of outputs are kept, spread evenly over time. So of a longer log the estimate is as exact as
+//     those attempts are dense: an outage that is shorter than the time between them is smoothed.
 //
 // It refuses a policy that differs from the definition of the tasks in more than the policy, and it changes nothing in the log.
 package whatif

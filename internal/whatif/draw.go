@@ -37,7 +37,7 @@ type drawing struct {
 
 // choice is what an attempt is drawn from.
 type choice struct {
-	from []sample
+	from []weighted
 	// forGood is how much a sample that failed for good counts.
 	forGood float64
 }
@@ -50,6 +50,7 @@ func (d *drawing) pick(c choice, task string, k key) *sample {
 	weights := make([]float64, len(c.from))
 	for i := range c.from {
 		weights[i] = -math.Log(unit(mix(c.from[i].rank ^ mix(d.seed^uint64(d.number)*0x9e3779b97f4a7c15))))
+		weights[i] *= c.from[i].weight
 		if c.from[i].answer.forGood() {
 			weights[i] *= c.forGood
 		}
@@ -58,10 +59,10 @@ func (d *drawing) pick(c choice, task string, k key) *sample {
 	at := total * unit(digest(d.seed, d.number, task, k.path, string(k.op), k.n))
 	for i := range c.from {
 		if at -= weights[i]; at < 0 {
-			return &c.from[i]
+			return c.from[i].sample
 		}
 	}
-	return &c.from[len(c.from)-1]
+	return c.from[len(c.from)-1].sample
 }
 
 // answers says what history has of an operation of a task at other instants: an answer that is about the task and not about the moment. failed is one that
@@ -80,8 +81,8 @@ func answers(t *Trace, k key) (failed *Attempt, completes bool) {
 }
 
 // longer returns the samples that took longer than an attempt that timed out was allowed to, as far as that is known.
-func longer(from []sample, than time.Duration) []sample {
-	return slices.DeleteFunc(slices.Clone(from), func(x sample) bool { return x.lasted <= than })
+func longer(from []weighted, than time.Duration) []weighted {
+	return slices.DeleteFunc(slices.Clone(from), func(x weighted) bool { return x.lasted <= than })
 }
 
 // output returns the output of a drawn attempt that completes: that of the same operation in history if it completed later or earlier, or that of the sample.
@@ -91,8 +92,5 @@ func (d *drawing) output(t *Trace, k key, call events.Call, x *sample) []byte {
 			return a.Answer.Output
 		}
 	}
-	if x.answer.Output != nil {
-		return x.answer.Output
-	}
-	return d.samples.pools[call].output
+	return d.samples.pools[call].outputOf(x)
 }

@@ -173,7 +173,7 @@ func (r *run) estimateAll(ctx context.Context, e *estimating, batch []*Trace) er
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
 		g.Go(func() error {
-			with := newReplayer()
+			with := newReplayer(r.cfg)
 			for i := w; i < len(batch); i += workers {
 				var err error
 				if lines[i], err = r.estimateOne(ctx, e, with, batch[i]); err != nil {
@@ -350,7 +350,7 @@ func (e *estimating) estimate(known *samples) *Estimate {
 	for c := range e.few {
 		f := Few{Agent: c.Agent, Function: c.Function, Operation: c.Operation}
 		if p := known.pools[c]; p != nil {
-			f.Samples = len(p.sorted[strata])
+			f.Samples = p.firsts.n + p.retries.n
 		}
 		out.Few = append(out.Few, f)
 	}

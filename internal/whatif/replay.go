@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,15 +21,19 @@ const never = events.Instant(1<<63 - 1)
 // answer is drawn from what it gave to others then. Outages last longer than this, and scheduling differs by less.
 const near = time.Second
 
-// maxMoves bounds how often the time of a replay moves.
+// maxMoves bounds how often the time of a replay moves: an attempt takes about two. One task that is retried for days must not hold up all others.
 const maxMoves = 100_000
 
 // replayer replays tasks, one at a time.
 type replayer struct {
 	sched *scheduler.Scheduler
+	// moves is maxMoves, or less in tests.
+	moves int
 }
 
-func newReplayer() *replayer { return &replayer{sched: scheduler.New()} }
+func newReplayer(cfg *Config) *replayer {
+	return &replayer{sched: scheduler.New(), moves: cmp.Or(cfg.moves, maxMoves)}
+}
 
 // playing is a replay under way. The owner decides; this plays the agents and moves the time.
 type playing struct {
@@ -93,7 +98,7 @@ func (r *replayer) replay(t *Trace, p *policy, draw *drawing) (*Played, error) {
 	if err := x.submit(); err != nil {
 		return nil, err
 	}
-	x.play()
+	x.play(r.moves)
 	if x.Err != nil {
 		return nil, fmt.Errorf("replay task %q: %w", t.Task, x.Err)
 	}
@@ -119,7 +124,7 @@ func (p *playing) submit() error {
 }
 
 // play runs until the task ends, is parked, or its end is unknown.
-func (p *playing) play() {
+func (p *playing) play(most int) {
 	p.settle()
 	for moves := 0; p.Err == nil && !p.over(); moves++ {
 		next := p.next()
@@ -127,8 +132,8 @@ func (p *playing) play() {
 			p.unknown(p.stuck(), nil)
 			return
 		}
-		if moves == maxMoves {
-			p.Err = fmt.Errorf("the time moved %d times without an end", maxMoves)
+		if moves == most {
+			p.unknown(whyLong, nil)
 			return
 		}
 		p.Now = next
@@ -308,8 +313,8 @@ func (p *playing) drawn(a *planned) bool {
 		p.out.Taken++
 		return true
 	}
-	var c choice
-	if c.from, c.forGood = p.draw.samples.near(a.call, a.n, p.Now); len(c.from) == 0 {
+	c := p.draw.samples.near(a.call, a.n, p.Now)
+	if len(c.from) == 0 {
 		p.unknown(whyFew, &a.call)
 		return false
 	}
@@ -361,8 +366,8 @@ func (p *playing) uncensor(a *planned) {
 	if p.draw == nil || a.answer.Result != Silent || a.work.Heartbeat > 0 || a.work.CompleteBy.Sub(p.Now) <= a.lasts+slack {
 		return
 	}
-	from, forGood := p.draw.samples.near(a.call, a.n, p.Now)
-	if from = longer(from, a.lasts+slack); len(from) == 0 {
+	c := p.draw.samples.near(a.call, a.n, p.Now)
+	if c.from = longer(c.from, a.lasts+slack); len(c.from) == 0 {
 		p.unknown(whyCensored, &a.call)
 		return
 	}
@@ -371,7 +376,7 @@ func (p *playing) uncensor(a *planned) {
 		p.out.Taken--
 		p.out.Drawn[a.call.Agent]++
 	}
-	p.fill(a, p.draw.pick(choice{from, forGood}, p.trace.Task, a.key))
+	p.fill(a, p.draw.pick(c, p.trace.Task, a.key))
 }
 
 // deliver puts the answers and the acts whose time has come into the inputs.

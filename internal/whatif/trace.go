@@ -124,6 +124,7 @@ const (
 	whyRejected   Reason = "the submission was not accepted again"
 	whyStuck      Reason = "waits for a signal that history does not have"
 	whyFew        Reason = "too few samples"
+	whyLong       Reason = "too many attempts to replay"
 	whyCensored   Reason = "how long attempts that timed out would have taken"
 )
 

@@ -32,6 +32,8 @@ type Config struct {
 	Tasks io.Writer
 	// Progress is called with what is done, how far that is, and of how much; nil if nobody asks. It is called from several goroutines.
 	Progress func(what string, done, of int64)
+	// moves is how often the time of a replay moves at most, if that is not maxMoves; only tests set it.
+	moves int
 }
 
 // minReproduced is the share of tasks that must end under their own policy as they did in history.
@@ -54,7 +56,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	defer kept.close()
-	r := run{cfg: &cfg, want: want, known: &known{all: map[string]*policy{}, want: want}, samples: newSamples(), kept: kept}
+	r := run{cfg: &cfg, want: want, known: &known{all: map[string]*policy{}, want: want}, samples: newSamples(want.definition), kept: kept}
 	if err := r.read(ctx); err != nil {
 		return nil, err
 	}
@@ -80,12 +82,9 @@ type run struct {
 
 // read reads the log. Each task is replayed under its own policy as soon as it is read, and kept in a file.
 func (r *run) read(ctx context.Context) error {
-	bounds, err := r.cfg.Log.Bounds(ctx, r.cfg.Topic)
+	bounds, err := r.bounds(ctx)
 	if err != nil {
-		return fmt.Errorf("ask for the ends of %s: %w", r.cfg.Topic, err)
-	}
-	if len(bounds) == 0 {
-		return fmt.Errorf("there is no topic %s", r.cfg.Topic)
+		return err
 	}
 	total, read := int64(0), atomic.Int64{}
 	for _, at := range bounds {
@@ -97,7 +96,7 @@ func (r *run) read(ctx context.Context) error {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, at := range bounds {
 		g.Go(func() error {
-			own := newReplayer()
+			own := newReplayer(r.cfg)
 			f := reading{cfg: r.cfg, partition: int32(i), known: r.known, samples: r.samples, open: map[string]*open{}, emit: func(t *Trace) error {
 				if err := r.own(own, t); err != nil {
 					return err
@@ -108,6 +107,11 @@ func (r *run) read(ctx context.Context) error {
 				}
 				return errors.Join(one.Err(), r.kept.add(i, t))
 			}}
+			now, err := r.bounds(one) // a log in use is cut now and then, and other partitions were read since the first question
+			if err != nil {
+				return err
+			}
+			at.Start = max(at.Start, now[i].Start)
 			return f.read(one, at, func(n int64) {
 				if done := read.Add(n); done%progressEvery == 0 {
 					r.cfg.Progress("read", done, total)
@@ -116,6 +120,17 @@ func (r *run) read(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+func (r *run) bounds(ctx context.Context) ([]verify.Bounds, error) {
+	bounds, err := r.cfg.Log.Bounds(ctx, r.cfg.Topic)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the ends of %s: %w", r.cfg.Topic, err)
+	}
+	if len(bounds) == 0 {
+		return nil, fmt.Errorf("there is no topic %s", r.cfg.Topic)
+	}
+	return bounds, nil
 }
 
 // progressEvery is how many records are read between two calls of Config.Progress.

@@ -2,15 +2,16 @@ package whatif_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/whatif"
 	"github.com/stretchr/testify/require"
 )
@@ -227,16 +228,67 @@ func TestALogThatWasCutIsReplayed(t *testing.T) {
 	history := playWith(t, 7, 40, policyA, settings)
 	whole := run(t, whatif.Config{Log: logOf(history.Log), Policy: parse(t, policyA)})
 	require.InDelta(t, 1, whole.Calibration.SameEnd, 0)
-	cut := slices.IndexFunc(history.Facts, func(f *events.Fact) bool {
-		_, carry := f.Body.(*events.CarryBegun)
-		return carry && f.Time > began.Add(time.Minute)
-	})
-	require.Positive(t, cut, "there was a carry")
+	cut := history.carryAfter(time.Minute)
 	rep := run(t, whatif.Config{Log: logOf(history.Log[cut:]), Policy: parse(t, policyA)})
 	require.InDelta(t, 1, rep.Calibration.SameEnd, 0)
 	require.Empty(t, rep.Calibration.NotReplayed)
 	require.Less(t, rep.Calibration.Tasks, whole.Calibration.Tasks)
 	require.Greater(t, rep.Calibration.Tasks, 10)
+}
+
+// A task that a replay cannot follow to its end is unknown: it hides neither other tasks nor other draws.
+func TestATaskWithTooManyAttemptsIsUnknown(t *testing.T) {
+	t.Parallel()
+	history := small(t)
+	const long = whatif.Reason("too many attempts to replay")
+	patient := strings.Replace(policyA, "retry: {attempts: 3, backoff: 500ms, factor: 2, then: undo}", "retry: {attempts: 900, backoff: 200ms, factor: 1, then: undo}", 1)
+	require.NotEqual(t, policyA, patient)
+	rep := run(t, whatif.WithMoves(whatif.Config{Log: logOf(history.Log), Policy: parse(t, patient)}, 60))
+	require.InDelta(t, 1, rep.Calibration.SameEnd, 0)
+	require.NotZero(t, rep.Estimate.Ends[events.TaskStateProcessed].Low)
+	require.NotZero(t, rep.Estimate.Unknown.Low)
+	require.Len(t, rep.Estimate.Why, 1)
+	require.Equal(t, long, rep.Estimate.Why[0].Reason)
+
+	few := run(t, whatif.WithMoves(whatif.Config{Log: logOf(history.Log), Policy: parse(t, policyA)}, 7))
+	require.Empty(t, few.Calibration.NotReplayed)
+	require.Len(t, few.Calibration.Differences, 1)
+	require.Equal(t, long, few.Calibration.Differences[0].Reason)
+}
+
+// shrinking is a log that is cut after its bounds were asked for.
+type shrinking struct {
+	logOf
+	by    int
+	asked *int
+}
+
+// Bounds implements verify.Log.
+func (l shrinking) Bounds(ctx context.Context, topic string) ([]verify.Bounds, error) {
+	if *l.asked++; *l.asked > 1 {
+		return l.logOf[l.by:].Bounds(ctx, topic)
+	}
+	return l.logOf.Bounds(ctx, topic)
+}
+
+// Read implements verify.Log.
+func (l shrinking) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
+	if begins := l.logOf[l.by].Offset; s.From < begins {
+		return fmt.Errorf("offset %d is before %d", s.From, begins)
+	}
+	return l.logOf.Read(ctx, s, yield)
+}
+
+// A log that is in use is cut now and then. A partition is read from where it begins when its turn comes, which may be minutes after the first look.
+func TestAPartitionIsReadFromWhereItBeginsThen(t *testing.T) {
+	t.Parallel()
+	settings := events.DefaultSettings()
+	settings.KeepLog = events.Duration(4 * time.Minute)
+	history := playWith(t, 7, 40, policyA, settings)
+	cut := history.carryAfter(time.Minute)
+	asked := 0
+	rep := run(t, whatif.Config{Log: shrinking{logOf(history.Log), cut, &asked}, Policy: parse(t, policyA)})
+	require.Equal(t, run(t, whatif.Config{Log: logOf(history.Log[cut:]), Policy: parse(t, policyA)}), rep)
 }
 
 // rich has what else a workflow may have: a deadline, a sleep, items of which one may fail, a limit, a wait, and an attempt that shows progress.

@@ -276,6 +276,17 @@ func (l logOf) Read(ctx context.Context, s verify.Span, yield func(events.Record
 	return nil
 }
 
+// carryAfter returns the place of a carry in the log, at which it may be cut.
+func (w *world) carryAfter(d time.Duration) int {
+	w.t.Helper()
+	at := slices.IndexFunc(w.Facts, func(f *events.Fact) bool {
+		_, carry := f.Body.(*events.CarryBegun)
+		return carry && f.Time > began.Add(d)
+	})
+	require.Positive(w.t, at, "there was a carry")
+	return at
+}
+
 // ends counts the tasks of a world by how they ended.
 func (w *world) ends() map[events.TaskState]int {
 	n := map[events.TaskState]int{}
