@@ -235,9 +235,9 @@ class Reader:
         if committed is None:  # without a Partition, what is read of them is passed over and never committed
             self._unlearned, start = True, added
         consumer.incremental_assign(start)
-        # librdkafka keeps the partitions that stay paused as they are, and reads the new ones.
-        if start and (self._paused or self._unlearned):
-            consumer.pause(start)
+        # Those that stay are paused as they were. A new one is paused if it was when this consumer last had it.
+        if start:
+            (consumer.pause if self._paused or self._unlearned else consumer.resume)(start)
         self.numbers = sorted(self._partitions)
 
     def _committed(self, consumer: Consumer, added: list[TopicPartition], until: Until) -> list[TopicPartition] | None:
