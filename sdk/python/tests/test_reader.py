@@ -79,7 +79,6 @@ def test_a_late_start_is_confirmed_once_more(brokers: Brokers) -> None:
 
         def begin(q: Request) -> None:
             if not stamps:
-                assert q.confirmed.left() > -600, "it was confirmed by a commit just now"
                 q.confirmed = Until(-1)
             stamps.append(q.confirmed)
             attempts.append(asyncio.create_task(execution(q, do, sink, reader).run()))
