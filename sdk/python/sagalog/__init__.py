@@ -2,7 +2,7 @@
 
 from sagalog.agent import Agent
 from sagalog.attempt import Attempt, Json
-from sagalog.errors import AgentError, Effect, Failure, NotAcknowledged, Refused, Retryable
+from sagalog.errors import AgentError, Effect, Failure, NotAcknowledged, NotSent, Refused, Rejected, Retryable
 from sagalog.producer import Producer, Receipt
 
-__all__ = ["Agent", "AgentError", "Attempt", "Effect", "Failure", "Json", "NotAcknowledged", "Producer", "Receipt", "Refused", "Retryable"]
+__all__ = ["Agent", "AgentError", "Attempt", "Effect", "Failure", "Json", "NotAcknowledged", "NotSent", "Producer", "Receipt", "Refused", "Rejected", "Retryable"]

@@ -45,5 +45,17 @@ class AgentError(Exception):
     """The agent cannot work. The message says why, and what to do."""
 
 
-class NotAcknowledged(Exception):
-    """The brokers did not acknowledge a record in time. It may be in the log all the same: send it again with the same ID."""
+class NotSent(Exception):
+    """A record was not sent. id is the ID that was given or made for it: of a submission the task's, of a signal or a cancel its own."""
+
+    def __init__(self, message: str, *, id: str) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+class NotAcknowledged(NotSent):
+    """The brokers did not acknowledge a record in time. It may be in the log all the same: send it again with the same id."""
+
+
+class Rejected(NotSent):
+    """The brokers refused a record, and would refuse it again: it is too large, or this producer may not write it."""

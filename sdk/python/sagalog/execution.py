@@ -5,7 +5,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import KafkaException
@@ -24,6 +24,7 @@ log = logging.getLogger("sagalog")
 
 PROGRESS_SHARE = 3  # progress is sent at most once in this part of the heartbeat; less often, and one lost answer would end the attempt
 RESEND_SECONDS = 0.2
+RETRY_AFTER_MAX = timedelta(days=1)  # longer than any sensible deadline: a garbled answer of a service must not stop a task for years
 
 
 class Host(Protocol):
@@ -34,6 +35,10 @@ class Host(Protocol):
     instance: str
     keys: "Keys | None"
     operations: dict[tuple[str, str], Callable[[Attempt], Awaitable[Json]]]
+
+
+class Unconfirmed(Exception):
+    """So much time has passed since the commit that confirmed a request that another instance may have done and undone it."""
 
 
 class Execution:
@@ -48,6 +53,8 @@ class Execution:
         began = instant()
         try:
             output = await self._do()
+        except Unconfirmed:
+            return self._reader.postpone(q)
         except Failure as e:
             failure = e
         except Exception as e:
@@ -94,8 +101,9 @@ class Execution:
             raise Retryable("the attempt was stopped", code="stopped")
         return await self._checked(q.call.result())
 
-    @staticmethod
-    async def _called(function: Callable[[Attempt], Awaitable[Json]], attempt: Attempt) -> Json:
+    async def _called(self, function: Callable[[Attempt], Awaitable[Json]], attempt: Attempt) -> Json:
+        if self._q.confirmed.left() <= 0:
+            raise Unconfirmed
         return await function(attempt)
 
     async def _opened(self) -> dict[str, Json]:
@@ -105,11 +113,16 @@ class Execution:
         if self._host.keys is None:
             text = "the input is sealed, and this agent has no key: give Agent the seal_key_file of the nodes"
             raise Unavailable(text, code="no_key", effect="none")
-        from sagalog.sealing import sealed
+        from sagalog.sealing import Erased, sealed
 
         if sealed(from_work["input"]) is not None:
             self._like = from_work["input"]
-        opened: dict[str, Json] = await asyncio.to_thread(self._host.keys.open, from_work)
+        try:
+            opened: dict[str, Json] = await asyncio.to_thread(self._host.keys.open, from_work)
+        except Erased:
+            raise
+        except Exception as e:
+            raise Unavailable(f"the content was not opened: {e or type(e).__name__}", code="no_key", effect="none") from e
         return opened
 
     async def _sealed(self, value: Json) -> Json:
@@ -119,13 +132,15 @@ class Execution:
 
     async def _checked(self, output: Json) -> Json:
         try:
-            output = await self._sealed(output)
-            size = len(encode(output))
+            encode(output)
         except (TypeError, ValueError) as e:
             raise Refused(f"the output cannot be written as JSON: {e}", code="output", effect="done_unknown") from e
-        except Failure as e:
-            raise Refused(str(e), code=e.code, effect="done_unknown") from e
-        if size > OUTPUT_BYTES:
+        try:
+            output = await self._sealed(output)
+        except Exception as e:
+            code = e.code if isinstance(e, Failure) else "no_key"
+            raise Refused(f"the output was not sealed: {e or type(e).__name__}", code=code, effect="done_unknown") from e
+        if (size := len(encode(output))) > OUTPUT_BYTES:
             text = f"output is over the limit: {size} bytes, the limit is {OUTPUT_BYTES}"
             raise Refused(text, code="output_limit", effect="done_unknown")
         return output
@@ -135,6 +150,7 @@ class Execution:
             raise ValueError(f"progress has {size} bytes; {PROGRESS_BYTES} are allowed")
         self._value = value
         self._fresh.set()
+        await asyncio.sleep(0)  # an operation that awaits nothing else would hold up heartbeats, and could not be cancelled
 
     async def _send_progress(self) -> None:
         """Sends the latest progress, and moves the end of the attempt by what the brokers acknowledge.
@@ -150,7 +166,7 @@ class Execution:
                 await self._send({"result": "progress", "progress": await self._sealed(self._value)}, f"/{time.time_ns()}")
                 if q.end.left() > 0 and until.left() > q.end.left():
                     q.end = min(until, q.cap, key=Until.left)
-            except (KafkaException, Failure) as e:
+            except Exception as e:  # not only of the brokers: the key file may be unreadable for a moment
                 log.warning("progress was not delivered, and is sent again: %s: %s", q, e)
                 self._fresh.set()
             await asyncio.sleep(until.left() - q.heartbeat * (1 - 1 / PROGRESS_SHARE))
@@ -160,8 +176,8 @@ class Execution:
         value: dict[str, Any] = {"result": "completed", "output": output, "started_at": began, "finished_at": instant()}
         if failure is not None:
             value |= {"result": "failed", "output": None, "error": await self._error(failure), "effect": await self._proven(failure.effect)}
-            if failure.retry_after is not None:
-                value["retry_after"] = duration(failure.retry_after)
+            if failure.retry_after is not None and failure.retry_after > timedelta():
+                value["retry_after"] = duration(min(failure.retry_after, RETRY_AFTER_MAX))
         elif not q.exclusive():
             value["effect"] = "in_doubt"
         while (left := q.end.left()) > 0:
@@ -203,7 +219,8 @@ class Execution:
             message = "the message is sealed, in error.detail"
             try:
                 detail = await self._sealed(hidden)
-            except Failure:
+            except Exception as e:
+                log.warning("the error of an attempt was not sealed, and is left out of its report: %s: %s", self._q, e)
                 detail = None
         return {k: v for k, v in (("class", f.error_class), ("code", f.code), ("message", message), ("detail", detail)) if v not in ("", None)}
 

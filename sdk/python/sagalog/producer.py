@@ -7,21 +7,31 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from sagalog.attempt import Json
-from sagalog.errors import NotAcknowledged
+from sagalog.errors import NotAcknowledged, Rejected
 from sagalog.sink import Sink
 from sagalog.wire import broker_list, duration, encode, event, instant
 
 
+# What the brokers, or the client for them, answer to a record that they will never take.
+FINAL = {
+    KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Receipt:
-    """Where a record is. It is durable; events/FORMAT.md says how to find out what became of it."""
+    """Where a record is, in <ns>.submissions. It is durable; events/FORMAT.md says how to find out what became of it."""
 
     id: str
+    """The ID of the task."""
     partition: int
     offset: int
+    request: str = ""
+    """The ID of a signal or a cancel."""
 
 
 class Producer:
@@ -70,10 +80,11 @@ class Producer:
             "deadline": moment(deadline), "not_before": moment(not_before), "reply_to": reply_to, "reply_key": reply_key,
         }  # fmt: skip
         value = {k: v for k, v in given.items() if v is not None}
-        return await self._send("submissions", id, value, "sagalog.submission", str(uuid.uuid4()))
+        m = await self._send(id, value, "sagalog.submission", str(uuid.uuid4()), id)
+        return receipt(m, id)
 
     async def signal(self, task: str, name: str, payload: Json = None, *, id: str | None = None, by: str = "") -> Receipt:
-        """Ends the wait of a step for the signal, now or later. A second one with the same id changes nothing."""
+        """Ends the wait of a step for the signal, now or later. A second one with the same id changes nothing: repeat it with the id of the error."""
         return await self._request("signal", task, id, by, signal=name, payload=payload)
 
     async def cancel(self, task: str, *, reason: str = "", id: str | None = None, by: str = "") -> Receipt:
@@ -83,16 +94,25 @@ class Producer:
     async def _request(self, kind: str, task: str, id: str | None, by: str, **more: Json) -> Receipt:
         id = id or str(uuid.uuid4())
         value = {k: v for k, v in {"id": id, "kind": kind, "task": task, "by": by, **more}.items() if v not in ("", None)}
-        return await self._send("reports", task, value, f"sagalog.request.{kind}", id)
+        return receipt(await self._send(task, value, f"sagalog.request.{kind}", id, id), task, id)
 
-    async def _send(self, topic: str, task: str, value: dict[str, Any], kind: str, id: str) -> Receipt:
+    async def _send(self, task: str, value: dict[str, Any], kind: str, event_id: str, id: str) -> Message:
+        """The engine takes signals and cancels from the submissions too, so a producer need not be allowed to write reports."""
+        topic = f"{self._namespace}.submissions"
         try:
-            m: Message = await self._sink.send(f"{self._namespace}.{topic}", task, encode(value), event(kind, id, "sagalog-python", ce_subject=task))
+            return await self._sink.send(topic, task, encode(value), event(kind, event_id, "sagalog-python", ce_subject=task))
         except KafkaException as e:
-            raise NotAcknowledged(f"the brokers did not acknowledge {kind} of task {task!r}: {e.args[0]}; send it again with the same ID") from e
-        partition, offset = m.partition(), m.offset()
-        assert partition is not None and offset is not None
-        return Receipt(task, partition, offset)
+            error: KafkaError = e.args[0]
+            if error.code() in FINAL:
+                text = f"the brokers refuse {kind} of task {task!r} in {topic}: {error}; make it smaller, or see sagalog generate acls --role producer"
+                raise Rejected(text, id=id) from e
+            raise NotAcknowledged(f"the brokers did not acknowledge {kind} of task {task!r}: {error}; send it again with the ID {id!r}", id=id) from e
+
+
+def receipt(m: Message, task: str, request: str = "") -> Receipt:
+    partition, offset = m.partition(), m.offset()
+    assert partition is not None and offset is not None
+    return Receipt(task, partition, offset, request)
 
 
 def moment(of: timedelta | datetime | str | None) -> str | None:

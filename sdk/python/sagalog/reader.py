@@ -7,6 +7,7 @@ dynamic, because a static one keeps its partitions for a session after it has le
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from sagalog.errors import AgentError
 from sagalog.offsets import EVERYTHING, Partition, decode_done
-from sagalog.request import AttemptID, Request, StepID
+from sagalog.request import AttemptID, Request, StepID, Until
 from sagalog.wire import headers
 
 log = logging.getLogger("sagalog")
@@ -25,6 +26,9 @@ log = logging.getLogger("sagalog")
 COMMIT_SECONDS = 0.2
 BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1  # how long a poll waits: commands of the event loop are obeyed in between
 ASK_SECONDS = 5.0
+ASSIGN_SECONDS = 30.0  # half of max.poll.interval.ms
+# A third of the session: an instance that was silent for longer may have been replaced, and what it is about to start undone.
+CONFIRMED_SECONDS = 3.0
 REMEMBERED = 10_000  # attempts that were answered, and steps that were undone
 
 
@@ -41,7 +45,8 @@ class Reader:
         self._durable: list[tuple[Request, asyncio.Future[bool]]] = []
         self._answered: OrderedDict[AttemptID, None] = OrderedDict()
         self._undone: OrderedDict[StepID, None] = OrderedDict()
-        self._leaving = self._paused = False
+        self._leaving = self._paused = self._unlearned = False
+        self._left = threading.Event()
         self._member = ""
         self._next_commit = 0.0
         self._said: dict[str, float] = {}
@@ -59,18 +64,27 @@ class Reader:
         self._commands.put(lambda: self._durable.append((q, answer)))
         return answer
 
+    def postpone(self, q: Request) -> None:
+        """Begins the request again once another commit has confirmed that it is ours."""
+        self._commands.put(lambda: self._postpone(q))
+
     def leave(self, abandon: bool = False) -> None:
         """Begins no more requests, and leaves the group when those that run are over, or at once. What is unfinished is delivered again."""
+        self._left.set()
         self._commands.put(lambda: self._leave(abandon))
 
     # Everything below runs in the thread.
 
     def run(self) -> None:
         self._consumer = Consumer(self._config)
-        self._consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._subscribe()
         try:
             while not self._leaving or self._held or not self._commands.empty():
                 self._poll()
+                if self._unlearned and not self._left.is_set():  # the group assigns the partitions once more
+                    self._unlearned = False
+                    self._consumer.unsubscribe()
+                    self._subscribe()
                 while not self._commands.empty():
                     self._commands.get()()
                 self._settle()
@@ -78,6 +92,9 @@ class Reader:
             self._settle()
         finally:
             self._consumer.close()
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _poll(self) -> None:
         room = 2 * self.concurrency - len(self._held)
@@ -144,6 +161,15 @@ class Reader:
             self._running -= 1
             remember(self._answered, q.id)
 
+    def _postpone(self, q: Request) -> None:
+        if self._held.get(q.id) is not q:  # given back meanwhile
+            return
+        self._running -= 1
+        if self._leaving:
+            del self._held[q.id]
+        else:
+            self._waiting.appendleft(q)
+
     def _leave(self, abandon: bool) -> None:
         self._leaving = True
         for q in list(self._held.values()) if abandon else list(self._waiting):
@@ -166,9 +192,11 @@ class Reader:
         if time.monotonic() >= self._next_commit:
             self._next_commit = time.monotonic() + COMMIT_SECONDS
             wanted |= {n for n, p in self._partitions.items() if p.due(time.time()) != p.committed and p.next > 0}
+        confirmed = Until(CONFIRMED_SECONDS)
         stored = self._store(wanted)
         for q in ready:
             if any(p.owned and p.number in stored for p, _ in q.places):
+                q.confirmed = confirmed
                 self._waiting.remove(q)
                 self._running += 1
                 self.loop.call_soon_threadsafe(self._begin, q)
@@ -197,30 +225,40 @@ class Reader:
 
     def _assigned(self, consumer: Consumer, added: list[TopicPartition]) -> None:
         self._member = consumer.memberid()
-        committed: list[TopicPartition] = []
-        while not committed and added:
-            try:
-                committed = consumer.committed(added, timeout=ASK_SECONDS)
-                if any(t.error is not None for t in committed):
-                    committed = []
-            except KafkaException as e:
-                self._say("committed", "the group's offsets cannot be read; trying again: %s", e)
+        until = Until(ASSIGN_SECONDS)
+        committed = self._committed(consumer, added, until) if added else []
         start = []
-        for t in committed:
-            p = self._learn(consumer, t)
+        for t in committed or ():
+            p = self._learn(consumer, t, until)
             self._partitions[t.partition] = p
             start.append(TopicPartition(self.topic, t.partition, p.next or OFFSET_BEGINNING))
+        if committed is None:  # without a Partition, what is read of them is passed over and never committed
+            self._unlearned, start = True, added
         consumer.incremental_assign(start)
+        # Those that stay are paused as they were. A new one is paused if it was when this consumer last had it.
+        if start:
+            (consumer.pause if self._paused or self._unlearned else consumer.resume)(start)
         self.numbers = sorted(self._partitions)
-        self._paused = False
 
-    def _learn(self, consumer: Consumer, t: TopicPartition) -> Partition:
+    def _committed(self, consumer: Consumer, added: list[TopicPartition], until: Until) -> list[TopicPartition] | None:
+        """Asks for the group's offsets until a stop, or for as long as a callback may take. None if there was no answer."""
+        while True:
+            try:
+                committed = consumer.committed(added, timeout=ASK_SECONDS)
+                if all(t.error is None for t in committed):
+                    return committed
+            except KafkaException as e:
+                self._say("committed", "the group's offsets cannot be read; trying again: %s", e)
+            if until.left() <= 0 or self._left.wait(COMMIT_SECONDS):
+                return None
+
+    def _learn(self, consumer: Consumer, t: TopicPartition, until: Until) -> Partition:
         """Finds out, after the assignment, which requests another instance may have received: those below the end of a partition.
 
         One without a commit was never worked on, because its first reader commits before it begins.
         """
         try:
-            begin, end = consumer.get_watermark_offsets(t, timeout=ASK_SECONDS)
+            begin, end = consumer.get_watermark_offsets(t, timeout=0.001 if self._left.is_set() else max(min(ASK_SECONDS, until.left()), 0.001))
         except KafkaException as e:
             self._say("end", "the end of %s/%s is not known, so its requests count as shared with other instances: %s", self.topic, t.partition, e)
             begin, end = 0, EVERYTHING

@@ -45,6 +45,7 @@ class Request:
         self.cap = Until(left + max(0.0, timestamp(w.get("cap_by", "")) - by) if self.heartbeat else left)
         self.places: list[tuple[Partition, int]] = []
         self.unwanted = self.abandoned = False
+        self.confirmed = Until(0)  # how long the last commit shows well enough that the places are ours
         self.call: asyncio.Task[Any] | None = None
 
     def exclusive(self) -> bool:

@@ -19,6 +19,11 @@ from sagalog.wire import encode
 FRESH_SECONDS = 0.5  # an erasure holds within a second
 TRUSTED_SECONDS = 60.0  # without reading the topic; an erasure would not be noticed
 READ_SECONDS = 2.0
+REST_SECONDS = 5.0  # between a read that failed and the next: all attempts wait for it
+
+
+class Erased(Refused):
+    """The key of the content was erased, so no retry can open it."""
 
 
 class Keys:
@@ -30,7 +35,7 @@ class Keys:
         self._wrapped: dict[str, dict[str, str]] = {}  # by ID: the record
         self._erased: dict[str, str] = {}  # by ID: when
         self._lock = threading.Lock()
-        self._next, self._read_at = OFFSET_BEGINNING, -TRUSTED_SECONDS
+        self._next, self._read_at, self._failed_at = OFFSET_BEGINNING, -TRUSTED_SECONDS, -REST_SECONDS
         self._wrapping()  # a file that cannot be read is a fault at the start
         self._consumer = Consumer({**config, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True, "enable.metrics.push": False})
         self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
@@ -44,10 +49,11 @@ class Keys:
         if (name := sealed(value)) is not None:
             id, _, text = name.split(".")
             data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            key = self._key(id)
             try:
-                opened = AESGCM(self._key(id)).decrypt(data[:12], data[12:], self._bound(id))
+                opened = AESGCM(key).decrypt(data[:12], data[12:], self._bound(id))
             except InvalidTag as e:
-                raise Refused("the content is damaged: its key does not open it", code="damaged", effect="none") from e
+                raise Unavailable(f"the content is damaged: its key {id} does not open it", code="no_key", effect="none") from e
             return json.loads(opened) if opened else None
         if isinstance(value, dict):
             return {k: self.open(v) for k, v in value.items()}
@@ -73,7 +79,7 @@ class Keys:
         with self._lock:
             self._refresh(id in self._wrapped)
             if id in self._erased:
-                raise Refused(f"the content was erased on {self._erased[id][:10]}", code="erased", effect="none")
+                raise Erased(f"the content was erased on {self._erased[id][:10]}", code="erased", effect="none")
             record = self._wrapped.get(id)
             if record is None:
                 raise Unavailable(f"the data key {id} is not in the topic {self._topic}", code="no_key", effect="none")
@@ -82,7 +88,10 @@ class Keys:
             raise Unavailable(f"{self._file} lacks the key {record['with']}; copy the key file of the nodes", code="no_key", effect="none")
         data = base64.b64decode(record["wrapped"])
         bound = "\0".join(["sagalog key 1", self._namespace, id, record["subject"]])
-        return AESGCM(wrapping).decrypt(data[:12], data[12:], bound.encode())
+        try:
+            return AESGCM(wrapping).decrypt(data[:12], data[12:], bound.encode())
+        except InvalidTag as e:
+            raise Unavailable(f"the data key {id} in the topic {self._topic} is damaged: {record['with']} does not open it", code="no_key", effect="none") from e
 
     def _wrapping(self) -> dict[str, bytes]:
         """The lines of the key file by their fingerprints. The file is read each time, since it may change at any time."""
@@ -95,16 +104,22 @@ class Keys:
         now = time.monotonic()
         if known and now - self._read_at < FRESH_SECONDS:
             return
+        if now - self._failed_at >= REST_SECONDS and self._read(now):
+            self._read_at = now
+        elif not known or now - self._read_at > TRUSTED_SECONDS:
+            raise Unavailable(f"the topic {self._topic} cannot be read, so erased and new keys would not be noticed", code="no_key", effect="none")
+
+    def _read(self, now: float) -> bool:
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=READ_SECONDS)
             while self._next < end and time.monotonic() - now < READ_SECONDS:
                 self._take(self._consumer.poll(0.1))
+            if self._next >= end:
+                return True
         except KafkaException:
-            end = self._next + 1
-        if self._next >= end:
-            self._read_at = now
-        elif now - self._read_at > TRUSTED_SECONDS:
-            raise Unavailable(f"the topic {self._topic} cannot be read, so erased keys would not be noticed", code="no_key", effect="none")
+            pass
+        self._failed_at = time.monotonic()
+        return False
 
     def _take(self, m: Any) -> None:
         if m is None:

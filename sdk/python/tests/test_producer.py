@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from engine import REPOSITORY, Engine, eventually
 
-from sagalog import Agent, AgentError, Producer
+from sagalog import Agent, AgentError, NotAcknowledged, NotSent, Producer, Receipt, Rejected
 
 APPROVAL = """
 workflow: approval
@@ -52,6 +53,70 @@ def test_a_repeated_submission_is_one_task(engine: Engine) -> None:
     assert [f["type"] for f in engine.history("twice")].count("Submitted") == 1
     assert task["steps"][0]["output"]["payload"] == {"decision": "yes"}
     assert not json.loads(engine.sagalog("dlq", "list", "-o", "json"))
+
+
+def test_a_producer_writes_submissions_only(engine: Engine) -> None:
+    """The role producer may write nothing else (sagalog generate acls)."""
+    engine.apply("approval", APPROVAL)
+    allowed = engine.sagalog("generate", "acls", "--role", "producer", "--principal", "User:p")
+    assert "sagalog.submissions" in allowed and "sagalog.reports" not in allowed
+
+    async def all_kinds(p: Producer) -> list[Receipt]:
+        return [await p.submit("approval", id="kinds"), await p.cancel("kinds"), await p.signal("kinds", "approval"), await p.signal("kinds", "approval", id="mine")]
+
+    receipts = produce(engine, all_kinds)
+    c = Consumer({"bootstrap.servers": engine.kafka, "group.id": "unused", "enable.auto.commit": False})
+    c.assign([TopicPartition("sagalog.submissions", receipts[0].partition, receipts[0].offset)])
+    found: dict[int, dict[str, Any]] = {}
+
+    def read() -> bool:
+        if (m := c.poll(0.1)) is not None and m.error() is None:
+            found[m.offset() or 0] = json.loads(m.value() or b"")
+        return receipts[-1].offset in found
+
+    eventually("the records are read", read)
+    c.close()
+    assert [(r.id, r.request) for r in receipts[:1]] == [("kinds", "")]
+    for r, kind in zip(receipts[1:], ("cancel", "signal", "signal"), strict=True):
+        value = found[r.offset]
+        assert (value["kind"], value["task"], value["id"], r.id) == (kind, "kinds", r.request, "kinds"), "the receipt has the ID that was made"
+    assert receipts[3].request == "mine"
+    assert engine.ended("kinds")["state"] == "undone", "the engine has read the cancel"
+
+
+@pytest.mark.parametrize(
+    "code, error",
+    [
+        (KafkaError._MSG_TIMED_OUT, NotAcknowledged),
+        (KafkaError.NOT_ENOUGH_REPLICAS, NotAcknowledged),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Rejected),
+        (KafkaError.MSG_SIZE_TOO_LARGE, Rejected),
+    ],
+)
+def test_an_error_has_the_id_to_repeat_with(code: int, error: type[NotSent]) -> None:
+    """A repeated signal with another ID would be a second signal."""
+    sent: list[dict[str, Any]] = []
+
+    class Away:
+        async def send(self, topic: str, key: str, value: bytes, *more: object) -> None:
+            sent.append(json.loads(value))
+            raise KafkaException(KafkaError(code))
+
+    async def main() -> None:
+        p = Producer("127.0.0.1:9")
+        p._sink = Away()  # type: ignore[assignment]
+        for call in (p.submit("w"), p.signal("t", "s"), p.cancel("t")):
+            with pytest.raises(error) as e:
+                await call
+            assert e.value.id == sent[-1]["id"]
+            assert isinstance(e.value, NotAcknowledged) is (f"with the ID {e.value.id!r}" in str(e.value))
+
+    asyncio.run(main())
+
+
+def test_what_is_too_large_is_rejected(engine: Engine) -> None:
+    with pytest.raises(Rejected, match="make it smaller"):
+        produce(engine, lambda p: p.signal("large", "approval", "x" * (8 << 20)))
 
 
 def test_a_submission_may_wait(engine: Engine) -> None:

@@ -1,0 +1,212 @@
+"""Single attempts, without brokers."""
+
+import asyncio
+import base64
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sagalog.sealing
+from confluent_kafka import KafkaError, KafkaException
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from world import Finishes, Sink, execution, until, work
+
+from sagalog import Attempt, Json, Refused, Retryable
+from sagalog.errors import Unavailable
+from sagalog.request import Request, Until
+from sagalog.sealing import Keys
+
+SEALED = {"$sealed": "k1..AAAA"}
+
+
+def request(**more: Any) -> Request:
+    q = Request(work("t", **more), {})
+    q.confirmed = Until(600)
+    return q
+
+
+async def ok(a: Attempt) -> Json:
+    return {"done": True}
+
+
+def attempt(do: Callable[[Attempt], Awaitable[Json]], keys: Any = None, **more: Any) -> dict[str, Any]:
+    """Returns the report of an attempt."""
+    sink = Sink()
+    asyncio.run(execution(request(**more), do, sink, Finishes(), keys).run())
+    (report,) = sink.sent
+    return report
+
+
+def test_a_start_that_comes_too_late_is_put_back() -> None:
+    called: list[Attempt] = []
+
+    async def do(a: Attempt) -> None:
+        called.append(a)
+
+    q, sink, reader = request(), Sink(), Finishes()
+    q.confirmed = Until(-0.001)
+    asyncio.run(execution(q, do, sink, reader).run())
+    assert (called, sink.sent, reader.finished, reader.postponed) == ([], [], [], [q])
+
+
+def test_progress_lets_other_tasks_run() -> None:
+    """An operation that awaits nothing but its progress can be cancelled."""
+    begun = asyncio.Event()
+
+    async def do(a: Attempt) -> None:
+        begun.set()
+        for _ in range(100_000):
+            await a.progress({"n": 1})
+        raise AssertionError("it was not cancelled")
+
+    async def main() -> list[dict[str, Any]]:
+        q, sink = request(heartbeat="10m"), Sink()
+        running = asyncio.create_task(execution(q, do, sink, Finishes()).run())
+        await begun.wait()
+        assert q.call is not None
+        q.call.cancel()
+        await running
+        return sink.sent
+
+    sent = asyncio.run(main())
+    assert sent[-1]["error"]["code"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    "asked, reported",
+    [
+        (timedelta(seconds=90), "90000ms"),
+        (timedelta.max, "86400000ms"),
+        (timedelta(days=400), "86400000ms"),
+        (timedelta(seconds=-1), None),
+        (timedelta(), None),
+    ],
+)
+def test_a_service_cannot_stop_a_task_for_years(asked: timedelta, reported: str | None) -> None:
+    async def do(a: Attempt) -> None:
+        raise Retryable("busy", retry_after=asked)
+
+    assert attempt(do).get("retry_after") == reported
+
+
+class Broken:
+    """Keys that cannot be used."""
+
+    def __init__(self, error: Exception, opens: bool = False) -> None:
+        self.error, self.opens = error, opens
+
+    def open(self, value: Json) -> Json:
+        if not self.opens:
+            raise self.error
+        return value
+
+    def seal_like(self, like: Json, value: Json) -> Json:
+        raise self.error
+
+
+UNUSABLE = [PermissionError("seal.key"), ValueError("non-hexadecimal number"), KeyError("k1"), Unavailable("no key", code="no_key", effect="none")]
+
+
+@pytest.mark.parametrize("error", UNUSABLE, ids=lambda e: type(e).__name__)
+def test_what_is_not_opened_was_not_tried(error: Exception) -> None:
+    """Such an attempt does not count, and the step that never began is not undone."""
+    report = attempt(ok, Broken(error), input=SEALED)
+    assert (report["error"]["class"], report["error"]["code"], report["effect"]) == ("unavailable", "no_key", "none")
+
+
+def test_erased_content_is_not_tried_again() -> None:
+    report = attempt(ok, Broken(sagalog.sealing.Erased("erased", code="erased", effect="none")), input=SEALED)
+    assert (report["error"]["class"], report["error"]["code"], report["effect"]) == ("permanent", "erased", "none")
+
+
+@pytest.mark.parametrize("error", UNUSABLE, ids=lambda e: type(e).__name__)
+def test_what_is_not_sealed_is_still_reported(error: Exception) -> None:
+    async def refuse(a: Attempt) -> None:
+        raise Refused("secret", code="no", effect="done_unknown")
+
+    report = attempt(ok, Broken(error, opens=True), input=SEALED)
+    assert (report["error"]["class"], report["error"]["code"], report["effect"]) == ("permanent", "no_key", "done_unknown")
+    report = attempt(refuse, Broken(error, opens=True), input=SEALED)
+    assert report["error"] == {"class": "permanent", "code": "no", "message": "the message is sealed, in error.detail"}
+
+
+def test_progress_that_is_not_sealed_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sagalog.execution.PROGRESS_SHARE", 1e9)
+    sent = asyncio.Event()
+
+    class Once(Broken):
+        def seal_like(self, like: Json, value: Json) -> Json:
+            if self.error is None:
+                return {"$sealed": f"k1..{len(str(value))}"}
+            error, self.error = self.error, None  # type: ignore[assignment]
+            raise error
+
+    class Telling(Sink):
+        async def send(self, topic: str, key: str, value: bytes, headers: object, partition: int = -1) -> None:
+            await super().send(topic, key, value, headers, partition)
+            sent.set()
+
+    async def do(a: Attempt) -> None:
+        await a.progress({"n": 1})
+        await until("the progress is sent", sent.is_set)
+
+    sink = Telling()
+    asyncio.run(execution(request(heartbeat="10m", input=SEALED), do, sink, Finishes(), Once(OSError("seal.key"), opens=True)).run())
+    assert [r["result"] for r in sink.sent] == ["progress", "completed"]
+
+
+class Topic:
+    """The topic of the keys while its leader is away."""
+
+    asked = 0
+
+    def get_watermark_offsets(self, *args: Any, **more: Any) -> tuple[int, int]:
+        self.asked += 1
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
+    monkeypatch.setattr(sagalog.sealing, "REST_SECONDS", 600.0)
+    monkeypatch.setattr(sagalog.sealing, "TRUSTED_SECONDS", 1200.0)
+    (tmp_path / "seal.key").write_text("ab" * 32 + "\n")
+    k = Keys("sagalog", str(tmp_path / "seal.key"), {"bootstrap.servers": "127.0.0.1:9"})
+    k._consumer.close()
+    k._consumer = Topic()  # type: ignore[assignment]
+    (fingerprint,) = k._wrapping()
+    bound = b"sagalog key 1\0sagalog\0k1\0c-17"
+    wrapped = bytes(12) + AESGCM(b"\xab" * 32).encrypt(bytes(12), bytes(32), bound)
+    k._namespace = "sagalog"
+    k._wrapped["k1"] = {"subject": "c-17", "made": "2026", "with": fingerprint, "wrapped": base64.b64encode(wrapped).decode()}
+    return k
+
+
+def test_known_keys_need_no_broker_for_a_while(keys: Keys) -> None:
+    """The question takes seconds while the leader is away, and all attempts would wait for it one after the other."""
+    keys._read_at = time.monotonic() - 10
+    opened = [keys.open(keys.seal_like(v, "secret")) for v in [{"$sealed": "k1.."}] * 10]
+    assert opened == ["secret"] * 10
+    with pytest.raises(Unavailable, match="cannot be read"):
+        keys.open({"$sealed": "k2..AAAA"})
+    assert keys._consumer.asked == 1  # type: ignore[attr-defined]
+
+
+def test_keys_are_not_trusted_for_long(keys: Keys) -> None:
+    keys._read_at = time.monotonic() - 2400
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="erased"):
+            keys.open({"$sealed": "k1..AAAA"})
+    assert keys._consumer.asked == 1  # type: ignore[attr-defined]
+
+
+def test_a_damaged_key_makes_nothing_permanent(keys: Keys) -> None:
+    keys._read_at = time.monotonic()
+    keys._wrapped["k1"] |= {"wrapped": "A" * 80}
+    with pytest.raises(Unavailable, match="the data key k1 .* is damaged"):
+        keys.open({"$sealed": "k1..AAAA"})
