@@ -6,7 +6,6 @@ import signal
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from sagalog.errors import AgentError
 from sagalog.execution import Execution
 from sagalog.reader import Reader
 from sagalog.request import Request
-from sagalog.sink import Sink
+from sagalog.sink import Sink, client_log
 from sagalog.wire import broker_list, encode, event, instant
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ log = logging.getLogger("sagalog")
 Operation = Callable[[Attempt], Awaitable[Json]]
 
 HEARTBEAT_SECONDS = 1.0
+LEAVE_SECONDS = 10.0  # how long leaving the group may take
 LOOK_SECONDS = 0.25  # how soon a change of the partitions is made known
 MAX_CONCURRENCY = 128  # more unfinished requests would not fit into the metadata of a commit
 
@@ -127,26 +127,27 @@ class Agent:
             **self._kafka, "group.id": f"{self.namespace}.agents.{self.name}", "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000,
             "topic.metadata.refresh.interval.ms": 2_000, "allow.auto.create.topics": False,
-            "max.poll.interval.ms": 60_000, "enable.metrics.push": False, "logger": log,
+            "max.poll.interval.ms": 60_000, "enable.metrics.push": False, "logger": client_log,
         }  # fmt: skip
         self._reader = Reader(f"{self.namespace}.work.{self.name}", group, self.concurrency, self._begin, self._unwanted)
-        with ThreadPoolExecutor(1, "sagalog-reader") as thread:
-            reading = loop.run_in_executor(thread, self._reader.run)
-            beating = asyncio.create_task(self._heartbeats())
-            stopped = asyncio.create_task(self._stopping.wait())
-            either: list[asyncio.Future[Any]] = [reading, beating, stopped]
-            try:
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                stopped.cancel()
-                await self._drain()
-                beating.cancel()
-                await asyncio.gather(reading, beating, return_exceptions=True)
-                with suppress(KafkaException, TimeoutError):
-                    await asyncio.wait_for(self._sink.send(f"{self.namespace}.presence", f"agent/{self.instance}", None, [], 0), max(self.grace, 2.0))
-            for ended in (reading, beating):
-                if not ended.cancelled():
-                    ended.result()  # raises what ended it
+        reading = self._reader.start()
+        beating = asyncio.create_task(self._heartbeats())
+        stopped = asyncio.create_task(self._stopping.wait())
+        either: list[asyncio.Future[Any]] = [reading, beating, stopped]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            await self._drain()
+            beating.cancel()
+            await asyncio.wait([reading, beating], timeout=max(self.grace, LEAVE_SECONDS))
+            if not reading.done():  # a commit may wait for brokers that are gone
+                log.warning("the group was not left, because no broker answers: it notices after ten seconds that this instance is gone")
+            with suppress(KafkaException, TimeoutError):
+                await asyncio.wait_for(self._sink.send(f"{self.namespace}.presence", f"agent/{self.instance}", None, [], 0), max(self.grace, 2.0))
+        for ended in (reading, beating):
+            if ended.done() and not ended.cancelled():
+                ended.result()  # raises what ended it
 
     async def _drain(self) -> None:
         """Lets attempts end, cancels those that do not, and gives back what is left."""

@@ -1,7 +1,7 @@
 """What an operation raises to say how an attempt failed, and what the package raises itself."""
 
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Effect = Literal["none", "done_unknown", "in_doubt"]
 
@@ -22,6 +22,8 @@ class Failure(Exception):
         self, message: str, *, code: str = "", detail: Any = None, effect: Effect = "in_doubt", retry_after: timedelta | None = None
     ) -> None:
         super().__init__(message)
+        if effect not in get_args(Effect):
+            raise ValueError(f"effect is {effect!r}; it must be one of {', '.join(get_args(Effect))}")
         self.code, self.detail, self.effect, self.retry_after = code, detail, effect, retry_after
 
 

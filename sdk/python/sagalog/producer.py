@@ -74,6 +74,8 @@ class Producer:
 
         Choose an ID that follows from the business, such as that of the order: only then is a repeat recognised after a crash.
         """
+        if id == "":
+            raise ValueError("id is empty: give an ID, or leave it out to have one made")
         id = id or str(uuid.uuid4())
         given = {
             "id": id, "workflow": workflow, "version": version, "input": input, "priority": priority or None, "labels": dict(labels or {}) or None,

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -53,6 +54,30 @@ class Reader:
         self.numbers: list[int] = []  # the partitions that are assigned, for the heartbeat
 
     # The event loop calls these.
+
+    def start(self) -> asyncio.Future[None]:
+        """Begins to read, in a thread that does not keep the process alive: the client may wait for ever for brokers that are gone."""
+        ended: asyncio.Future[None] = self.loop.create_future()
+
+        def tell(error: BaseException | None) -> None:
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(None)
+            else:
+                ended.set_exception(error)
+
+        def work() -> None:
+            error: BaseException | None = None
+            try:
+                self.run()
+            except BaseException as e:
+                error = e
+            with suppress(RuntimeError):  # the loop has been closed meanwhile
+                self.loop.call_soon_threadsafe(tell, error)
+
+        threading.Thread(target=work, name="sagalog-reader", daemon=True).start()
+        return ended
 
     def finish(self, q: Request) -> None:
         """The request is over: its report is durable, or may not be sent any more."""

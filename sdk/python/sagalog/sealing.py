@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sagalog.attempt import Json
 from sagalog.errors import Refused, Unavailable
+from sagalog.sink import client_log
 from sagalog.wire import encode
 
 FRESH_SECONDS = 0.5  # an erasure holds within a second
@@ -37,7 +38,7 @@ class Keys:
         self._lock = threading.Lock()
         self._next, self._read_at, self._failed_at = OFFSET_BEGINNING, -TRUSTED_SECONDS, -REST_SECONDS
         self._wrapping()  # a file that cannot be read is a fault at the start
-        self._consumer = Consumer({**config, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True, "enable.metrics.push": False})
+        self._consumer = Consumer({**config, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True, "enable.metrics.push": False, "logger": client_log})
         self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +12,27 @@ from confluent_kafka import Producer as Client
 
 from sagalog.errors import AgentError
 
-log = logging.getLogger("sagalog")
+SELDOM_SECONDS = 30.0
+
+
+class Seldom(logging.Filter):
+    """Lets a kind of message of the Kafka client through once in a while: while no broker answers it writes many lines a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else record.msg
+        now = time.monotonic()
+        if now - self._said.get(kind, -SELDOM_SECONDS) < SELDOM_SECONDS:
+            return False
+        self._said[kind] = now
+        return True
+
+
+client_log = logging.getLogger("sagalog.kafka")
+client_log.addFilter(Seldom())
 
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 20.0
@@ -23,7 +44,7 @@ class Sink:
     def __init__(self, config: dict[str, Any]) -> None:
         # murmur2 puts a task's records into its home partition. Repeats of a record change nothing, so the producer need not be idempotent; one that
         # is ends for good when brokers forget its sequence numbers.
-        self._client = Client({"linger.ms": 1, "enable.metrics.push": False, "logger": log, **config, "acks": "all", "enable.idempotence": False, "partitioner": "murmur2_random"})
+        self._client = Client({"linger.ms": 1, "enable.metrics.push": False, "logger": client_log, **config, "acks": "all", "enable.idempotence": False, "partitioner": "murmur2_random"})
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._answers, name="sagalog-sink", daemon=True)
 

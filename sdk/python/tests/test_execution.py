@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sagalog.agent
 import sagalog.sealing
 from confluent_kafka import KafkaError, KafkaException
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -16,8 +19,10 @@ from world import Finishes, Sink, execution, until, work
 
 from sagalog import Attempt, Json, Refused, Retryable
 from sagalog.errors import Unavailable
+from sagalog.reader import Reader
 from sagalog.request import Request, Until
 from sagalog.sealing import Keys
+from sagalog.sink import Seldom
 
 SEALED = {"$sealed": "k1..AAAA"}
 
@@ -145,7 +150,7 @@ def test_progress_that_is_not_sealed_is_sent_later(monkeypatch: pytest.MonkeyPat
             raise error
 
     class Telling(Sink):
-        async def send(self, topic: str, key: str, value: bytes, headers: object, partition: int = -1) -> None:
+        async def send(self, topic: str, key: str, value: bytes | None, headers: object, partition: int = -1) -> None:
             await super().send(topic, key, value, headers, partition)
             sent.set()
 
@@ -210,3 +215,30 @@ def test_a_damaged_key_makes_nothing_permanent(keys: Keys) -> None:
     keys._wrapped["k1"] |= {"wrapped": "A" * 80}
     with pytest.raises(Unavailable, match="the data key k1 .* is damaged"):
         keys.open({"$sealed": "k1..AAAA"})
+
+
+def test_an_effect_that_does_not_exist_is_a_fault() -> None:
+    with pytest.raises(ValueError, match="effect is 'nonw'; it must be one of none, done_unknown, in_doubt"):
+        Refused("no", effect="nonw")  # type: ignore[arg-type]
+
+
+def test_a_stop_does_not_wait_for_brokers_that_are_gone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A commit of the client may never return."""
+    monkeypatch.setattr(Reader, "run", lambda reader: threading.Event().wait())
+    monkeypatch.setattr(sagalog.agent, "LEAVE_SECONDS", 0.1)
+
+    async def run() -> None:
+        agent = sagalog.Agent("card", brokers="127.0.0.1:1", grace=0.1)
+        agent.operation()(ok)
+        agent._sink = Sink()  # type: ignore[assignment]
+        agent.stop()
+        await agent._work()
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+    assert "the group was not left" in caplog.text
+
+
+def test_the_client_says_the_same_seldom() -> None:
+    seen = Seldom()
+    lines = [logging.makeLogRecord({"msg": "%s [%s] %s", "args": (kind, "producer-1", "Connection refused")}) for kind in ("FAIL", "FAIL", "ERROR", "FAIL")]
+    assert [seen.filter(line) for line in lines] == [True, False, True, False]

@@ -147,3 +147,8 @@ def test_an_agent_that_cannot_work_says_why(engine: Engine, tmp_path: Path) -> N
         agent.operation()(lambda a: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="from 1 to 128"):
         Agent("idle", brokers=engine.kafka, concurrency=1000)
+
+
+def test_an_empty_id_is_a_fault() -> None:
+    with pytest.raises(ValueError, match="id is empty"):
+        asyncio.run(Producer("127.0.0.1:1").submit("order", id=""))

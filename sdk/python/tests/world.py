@@ -46,8 +46,9 @@ class Sink:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
 
-    async def send(self, topic: str, key: str, value: bytes, headers: object, partition: int = -1) -> None:
-        self.sent.append(json.loads(value))
+    async def send(self, topic: str, key: str, value: bytes | None, headers: object, partition: int = -1) -> None:
+        if value is not None:
+            self.sent.append(json.loads(value))
 
 
 class Host:
