@@ -48,6 +48,9 @@ output: "${ steps.ship.output.id }"
 // The point of it all: of a history under one policy, what another would have done is estimated, and then compared with what the other really did in the same
 // world. An interval from the 5th to the 95th percentile is right in nine of ten worlds. Half of the worlds have the patient policy first.
 func TestAnEstimateContainsWhatHappened(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes many worlds: go test ./internal/whatif -run EstimateContains")
+	}
 	t.Parallel()
 	missed := map[events.TaskState][]uint64{}
 	for i := range *worlds {
