@@ -32,13 +32,16 @@ type Header struct {
 }
 
 // Header returns the value of the last header with that key, or "" if the record has no such header.
-func (r *Record) Header(key string) string {
+func (r *Record) Header(key string) string { return string(r.HeaderBytes(key)) }
+
+// HeaderBytes returns what Header returns, without a copy: it is the record's, and nil if the record has no such header.
+func (r *Record) HeaderBytes(key string) []byte {
 	for i := len(r.Headers) - 1; i >= 0; i-- {
 		if r.Headers[i].Key == key {
-			return string(r.Headers[i].Value)
+			return r.Headers[i].Value
 		}
 	}
-	return ""
+	return nil
 }
 
 // Next returns the offset after the record.

@@ -80,7 +80,7 @@ func (a *audit) read(ctx context.Context, c *kafka.Cluster, topic string, partit
 
 // note counts an accepted fact. Counts that belong to no task go to part.
 func (a *audit) note(r *events.Record, part *audit) error {
-	kind := events.Name(bytes.TrimPrefix(header(r, events.HeaderType), []byte(events.TypePrefix)))
+	kind := events.Name(bytes.TrimPrefix(r.HeaderBytes(events.HeaderType), []byte(events.TypePrefix)))
 	if kind == events.NameTimeout {
 		part.timeouts++
 	}

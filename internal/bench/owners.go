@@ -45,9 +45,9 @@ func (o *owners) see(r *events.Record, now int64) {
 		return
 	}
 	p := &o.of[r.Partition]
-	source := header(r, events.HeaderSource)
+	source := r.HeaderBytes(events.HeaderSource)
 	node := source[bytes.LastIndexByte(source, '/')+1:]
-	claims := string(header(r, events.HeaderType)) == "sagalog.PartitionClaimed"
+	claims := string(r.HeaderBytes(events.HeaderType)) == "sagalog.PartitionClaimed" // without a copy
 	if p.dead != 0 && string(node) != p.victim {
 		if claims && p.claim == 0 {
 			p.claim = now

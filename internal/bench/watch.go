@@ -118,7 +118,7 @@ func (w *watcher) see(r *events.Record, now int64, sum *counts) {
 	if ofItem(r.Value) {
 		sum.itemBytes += int64(r.Size())
 	}
-	switch string(header(r, events.HeaderType)) { // a switch needs no copy
+	switch string(r.HeaderBytes(events.HeaderType)) { // a switch needs no copy
 	case "sagalog.Submitted":
 		if _, ours := w.names.number(r.Key); ours { // an earlier run may have left submissions
 			sum.submitted++
@@ -161,14 +161,4 @@ func (w *watcher) end(r *events.Record, now int64, sum *counts) {
 	if !w.hit(task) {
 		w.untailed.add(time.Duration(now - due))
 	}
-}
-
-// header returns the value of the last header with that key, without a copy.
-func header(r *events.Record, key string) []byte {
-	for i := len(r.Headers) - 1; i >= 0; i-- {
-		if r.Headers[i].Key == key {
-			return r.Headers[i].Value
-		}
-	}
-	return nil
 }

@@ -111,7 +111,7 @@ const claimed = events.TypePrefix + string(events.NamePartitionClaimed)
 // row makes the row of an accepted fact of an epoch. The lives are as before the fact.
 func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fact, error) {
 	at, sequence := events.Position{Epoch: epoch}, (*int64)(nil)
-	kind := t.shared(header(r, events.HeaderType))
+	kind := t.shared(r.HeaderBytes(events.HeaderType))
 	if kind != claimed {
 		var err error
 		if at, err = events.PositionOf(r); err != nil {
@@ -153,16 +153,6 @@ func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fa
 	l := t.take(&f, r, &a, at)
 	f.Run, f.Incarnation, f.Workflow, f.Version = int32(l.run), l.incarnation, l.workflow, int32(l.version)
 	return f, nil
-}
-
-// header returns the bytes of a header, which are the record's.
-func header(r *events.Record, key string) []byte {
-	for i := len(r.Headers) - 1; i >= 0; i-- {
-		if r.Headers[i].Key == key {
-			return r.Headers[i].Value
-		}
-	}
-	return nil
 }
 
 // topicNames are the topics of the inputs.

@@ -101,7 +101,7 @@ func (t *lives) shared(text []byte) string {
 
 // writer returns the node that wrote a fact.
 func (t *lives) writer(r *events.Record) string {
-	source := header(r, events.HeaderSource)
+	source := r.HeaderBytes(events.HeaderSource)
 	if s, ok := t.owners[string(source)]; ok {
 		return s
 	}
