@@ -196,7 +196,7 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(), files: f.files}
 	var out sink[R] = &one
 	switch any(table).(type) {
-	case *states[R]:
+	case *states[R], *steps:
 		out = &days[R]{of: one, open: map[string]*part[R]{}}
 	case *traces:
 		out = &section[R]{name: sectionFile(dir, f.partition)}

@@ -92,5 +92,8 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 		return events.Hash{}, err
 	}
 	info, err := store.PartitionInfo(r.Partition)
+	if err == nil && !info.Exists { // nothing was folded
+		return state.Hash()
+	}
 	return info.StateHash, err
 }
