@@ -25,7 +25,7 @@ type exportConfig struct {
 	logPlace
 	output
 	to, format, since, until, workflow string
-	noPayloads                         bool
+	noPayloads, void                   bool
 	// objects are the labels whose values are objects.
 	objects []string
 }
@@ -92,6 +92,9 @@ cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_
 		c.flags(f)
 		f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
 		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave empty what users put in: data, input, output, the messages of errors")
+		if t.name == "facts" {
+			f.BoolVar(&c.void, "void", false, "also write the void records, which are no facts, to DIR/void, each with the reason (why)")
+		}
 		g.AddCommand(cmd)
 	}
 	g.AddCommand(exportXESCommand(), exportOCELCommand())
@@ -108,8 +111,11 @@ func (c *exportConfig) flags(f *pflag.FlagSet) {
 	c.output.flags(f)
 }
 
+// exported is a call that exports a table.
+type exported = func(context.Context, export.Config) (export.Result, error)
+
 // run exports a table.
-func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, export.Config) (export.Result, error)) (err error) {
+func (c *exportConfig) run(cmd *cobra.Command, table exported) (err error) {
 	if err := cmp.Or(c.output.validate(), c.logPlace.validate()); err != nil {
 		return err
 	}
@@ -133,6 +139,9 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	if c.since != "" || c.until != "" {
 		cfg.Asked = c.since + " to " + c.until
 	}
+	if c.void && c.workflow != "" {
+		return usage("--void cannot be combined with --workflow: a void record belongs to no task, and so to no workflow")
+	}
 	if cfg.Until != 0 && cfg.Until <= cfg.Since {
 		return usage("--until is not later than --since: nothing would be exported")
 	}
@@ -149,7 +158,23 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 		return fmt.Errorf("the ID of the namespace: %w", err)
 	}
 	cfg.Log = kafkalog.Log{Cluster: cluster}
-	var res export.Result
+	tables := []exported{table}
+	if c.void {
+		tables = append(tables, export.Voids)
+	}
+	var list []export.Result
+	for _, table := range tables {
+		res, err := exportTable(cmd, cfg, table)
+		if err != nil {
+			return err
+		}
+		list = append(list, res)
+	}
+	return printRows(cmd.OutOrStdout(), c.output, list, printExported)
+}
+
+// exportTable exports one table, and says what its rows do not.
+func exportTable(cmd *cobra.Command, cfg export.Config, table exported) (res export.Result, err error) {
 	err = readUncut(cmd.ErrOrStderr(), func(bar *verifyBar) (err error) {
 		cfg.Progress = bar.count(cmd.Name())
 		res, err = table(cmd.Context(), cfg)
@@ -157,19 +182,19 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	})
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted: repeat the command to continue after the last complete file in %s", res.Dir)
+		return res, fmt.Errorf("interrupted: repeat the command to continue after the last complete file in %s", res.Dir)
 	case errors.Is(err, export.ErrOther):
-		return usage("%s", err)
+		return res, usage("%s", err)
 	case err != nil:
-		return err
+		return res, err
 	}
 	if res.Begins != 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the log no longer has all facts from before %s\n", res.Begins)
 	}
 	if res.Rows == 0 && !res.Already {
-		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was written: nothing in the log matches, or an earlier attempt had written all")
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was written to %s: nothing in the log matches, or an earlier attempt had written all\n", res.Dir)
 	}
-	return printRows(cmd.OutOrStdout(), c.output, []export.Result{res}, printExported)
+	return res, nil
 }
 
 func printExported(out io.Writer, list []export.Result) error {

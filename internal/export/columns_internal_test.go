@@ -254,3 +254,53 @@ func policyOf(t *testing.T, s *scheduler.Step, operation string) string {
 	require.NoError(t, err)
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:16]
 }
+
+// Each record of the log is a row of the table of facts or of that of void records, whatever interrupts the export.
+func TestVoidRecordsAreATableOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	whys := map[string]int{}
+	for _, l := range runs(t, 12) {
+		dir := t.TempDir()
+		for _, table := range []func(context.Context, Config) (Result, error){Facts, Voids} {
+			_, err := table(t.Context(), configOf(l, dir, Parquet))
+			require.NoError(t, err)
+		}
+		type place struct {
+			partition int32
+			offset    int64
+		}
+		facts := map[place]bool{}
+		for _, f := range factsIn(t, filepath.Join(dir, "facts")) {
+			facts[place{f.Partition, f.Offset}] = true
+		}
+		voids := map[place]Void{}
+		for _, v := range rowsIn[Void](t, filepath.Join(dir, "void")) {
+			voids[place{v.Partition, v.Offset}] = v
+			whys[v.Why]++
+		}
+		for _, records := range l.partitions {
+			for _, r := range records {
+				if r.Control {
+					continue
+				}
+				at := place{r.Partition, r.Offset}
+				v, void := voids[at]
+				require.NotEqual(t, facts[at], void, "%v", at)
+				if void {
+					f, err := events.DecodeFact(&r)
+					require.NoError(t, err)
+					require.Equal(t, []any{string(f.Body.Name()), f.Task, string(r.Value), int64(f.Time)}, []any{v.Type, v.Task, v.Data, v.Time})
+				}
+			}
+		}
+		broken := t.TempDir()
+		for left := 10; ; left *= 3 {
+			if _, err := Voids(t.Context(), configOf(readable(l.partitions, left), broken, Parquet)); err == nil {
+				break
+			}
+		}
+		require.Equal(t, filesOf(t, filepath.Join(dir, "void")), filesOf(t, filepath.Join(broken, "void")))
+	}
+	require.NotZero(t, whys["late_claim"], whys)
+	require.NotZero(t, whys["epoch_over"], whys)
+}

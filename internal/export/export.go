@@ -88,6 +88,11 @@ type maker[R any] interface {
 	close() error
 }
 
+// voider is a maker that makes rows of void records, too.
+type voider[R any] interface {
+	void(r *events.Record, why string, emit func(entry[R]) error) error
+}
+
 // facts makes the table of facts.
 type facts struct{ payloads bool }
 
@@ -226,6 +231,9 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 			return err
 		}
 		if void != "" {
+			if v, ok := table.(voider[R]); ok {
+				return v.void(&r, void, func(e entry[R]) error { return f.emit(out, &e, r.Offset) })
+			}
 			return table.pass(&r)
 		}
 		fact, err := known.row(&r, rule.Epoch(), topics)
@@ -236,13 +244,7 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 			latest(f.begins, fact.Time)
 		}
 		first = false
-		err = table.take(&r, &fact, known, func(e entry[R]) error {
-			if r.Offset < f.at.Next || !wanted(f.cfg, &e) {
-				return nil
-			}
-			f.rows.Add(1)
-			return out.add(e, r.Offset)
-		})
+		err = table.take(&r, &fact, known, func(e entry[R]) error { return f.emit(out, &e, r.Offset) })
 		if err == nil && fact.Type == string(events.NameTasksSwept) {
 			err = known.forget(r.Value)
 		}
@@ -251,6 +253,15 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 		}
 		return nil
 	})
+}
+
+// emit writes a row that is complete with the record at an offset, unless an earlier attempt did.
+func (f *reading[R]) emit(out sink[R], e *entry[R], offset int64) error {
+	if offset < f.at.Next || !wanted(f.cfg, e) {
+		return nil
+	}
+	f.rows.Add(1)
+	return out.add(*e, offset)
 }
 
 // rest writes the rows that are not complete, and marks the partition as done: if this is broken off, they are all written again.
