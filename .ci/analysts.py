@@ -87,7 +87,7 @@ ended = both("ended_by", "select state, ended_by, count(*) from 'history/tasks/*
     with turns as (
         select task, incarnation, run, arg_min(case type when 'CancelRequested' then 'operator' when 'DeadlinePassed' then 'deadline' else 'policy' end, "offset") as by
         from 'history/facts/*/*.parquet'
-        where type = 'CancelRequested' or type = 'DeadlinePassed' and data->>'action' = 'undo' or type in ('StepFailed', 'Timeout') and data->>'$.verdict.action' = 'undo' group by all)
+        where type = 'CancelRequested' or type = 'DeadlinePassed' and (data->>'action') = 'undo' or type in ('StepFailed', 'Timeout') and (data->>'$.verdict.action') = 'undo' group by all)
     select case f.type when 'TaskProcessed' then 'processed' when 'TaskUndone' then 'undone' else 'terminated' end,
         case f.type when 'TaskProcessed' then 'policy' when 'TaskTerminated' then 'operator' else t.by end, count(*)
     from 'history/facts/*/*.parquet' f left join turns t using (task, incarnation, run)
@@ -113,7 +113,7 @@ for w, v, step, needs in listed:
     assert needs == sorted(defined[w, v, step].get("needs", [])), (w, step, needs)
 assert any(needs for *_, needs in listed)
 one_shop = "select count(*) from 'history/tasks/*/*.parquet' where labels['shop'] = 'vienna'"
-assert duckdb.sql(one_shop).fetchone() == duckdb.sql("select count(*) from 'history/facts/*/*.parquet' where type = 'Submitted' and data->>'$.labels.shop' = 'vienna'").fetchone()
+assert duckdb.sql(one_shop).fetchone() == duckdb.sql("select count(*) from 'history/facts/*/*.parquet' where type = 'Submitted' and (data->>'$.labels.shop') = 'vienna'").fetchone()
 table = pyarrow.dataset.dataset("history/tasks", partitioning="hive").to_table(columns=["task", "labels"])
 assert str(table.schema.field("labels").type).startswith("map<string, string"), table.schema
 assert sum(1 for labels in table["labels"].to_pylist() if labels and dict(labels).get("shop") == "vienna") == duckdb.sql(one_shop).fetchone()[0] > 100

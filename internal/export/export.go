@@ -108,8 +108,18 @@ func (facts) pass(*events.Record) error          { return nil }
 func (facts) left(func(entry[Fact]) error) error { return nil }
 func (facts) close() error                       { return nil }
 
-// export exports a table. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
-func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
+// export exports a table, which nothing else may do at the same time. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
+func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (res Result, err error) {
+	res.Dir = filepath.Join(cfg.Dir, table)
+	unlock, err := lock(res.Dir)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return exportLocked(ctx, cfg, table, begin, finish)
+}
+
+func exportLocked[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
 	res := Result{Dir: filepath.Join(cfg.Dir, table)}
 	bounds, err := cfg.bounds(ctx)
 	if err != nil {
