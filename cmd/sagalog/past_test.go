@@ -180,7 +180,7 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 	require.Contains(t, listed.out.String(), `"state":"processing"`)
 	one := at.run(t, "task", "get", "t-1", "--at", moment, "--from-log", "--brokers", brokers, "-o", "json")
 	require.Equal(t, 0, one.code(), one.err.String())
-	require.Contains(t, one.out.String(), `"state":"processing"`)
+	require.Contains(t, one.out.String(), `"state": "processing"`)
 	require.Equal(t, 3, at.run(t, "task", "get", "t-2", "--at", moment, "--from-log", "--brokers", brokers).code())
 	differ := at.run(t, "diff", "--brokers", brokers, "--from", moment, "--only", "state")
 	require.Equal(t, 1, differ.code(), differ.err.String())
