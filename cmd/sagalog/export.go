@@ -67,8 +67,8 @@ verdict_reason, next_at, policy_hash, queue_s, work_s, report_s, started_offset,
 			"tasks", "Export the tasks: one row per run",
 			`Export the tasks as a table with one row for each run of each, as it was when the next run began, when the task was forgotten, or at the end of the range. The command folds the
 log in a directory below --to, which it removes. Columns: partition, task, run, incarnation, workflow, version, definition_hash, state, paused, priority, labels, parent, parent_step,
-schedule, due, source_topic, source_partition, source_offset, submitted_at, first_started_at, ended_at, deadline, deadline_passed, pivot_passed, ended_by (policy, operator, deadline, parent), reason, failure_count, attempts, steps,
-facts, duration_s, queue_s, input, output. --since and --until are about the time of submission.`,
+schedule, due, source_topic, source_partition, source_offset, submitted_at, first_started_at, ended_at, deadline, deadline_passed, pivot_passed, ended_by (policy, operator, deadline,
+parent), reason, failure_count, attempts, steps, facts, duration_s, queue_s, input, output. --since and --until are about the time of submission.`,
 			`  sagalog export tasks --brokers k1:9092 --to ./history
   duckdb -c "select workflow, state, count(*), quantile_cont(duration_s, 0.95) from './history/tasks/*/*.parquet' group by all order by 3 desc"`,
 			export.Tasks,
@@ -76,8 +76,9 @@ facts, duration_s, queue_s, input, output. --since and --until are about the tim
 		{
 			"steps", "Export the steps: one row per step, or item, of a run",
 			`Export the steps that have begun, of each run of each task, as they were at the same time as in the table of tasks. Columns: partition, task, run, incarnation, workflow, version,
-step, item, kind (agent, child, items, wait), agent, function, child, state, operation_state (of the undo), needs, condition, ready_at, started_at, ended_at, complete_by, attempts, undo_attempts, failure_count,
-cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_message, reason, waited_s, worked_s, input, output. --since and --until are about the submission of the task.`,
+step, item, kind (agent, child, items, wait), agent, function, child, state, operation_state (of the undo), needs, condition, ready_at, started_at, ended_at, complete_by, attempts,
+undo_attempts, failure_count, cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_message, reason, waited_s, worked_s, input, output. --since and --until
+are about the submission of the task.`,
 			`  sagalog export steps --brokers k1:9092 --to ./history
   duckdb -c "select step, state, count(*) from './history/steps/*/*.parquet' group by all order by 3 desc"`,
 			export.Steps,

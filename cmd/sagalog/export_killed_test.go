@@ -69,7 +69,7 @@ func TestAKilledExportHasTheSameBytes(t *testing.T) {
 		args := []string{"export", kind, "--data", data, "--to", dir}
 		for range 1 + rand.IntN(3) {
 			p, files := at.start(t, args...), rand.IntN(len(whole[kind])+partitions)
-			require.Eventually(t, func() bool { // so many files, or its end
+			require.Eventually(t, func() bool { // that number of files, or its end
 				select {
 				case <-p.ended:
 					return true

@@ -65,8 +65,8 @@ func TestMapsAndListsAreReadAsWritten(t *testing.T) {
 	require.Equal(t, []string{"n,labels,needs,last", "0,,,", "1,{},[],x", `2,"{""a"":""2""}","[""one""]",xx`}, cells[:4])
 }
 
-// told is what the facts of a run say about what the tables derive.
-type told struct {
+// saying is what the facts of a run say about what the tables derive.
+type saying struct {
 	t *testing.T
 	// definitions are by partition, workflow and version, and begun by task, incarnation and step in a run.
 	definitions map[string]*scheduler.Definition
@@ -88,7 +88,7 @@ func stepOf(task, incarnation string, run int, step string, item *int32) string 
 	return fmt.Sprint(task, " ", incarnation, " ", run, " ", step)
 }
 
-func (x *told) take(f *Fact) {
+func (x *saying) take(f *Fact) {
 	of := f.Task + " " + f.Incarnation
 	decode := func(to any) { require.NoError(x.t, json.Unmarshal([]byte(f.Data), to)) }
 	turn := func(by string) {
@@ -154,7 +154,7 @@ func TestDerivedColumnsFollowFromTheFacts(t *testing.T) {
 			_, err := table(t.Context(), configOf(l, dir, Parquet))
 			require.NoError(t, err)
 		}
-		x := told{t, map[string]*scheduler.Definition{}, map[string][2]int64{}, map[string]bool{}, map[string]string{}, map[string]bool{}}
+		x := saying{t, map[string]*scheduler.Definition{}, map[string][2]int64{}, map[string]bool{}, map[string]string{}, map[string]bool{}}
 		facts := factsIn(t, filepath.Join(dir, "facts"))
 		slices.SortFunc(facts, func(a, b Fact) int { return int(a.Offset - b.Offset) })
 		for i := range facts {

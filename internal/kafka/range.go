@@ -66,12 +66,12 @@ func (c *Cluster) LendRange(ctx context.Context, topic string, partition int32, 
 }
 
 // ReadWhole is ReadRange for a log that is known to reach to. If it ends before, records were lost, and it returns an *OutOfRangeError with the end.
-func (c *Cluster) ReadWhole(ctx context.Context, topic string, partition int32, from, to int64, fn func(events.Record) error) error {
+func ReadWhole(ctx context.Context, c *Cluster, topic string, partition int32, from, to int64, fn func(events.Record) error) error {
 	return c.readRange(ctx, c.rangeDecoder(topic, partition, from, to, fn), to)
 }
 
 // LendWhole is LendRange like ReadWhole.
-func (c *Cluster) LendWhole(ctx context.Context, topic string, partition int32, from, to int64, fn func(events.Record) error) error {
+func LendWhole(ctx context.Context, c *Cluster, topic string, partition int32, from, to int64, fn func(events.Record) error) error {
 	d := c.rangeDecoder(topic, partition, from, to, fn)
 	d.ReuseHeaders = true
 	return c.readRange(ctx, d, to)

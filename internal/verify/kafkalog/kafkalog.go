@@ -112,9 +112,9 @@ func (l Log) read(ctx context.Context, s verify.Span, yield func(events.Record) 
 	switch {
 	case s.Committed:
 	case s.Lend:
-		return l.Cluster.LendWhole(ctx, s.Topic, s.Partition, s.From, s.To, yield)
+		return kafka.LendWhole(ctx, l.Cluster, s.Topic, s.Partition, s.From, s.To, yield)
 	default:
-		return l.Cluster.ReadWhole(ctx, s.Topic, s.Partition, s.From, s.To, yield)
+		return kafka.ReadWhole(ctx, l.Cluster, s.Topic, s.Partition, s.From, s.To, yield)
 	}
 	if err := l.reaches(ctx, s); err != nil {
 		return err
