@@ -115,11 +115,11 @@ func fixedLimits() []reference.Limit {
 		{What: "objects and booleans in the schema of an input, with its files", Value: scheduler.MaxSubSchemas},
 		{What: "values in the lists of such a schema", Value: scheduler.MaxListValues},
 		{What: "versions of workflows in a namespace", Value: scheduler.MaxVersions},
-		{What: "their size together", Value: scheduler.MaxBytes, Bytes: true, Note: "Versions that are deleted do not count."},
+		{What: "their size together", Value: scheduler.MaxBytes, Bytes: true, Note: "Deleted versions of workflows do not count."},
 		{What: "schedules of a namespace", Value: scheduler.MaxSchedules},
 		{What: "named limits of a namespace", Value: scheduler.MaxLimits},
 		{What: "jobs that run in a namespace at the same time", Value: scheduler.MaxOpenJobs},
-		{What: "work topics that nodes create in a namespace, one for each agent that steps wait for", Value: node.MaxWorkTopics, Note: "An agent that may create topics creates its own at its start, even beyond this limit. " +
+		{What: "work topics that nodes create in a namespace, one for each agent that steps wait for", Value: node.MaxWorkTopics, Note: "An agent that may create topics creates its work topic at its start, even beyond the limit of work topics. " +
 			"Nothing deletes work topics, but `sagalog doctor` lists those that you can delete."},
 	}
 }

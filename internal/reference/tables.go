@@ -55,7 +55,7 @@ func Limits(fixed []Limit) []byte {
 	p := begin("Limits", "If a limit is exceeded, the error names it.")
 	defaults := events.DefaultSettings()
 	p.head(2, "Settings")
-	p.text("These limits are [settings](settings.md) of the namespace. The page of the settings also says how long requests are held (`held_for`).")
+	p.text("These limits are [settings](settings.md) of the namespace. `held_for` among them says how long the requests are held.")
 	var rows [][]string
 	for _, x := range events.SettingList() {
 		if strings.HasPrefix(x.What, "limit of ") {
@@ -73,13 +73,11 @@ func Limits(fixed []Limit) []byte {
 	for _, l := range fixed {
 		rows = append(rows, []string{l.What, l.text()})
 		if l.Note != "" {
-			notes = append(notes, sentence(l.What+": "+l.Note))
+			notes = append(notes, "- "+l.Note)
 		}
 	}
 	p.table([]string{"what", "at most"}, rows)
-	for _, n := range notes {
-		p.text(n)
-	}
+	p.text(strings.Join(notes, "\n"))
 	return p.bytes()
 }
 
