@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/secretfile"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/secretfile"
 	"github.com/sagalog/sagalog/internal/webhook"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
