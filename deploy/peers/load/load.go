@@ -38,10 +38,9 @@ type result struct {
 
 // loop is a run under way.
 type loop struct {
-	run        Run
-	next       atomic.Int64
-	stop       atomic.Bool
-	begin, end atomic.Int64 // in ns since the start; 0 until then
+	run  Run
+	next atomic.Int64
+	stop atomic.Bool
 
 	mu    sync.Mutex
 	tasks []task
@@ -71,6 +70,9 @@ func (l *loop) drive(outstanding int, warmup, measured time.Duration) (result, e
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	start := time.Now()
+	if err := l.one(ctx, start); err != nil { // everything is there once a task has ended
+		return result{}, err
+	}
 	var all sync.WaitGroup
 	for range outstanding {
 		all.Go(func() {
