@@ -20,6 +20,9 @@ import (
 	"github.com/sagalog/sagalog/deploy/peers/steps"
 )
 
+// longest bounds warm-up and measured time, if an engine is slower than all of them are on two cores.
+const longest = 3 * time.Minute
+
 // Run runs one task and returns the result of its last step. The ID of the order is the ID of the task.
 type Run func(ctx context.Context, o steps.Order) (steps.Made, error)
 
@@ -85,10 +88,10 @@ func (l *loop) drive(outstanding int, warmup, measured time.Duration) (result, e
 			}
 		})
 	}
-	wait(ctx, warmup)
+	l.wait(ctx, warmup, outstanding)
 	begin := time.Since(start)
 	say(result{Event: "begin"})
-	wait(ctx, measured)
+	l.wait(ctx, measured, outstanding)
 	end := time.Since(start)
 	say(result{Event: "end"})
 	l.stop.Store(true)
@@ -142,11 +145,31 @@ func (l *loop) result(outstanding int, begin, end time.Duration) result {
 	return r
 }
 
-func wait(ctx context.Context, d time.Duration) {
+// wait waits for the time and until that many tasks have ended meanwhile, but no longer than longest. Tasks that began together end together if the
+// engine is slow, and a shorter time would show a part of that wave only.
+func (l *loop) wait(ctx context.Context, d time.Duration, tasks int) {
+	before, latest := l.ended(), time.After(longest)
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for l.ended() < before+tasks {
+		select {
+		case <-tick.C:
+		case <-latest:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *loop) ended() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.tasks)
 }
 
 func say(r result) {

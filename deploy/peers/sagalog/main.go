@@ -37,8 +37,10 @@ func main() {
 			return steps.Made{}, err
 		}
 		var t task
-		if err := h.JSON(ctx, "GET", url+o.ID+"?wait=60s&token="+r.Token, nil, nil, &t); err != nil {
-			return steps.Made{}, err
+		for t.State == "" || t.State == "pending" || t.State == "processing" { // a request waits for a minute at most
+			if err := h.JSON(ctx, "GET", url+o.ID+"?wait=60s&token="+r.Token, nil, nil, &t); err != nil {
+				return steps.Made{}, err
+			}
 		}
 		if t.State != "processed" {
 			return steps.Made{}, fmt.Errorf("the task is %s", t.State)
