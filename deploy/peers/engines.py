@@ -29,13 +29,16 @@ class Failed(Exception):
 # --- processes
 
 
-def die_with_parent():
-    """Makes the kernel end a child if this script is killed: PR_SET_PDEATHSIG is 1."""
+def prepare_child():
+    """Gives a child a process group, so that Ctrl-C reaches this script only, which ends the others in order. All stay in one session: Linux divides
+    the CPU among sessions first, and an engine of several processes would get more. If this script is killed, the kernel ends the child
+    (PR_SET_PDEATHSIG is 1)."""
+    os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Processes:
-    """What one run started. A process has a session of its own, so that Ctrl-C reaches this script only, which ends the others in order."""
+    """What one run started, each process with what it starts itself."""
 
     def __init__(self, dir):
         self.dir, self.all = dir, []
@@ -46,7 +49,7 @@ class Processes:
         who = {} if user is None else {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
         p = subprocess.Popen(
             [str(c) for c in command], env={**os.environ, **(env or {})}, cwd=self.dir, stdin=stdin, stdout=stdout or log,
-            stderr=log, start_new_session=True, preexec_fn=die_with_parent, text=stdout is not None, **who)
+            stderr=log, preexec_fn=prepare_child, text=stdout is not None, **who)
         log.close()
         p.name = name
         self.all.append(p)
