@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pwd
+import random
 import re
 import shutil
 import signal
@@ -81,10 +82,16 @@ class Processes:
 
 
 def free_ports(n):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Free ports below those that the kernel gives to outgoing connections. Temporal also stores its ports in 16 bits with a sign."""
+    ports = []
+    while len(ports) < n:
+        port = random.randrange(10000, 32768)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue  # it is taken
+        if port not in ports:
+            ports.append(port)
     return ports
 
 

@@ -40,6 +40,9 @@ func main() {
 	quiet := sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	options := client.Options{HostPort: os.Getenv("ENGINE"), Logger: quiet}
 	c, err := client.Dial(options)
+	for start := time.Now(); err != nil && time.Since(start) < 2*time.Minute; c, err = client.Dial(options) {
+		time.Sleep(100 * time.Millisecond) // the server listens before it answers
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
