@@ -132,7 +132,7 @@ def test_a_missing_namespace_and_a_missing_broker(engine: Engine) -> None:
         produce(engine, lambda p: p.submit("approval"), namespace="other")
 
     async def nobody() -> None:
-        async with Producer("127.0.0.1:9"):
+        async with Producer("127.0.0.1:9", timeout=1):
             raise AssertionError("it is connected to nobody")
 
     with pytest.raises(AgentError, match="no broker answers at 127.0.0.1:9"):
