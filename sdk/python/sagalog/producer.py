@@ -77,7 +77,7 @@ class Producer:
         Raises ValueError for what no engine accepts.
         """
         if id == "" or not workflow:
-            raise ValueError("id or workflow is empty: name a workflow, and give an ID, or leave it out to have one made")
+            raise ValueError("workflow is empty" if not workflow else "id is empty: give an ID, or leave it out to have one made")
         if (id and len(id.encode()) > 255) or not -1000 <= priority <= 1000:
             raise ValueError("id has more than 255 bytes, or priority is not from -1000 to 1000")
         check_labels(labels or {})

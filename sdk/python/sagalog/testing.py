@@ -23,7 +23,7 @@ class Engine:
     program is the path of sagalog; without it, the variable SAGALOG_BIN or PATH says where it is. flags are added to the command.
     """
 
-    def __init__(self, *flags: str, program: str | None = None, timeout: float = 60.0) -> None:
+    def __init__(self, *flags: str, program: str | None = None, timeout: float = 120.0) -> None:
         found = program or os.environ.get("SAGALOG_BIN") or shutil.which("sagalog")
         if found is None:
             raise FileNotFoundError("the program sagalog is not in PATH: name it in program= or in the variable SAGALOG_BIN")
@@ -68,7 +68,7 @@ class Engine:
         answer = fetched(f"{self.api}/v1/tasks/{urllib.parse.quote(id, safe='')}")
         return None if answer is None else json.loads(answer)
 
-    def wait(self, id: str, timeout: float = 60.0) -> dict[str, Any]:
+    def wait(self, id: str, timeout: float = 120.0) -> dict[str, Any]:
         """Waits until a task has ended, or is parked (its state is error then). Raises TimeoutError with the task, or with the dead letters."""
 
         def ended() -> dict[str, Any] | None:

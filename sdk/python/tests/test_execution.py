@@ -328,7 +328,7 @@ def test_a_blocked_event_loop_is_logged(monkeypatch: pytest.MonkeyPatch, caplog:
     async def main() -> None:
         agent = sagalog.Agent("card", brokers="127.0.0.1:1")
         agent._sink = Sink()  # type: ignore[assignment]
-        agent._reader = type("R", (), {"numbers": []})()  # type: ignore[assignment]
+        agent._reader = type("R", (), {"numbers": []})()
         beating = asyncio.create_task(agent._heartbeats())
         await until("a heartbeat is sent", lambda: agent._sink.sent)  # type: ignore[attr-defined]
         time.sleep(2)

@@ -124,6 +124,7 @@ def test_times_that_an_engine_accepts(given: str) -> None:
 
 
 def test_no_brokers_are_a_fault() -> None:
-    for empty in ("", [], " , "):
-        with pytest.raises(ValueError, match="brokers is empty"):
-            Agent("card", brokers=empty)
+    for empty in ("", " , "):
+        for brokers in (empty, [empty]):
+            with pytest.raises(ValueError, match="brokers is empty"):
+                Agent("card", brokers=brokers)
