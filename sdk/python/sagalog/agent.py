@@ -144,7 +144,6 @@ class Agent:
             stopped.cancel()
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         group = {
             **self._kafka, "group.id": f"{self.namespace}.agents.{self.name}", "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000,

@@ -78,8 +78,6 @@ class Producer:
         """
         if id == "" or not workflow:
             raise ValueError("workflow is empty" if not workflow else "id is empty: give an ID, or leave it out to have one made")
-        if (id and len(id.encode()) > 255) or not -1000 <= priority <= 1000:
-            raise ValueError("id has more than 255 bytes, or priority is not from -1000 to 1000")
         check_labels(labels or {})
         id = id or str(uuid.uuid4())
         given = {
@@ -140,8 +138,8 @@ def moment(of: timedelta | datetime | str | None) -> str | None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
+    if len(labels) > 32:
+        raise ValueError(f"a task has at most 32 labels, and these are {len(labels)}")
     for key, value in labels.items():
         if not isinstance(value, str) or not 0 < len(key.encode()) <= 64 or len(value.encode()) > 256 or set(key) & {":", "\0"}:
             raise ValueError(f"label {key!r} is {value!r}; a key has 1 to 64 bytes without a colon, and a value is a text of up to 256 bytes")
-    if len(labels) > 32:
-        raise ValueError(f"a task has at most 32 labels, and these are {len(labels)}")

@@ -148,9 +148,3 @@ def sealed(value: Json) -> str | None:
     """What a value that is sealed as a whole holds; None for any other."""
     name = value.get("$sealed") if isinstance(value, dict) and len(value) == 1 else None
     return name if isinstance(name, str) and name.count(".") == 2 else None
-
-
-def holds_sealed(value: Json) -> bool:
-    if isinstance(value, dict):
-        return sealed(value) is not None or any(map(holds_sealed, value.values()))
-    return isinstance(value, list) and any(map(holds_sealed, value))
