@@ -41,6 +41,7 @@ var runBy = map[string]string{
 	"docs/agents.md":           "TestAServiceReportsWhatItAccepted",
 	"docs/steering.md":         "TestADryRunOfAVerbShowsWhatMatches",
 	"docs/kubernetes.md":       "they need a cluster",
+	"docs/systemd.md":          "they change a machine; TestTheUnitsAreValid checks units and drop-ins",
 	"docs/alerts.md":           "they look at an engine that has a problem",
 	"docs/waiting.md":          "they look at an engine that has a problem",
 	"docs/operating.md":        "they change an engine in production",
