@@ -136,19 +136,15 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	if cfg.Until != 0 && cfg.Until <= cfg.Since {
 		return usage("--until is not later than --since: nothing would be exported")
 	}
-	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	log, err := c.logPlace.read(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	ns, err := readNamespace(cmd.Context(), cluster, c.namespace)
-	if err != nil {
-		return err
-	}
-	if cfg.NamespaceID, err = uuid.Parse(ns.ID); err != nil {
+	defer func() { err = errors.Join(err, log.close()) }()
+	if cfg.NamespaceID, err = uuid.Parse(log.namespace.ID); err != nil {
 		return fmt.Errorf("the ID of the namespace: %w", err)
 	}
-	cfg.Log = kafkalog.Log{Cluster: cluster}
+	cfg.Log = log
 	var res export.Result
 	err = readUncut(cmd.ErrOrStderr(), func(bar *verifyBar) (err error) {
 		cfg.Progress = bar.count(cmd.Name())
