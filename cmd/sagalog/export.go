@@ -136,6 +136,7 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	if cfg.Until != 0 && cfg.Until <= cfg.Since {
 		return usage("--until is not later than --since: nothing would be exported")
 	}
+	defer boundMemory()()
 	log, err := c.logPlace.read(cmd.Context())
 	if err != nil {
 		return err

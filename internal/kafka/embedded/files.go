@@ -97,6 +97,7 @@ func (f *Files) log(topic string, number int32) (*logFiles, error) {
 		return nil, fmt.Errorf("read %s/%d: %w", topic, number, kafka.ErrUnknownTopic)
 	}
 	s := f.x.scrubOf(f.x.topics[i], int(number))
+	defer func() { s.room.b = nil }() // a segment is large
 	if err := s.run(f.x.hasSessions); err != nil {
 		return nil, err
 	}
