@@ -38,10 +38,11 @@ type DialConfig struct {
 // Connection is a Runner with the connection that it uses.
 type Connection struct {
 	*Runner
-	close func()
+	agents []string
+	close  func()
 }
 
-// Dial connects the agents of a registry to the engine's Kafka and checks that it answers. Then Run works until its
+// Dial connects the agents of a registry to the engine's Kafka, checks that it answers, and logs to what it is connected. Then Run works until its
 // context ends, and closes the connection.
 func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 	var sasl *kafka.SASL
@@ -71,7 +72,17 @@ func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 	}
 	leave := out.close
 	out.close = func() { leave(); stopKeys(); cluster.Close() }
+	out.greet(c.Brokers)
 	return out, nil
+}
+
+// greet logs what the agents are connected to.
+func (c *Connection) greet(brokers []string) {
+	topics := make([]string, len(c.agents))
+	for i, name := range c.agents {
+		topics[i] = kafka.Topics{Namespace: c.config.Namespace}.Work(name)
+	}
+	c.config.Log.Info("agents are connected", "agents", c.agents, "instance", c.config.Instance, "namespace", c.config.Namespace, "brokers", brokers, "topics", topics, "version", kafka.Version())
 }
 
 // openKeys reads the keys, and follows them until stop is called.
@@ -114,7 +125,7 @@ func Attach(ctx context.Context, b transport.Broker, r *Registry, c Config) (*Co
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
 	runner.started = started
-	return &Connection{Runner: runner, close: link.Close}, nil
+	return &Connection{Runner: runner, agents: r.Agents(), close: link.Close}, nil
 }
 
 // Run works until ctx ends, as Runner.Run, and then leaves the groups and closes what Dial opened.

@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -33,8 +35,11 @@ func TestDialWorksOverKafka(t *testing.T) {
 	require.ErrorContains(t, err, "find namespace sagalog")
 
 	require.NoError(t, kafka.EnsureTopics(ctx, cluster, topics.Base(4)...))
-	a, err := agent.Dial(ctx, r, agent.DialConfig{Brokers: []string{broker.Addr()}, Config: agent.Config{Instance: "i-1"}})
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	a, err := agent.Dial(ctx, r, agent.DialConfig{Brokers: []string{broker.Addr()}, Config: agent.Config{Instance: "i-1", Log: log}})
 	require.NoError(t, err)
+	require.Regexp(t, `level=INFO msg="agents are connected" agents=\[package\] instance=i-1 namespace=sagalog brokers=\[`+broker.Addr()+`\] topics=\[sagalog\.work\.package\] version=`, said.String())
 	stop, halt := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(stop) }()

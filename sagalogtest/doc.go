@@ -19,6 +19,17 @@
 // In a bubble, agents and tests must not use real sockets, since time stands still while anything waits for one. Pass the t and its
 // context that synctest.Test gives. Timers may be a quarter of a second late.
 //
+// An hour costs some seconds, since the engine and its agents work on through it: each beat of a node and of an agent, once a second, and each tick of the owners is carried out.
+// Give such a test few partitions, and skip it with testing.Short if it waits for days.
+//
+// # Options
+//
+//   - Partitions(n): into how many partitions the tasks are divided. Each costs time in a bubble. Default 2.
+//   - Log(l): takes what the engine and its agents log. Default: nothing is logged.
+//
+// No option sets the time, because the place of the call decides it: in a bubble it is virtual, elsewhere it is real. No option names brokers
+// either: each Start has a broker in this process, and Brokers says where it listens.
+//
 // # What it is, and what it is not
 //
 // It is the code that runs in production, on the broker that `sagalog dev` has, with its log in memory. It is not a measure of speed: one

@@ -13,7 +13,7 @@ const inlinedDepth = 3
 // definition that was never parsed, so the rules of Parse are enforced only here. The error says which rule it breaks.
 func Applied(v Version) (*Definition, error) {
 	all := &faults{}
-	d := &document{data: v.Body, faults: all, maxBytes: maxCompleteBytes, maxDepth: maxDocumentDepth + inlinedDepth}
+	d := &document{data: v.Body, faults: all, maxBytes: MaxCompleteBytes, maxDepth: maxDocumentDepth + inlinedDepth}
 	src, found := parse(d.read(), all, nil)
 	for _, f := range found {
 		if src == nil && !f.Warning {

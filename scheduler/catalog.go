@@ -209,9 +209,9 @@ func (c *Catalog) applyDefinition(rec *events.Record, e events.Envelope, data []
 	s := *old
 	v := Version{Workflow: workflow, Hash: hash, Body: data, Bytes: len(data), Level: level, AppliedAt: at, AppliedBy: events.Clip(rec.Header(events.HeaderBy), maxByBytes)}
 	if !old.workflows[workflow].has(hash) {
-		if s.versions, s.bytes = s.versions+1, s.bytes+len(data); s.versions > MaxVersions || s.bytes > MaxBytes || len(data) > maxCompleteBytes {
+		if s.versions, s.bytes = s.versions+1, s.bytes+len(data); s.versions > MaxVersions || s.bytes > MaxBytes || len(data) > MaxCompleteBytes {
 			return fmt.Errorf("workflow %q: no room for a version of %d bytes: a version takes at most %d bytes, and a namespace at most %d versions with %d bytes",
-				workflow, len(data), maxCompleteBytes, MaxVersions, MaxBytes)
+				workflow, len(data), MaxCompleteBytes, MaxVersions, MaxBytes)
 		}
 		if c.bodies != nil {
 			if place, err := c.bodies.Keep(data); err == nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxDocumentBytes leaves room for filled defaults below the limit of a record, 2 MiB.
-	maxDocumentBytes = 1 << 20
+	// MaxDocumentBytes leaves room for filled defaults below the limit of a record, 2 MiB.
+	MaxDocumentBytes = 1 << 20
 	// maxDocumentDepth is the limit of a submission, whose input a definition describes.
 	maxDocumentDepth = 100
 	// maxKeyBytes is more than any name takes. The path of a node repeats its keys.
@@ -36,7 +36,7 @@ type document struct {
 // openDocument reads a file into nodes and runs the checks that concern the whole file. It returns nil if there are no nodes to
 // check further.
 func openDocument(file string, data []byte, faults *faults) *document {
-	d := &document{file: file, data: data, faults: faults, maxBytes: maxDocumentBytes, maxDepth: maxDocumentDepth}
+	d := &document{file: file, data: data, faults: faults, maxBytes: MaxDocumentBytes, maxDepth: maxDocumentDepth}
 	return d.read()
 }
 

@@ -41,7 +41,7 @@ func inlineInput(m *member, open func(string) ([]byte, error)) any {
 		return nil
 	}
 	in := &inliner{faults: m.doc.faults, open: open, files: map[string]any{}}
-	if m.doc.maxBytes > maxDocumentBytes {
+	if m.doc.maxBytes > MaxDocumentBytes {
 		in.limits.subSchemas = -1 // files are inlined, and their $defs is one object more
 	}
 	at, root := source{doc: m.doc, node: m.value, name: ""}, value(m.value)

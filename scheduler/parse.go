@@ -62,9 +62,9 @@ func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*So
 	return src, list
 }
 
-// maxCompleteBytes bounds a definition as DefinitionAdopted holds it. A topic takes records of 2 MiB. An owner that decided a larger
+// MaxCompleteBytes bounds a definition as DefinitionAdopted holds it. A topic takes records of 2 MiB. An owner that decided a larger
 // fact could never append it.
-const maxCompleteBytes = 3 << 19
+const MaxCompleteBytes = 3 << 19
 
 func newSource(o *outline, schema any) (*Source, error) {
 	body, _ := value(o.doc.root).(map[string]any)
@@ -89,8 +89,8 @@ func newSource(o *outline, schema any) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(full) > maxCompleteBytes {
-		return nil, fmt.Errorf("the definition takes %d bytes with the files and defaults that it includes; %d are allowed: shorten its schemas, or divide the workflow", len(full), maxCompleteBytes)
+	if len(full) > MaxCompleteBytes {
+		return nil, fmt.Errorf("the definition takes %d bytes with the files and defaults that it includes; %d are allowed: shorten its schemas, or divide the workflow", len(full), MaxCompleteBytes)
 	}
 	if _, err := Compile(d); err != nil {
 		return nil, err

@@ -7,11 +7,11 @@ import yaml "go.yaml.in/yaml/v4"
 //
 // They are checked only when a definition is parsed: a partition keeps a definition that it adopted earlier, whatever its size.
 const (
-	// maxSubSchemas counts objects and booleans. A reference may lead to any of them, even within a default or an example, so all
+	// MaxSubSchemas counts objects and booleans. A reference may lead to any of them, even within a default or an example, so all
 	// of them count.
-	maxSubSchemas = 2_000
-	// maxListValues counts lists and the texts and numbers in them, such as the names of required and the values of enum.
-	maxListValues = 2_000
+	MaxSubSchemas = 2_000
+	// MaxListValues counts lists and the texts and numbers in them, such as the names of required and the values of enum.
+	MaxListValues = 2_000
 )
 
 // schemaLimits counts what a schema and its files hold.
@@ -31,12 +31,12 @@ func (l *schemaLimits) within(d *document, n *yaml.Node, path string) bool {
 		}
 	}
 	switch {
-	case l.subSchemas > maxSubSchemas:
-		d.fault(n, path, "the schema has more than %d objects and booleans up to here: describe less, and let an agent check the rest", maxSubSchemas)
+	case l.subSchemas > MaxSubSchemas:
+		d.fault(n, path, "the schema has more than %d objects and booleans up to here: describe less, and let an agent check the rest", MaxSubSchemas)
 		return false
-	case l.listValues > maxListValues:
+	case l.listValues > MaxListValues:
 		d.fault(n, path, "the lists of the schema have more than %d values up to here, such as those of required and enum: "+
-			"use a pattern, or let an agent check the value", maxListValues)
+			"use a pattern, or let an agent check the value", MaxListValues)
 		return false
 	}
 	for i, e := range n.Content {

@@ -23,7 +23,7 @@ var (
 
 // Bounds of numbers. A larger number is a typo: 1,000 attempts a minute apart take most of a day.
 const (
-	maxSteps     = 1_000
+	MaxSteps     = 1_000
 	maxAttempts  = 1_000
 	maxCoolDowns = 1_000
 	maxFactor    = 100
@@ -258,8 +258,8 @@ func (o *outline) shapeSteps(m member) {
 	if n == 0 {
 		m.fault("a workflow has at least one step")
 	}
-	if n > maxSteps {
-		m.fault("%d steps are more than %d", n, maxSteps)
+	if n > MaxSteps {
+		m.fault("%d steps are more than %d", n, MaxSteps)
 		o.output = nil // without the steps, every reference to one would look wrong
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sagalog/sagalog/agent/httpagent"
 	"github.com/sagalog/sagalog/internal/agentfile"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // bindings are the agents that a process runs: HTTP services and commands, bound by files.
@@ -27,6 +28,22 @@ type bindings struct {
 
 // agentKinds are what the files of agents bind.
 func agentKinds() []agentfile.Kind { return []agentfile.Kind{httpagent.Kind(), execagent.Kind()} }
+
+// loadAgents validates a file of agents without starting them.
+func loadAgents(file string, data []byte) (names []string, faults []scheduler.Fault) {
+	all, err := agentfile.Parse(file, data, os.LookupEnv, agentKinds()...)
+	var found agentfile.Faults
+	if errors.As(err, &found) {
+		for _, f := range found {
+			faults = append(faults, scheduler.Fault{File: f.File, Line: f.Line, Column: f.Column, Message: f.Message, Warning: f.Unset})
+		}
+	}
+	for _, one := range all {
+		names = append(names, one.Name())
+		one.Close()
+	}
+	return names, faults
+}
 
 func newBindings() *bindings { return &bindings{registry: agent.NewRegistry()} }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/internal/jsontext"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/reference"
 	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/scheduler/client"
 	"github.com/spf13/cobra"
 )
 
@@ -58,14 +63,14 @@ func references(ctx context.Context, root *cobra.Command) (pages map[string][]by
 	if err := filePages(pages); err != nil {
 		return nil, err
 	}
-	api, metrics, err := ofAnEngine(ctx)
+	api, metrics, exposed, err := ofAnEngine(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var wrong [3]error
 	pages["expressions.md"], wrong[0] = reference.Expressions()
 	pages["http.md"], wrong[1] = reference.HTTP(api)
-	pages["metrics.md"], wrong[2] = reference.Metrics(metrics)
+	pages["metrics.md"], wrong[2] = reference.Metrics(metrics, exposed)
 	return pages, errors.Join(wrong[:]...)
 }
 
@@ -102,39 +107,73 @@ func fixedLimits() []reference.Limit {
 		{What: "named operations that an instance offers of an agent", Value: events.MaxFunctions},
 		{What: "repeats of the alert of a parked task", Value: events.MaxReminders},
 		{What: "what the setting payload_bytes may be", Value: events.MaxPayloadBytes, Bytes: true},
+		{What: "the digits of a number in an input, which can be sent as a text instead", Value: jsontext.MaxDigits},
+		{What: "the exponent of such a number, and less than 0 by as much", Value: jsontext.MaxExponent},
+		{What: "steps of a workflow", Value: scheduler.MaxSteps},
+		{What: "the file of a workflow", Value: scheduler.MaxDocumentBytes, Bytes: true},
+		{What: "a workflow with the files that it names and its defaults", Value: scheduler.MaxCompleteBytes, Bytes: true},
+		{What: "objects and booleans in the schema of an input, with its files", Value: scheduler.MaxSubSchemas},
+		{What: "values in the lists of such a schema", Value: scheduler.MaxListValues},
 		{What: "versions of workflows in a namespace", Value: scheduler.MaxVersions},
-		{What: "their size together", Value: scheduler.MaxBytes, Bytes: true},
+		{What: "their size together", Value: scheduler.MaxBytes, Bytes: true, Note: "Deleted versions of workflows do not count."},
 		{What: "schedules of a namespace", Value: scheduler.MaxSchedules},
 		{What: "named limits of a namespace", Value: scheduler.MaxLimits},
 		{What: "jobs that run in a namespace at the same time", Value: scheduler.MaxOpenJobs},
+		{What: "work topics that nodes create in a namespace, one for each agent that steps wait for", Value: node.MaxWorkTopics, Note: "An agent that may create topics creates its work topic at its start, even beyond the limit of work topics. " +
+			"Nothing deletes work topics, but `sagalog doctor` lists those that you can delete."},
 	}
 }
 
-// ofAnEngine starts an engine with everything that has metrics, and returns its OpenAPI document and its metrics.
-func ofAnEngine(ctx context.Context) (api []byte, metrics *prometheus.Registry, err error) {
+// ofAnEngine starts an engine with everything that has metrics, and returns its OpenAPI document, its metrics, and what it exposes of them when it has run a task.
+func ofAnEngine(ctx context.Context) (api []byte, metrics *prometheus.Registry, exposed []byte, err error) {
 	dir, err := os.MkdirTemp("", "sagalog-reference-")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	c, err := everything(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	d := &dev{cfg: c, process: newProcess(true), bindings: newBindings()}
 	d.bindings.reports = new(reports)
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, step := range []func(context.Context) error{d.readFiles, d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents} {
 		if err := step(ctx); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	ctx, stop := context.WithCancel(ctx)
-	addr, ended := d.node.Addr(), make(chan error, 1)
+	url, ended := "http://"+d.node.Addr(), make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()
-	api, err = download(ctx, "http://"+addr+"/openapi.json")
+	api, err = download(ctx, url+"/openapi.json")
+	if err == nil {
+		err = oneTask(ctx, url)
+	}
+	if err == nil {
+		exposed, err = download(ctx, url+"/metrics")
+	}
 	stop()
-	return api, d.metrics, errors.Join(err, <-ended)
+	return api, d.metrics, exposed, errors.Join(err, <-ended)
+}
+
+// oneTask runs a task of the example, so that each histogram has a value.
+func oneTask(ctx context.Context, url string) error {
+	c, err := client.Open(url)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	delivery := dronedelivery.Submission(1, 1)
+	input, err := json.Marshal(delivery.Input)
+	if err != nil {
+		return err
+	}
+	task, err := c.Run(ctx, client.Submission{ID: delivery.ID, Workflow: delivery.Workflow, Input: input})
+	if err == nil && task.State != client.StateProcessed {
+		err = fmt.Errorf("the task of the example ended as %s: %s", task.State, task.Reason)
+	}
+	return err
 }
 
 // everything returns the configuration of an engine all of whose parts are on. Nothing is sent to its webhook, since no task ends that fast.

@@ -18,6 +18,7 @@ func (l *logPlace) Flags(f *pflag.FlagSet) {
 	l.connection.flags(f)
 	f.StringVar(&l.data, "data", "", "data directory of a stopped sagalog dev, which holds its log")
 	f.StringVar(&l.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
+	cli.Alternatives(f, "brokers", "data")
 }
 
 // History implements cli.Log.

@@ -26,7 +26,7 @@ func (l *logPlace) validate() error {
 	case l.data == "" && len(l.brokers) == 0:
 		return usage("give the place of the log: --data or --brokers")
 	case l.data != "" && len(l.brokers) > 0:
-		return usage("give one place of the log: --data or --brokers (SAGALOG_BROKERS), not both")
+		return usage("give one place of the log: --data (SAGALOG_DATA) or --brokers (SAGALOG_BROKERS), not both")
 	case missing(l.data):
 		return usage("%s does not exist (--data)", l.data)
 	case l.data != "" && !hasBroker(l.data):

@@ -35,6 +35,13 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 			t.Errorf("%s: %s", x.Metric, x.Text)
 		}
 	}
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
+	require.NoError(t, err)
+	types := regexp.MustCompile(`(?m)^# TYPE (sagalog_\w+) (\w+)$`).FindAllStringSubmatch(text, -1)
+	require.NotEmpty(t, types)
+	for _, m := range types {
+		require.Contains(t, string(page), "| `"+m[1]+"` | "+m[2]+" |", "the reference says another type")
+	}
 	for _, label := range []string{"task=", "key=", "instance=", "item="} {
 		require.NotContains(t, text, label, "too many values for a label")
 	}

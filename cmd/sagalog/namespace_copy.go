@@ -10,6 +10,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/acls"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/namespacecopy"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -92,6 +93,7 @@ func (c *copyConfig) placeFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
 	c.connection.flags(f)
 	c.connection.role = acls.Copier
+	cli.Alternatives(f, "brokers", "data")
 }
 
 // toFlags are the flags of the cluster of the new namespace: those of any cluster, with a prefix.

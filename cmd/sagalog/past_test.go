@@ -231,6 +231,8 @@ func wrongPasts(t *testing.T, p pasts) {
 	then := called.run(t, "task", "list", "--at", moment)
 	require.Equal(t, 0, then.code(), then.err.String())
 	require.Contains(t, then.err.String(), "as of ")
+	elsewhere := called.run(t, "diff", "--from", moment, "--data", "nowhere")
+	require.Contains(t, elsewhere.err.String(), "nowhere does not exist (--data)", "the flag counts, and not the variable of the other place")
 	nobody := called.run(t, "diff", "--from", moment, "--workflow", "nope")
 	require.Equal(t, 0, nobody.code())
 	require.Contains(t, nobody.err.String(), `no workflow "nope"`)

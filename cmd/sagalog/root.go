@@ -30,7 +30,7 @@ Start with:  sagalog dev`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), exportCommand(), replayCommand(), apiCommand(), diffCommand(), whatifCommand(), benchCommand(), generateCommand(), webhookCommand(), keyCommand())
-	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand(), eraseCommand()}})...)
+	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, LoadAgents: loadAgents, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand(), eraseCommand()}})...)
 	return root
 }
 

@@ -57,6 +57,7 @@ func (r *Reader) Variable(n *yaml.Node, offset int, name string) (string, bool) 
 	v, ok := r.lookup(name)
 	if !ok {
 		r.Within(n, offset, "the environment has no variable %s: set it (export %s=...) or remove it here", name, name)
+		r.faults[len(r.faults)-1].Unset = true
 		return "", false
 	}
 	r.values[name] = v

@@ -11,6 +11,8 @@ type Fault struct {
 	Line    int
 	Column  int
 	Message string
+	// Unset is set if the fault is that the environment has no variable of a name.
+	Unset bool
 }
 
 func (f Fault) Error() string {

@@ -64,7 +64,7 @@ func Load(dir fs.FS, env func(string) (string, bool), kinds ...Kind) ([]Binding,
 		}
 		for _, b := range some {
 			if file, twice := files[b.Name()]; twice {
-				faults = append(faults, Fault{e.Name(), 1, 1, fmt.Sprintf("agent %q is bound in %s already", b.Name(), file)})
+				faults = append(faults, Fault{File: e.Name(), Line: 1, Column: 1, Message: fmt.Sprintf("agent %q is bound in %s already", b.Name(), file)})
 			}
 			files[b.Name()] = e.Name()
 			all = append(all, b)
@@ -79,12 +79,12 @@ func Load(dir fs.FS, env func(string) (string, bool), kinds ...Kind) ([]Binding,
 // Parse reads the bindings of one file. The error is of the type Faults.
 func Parse(file string, data []byte, env func(string) (string, bool), kinds ...Kind) ([]Binding, error) {
 	if len(data) > fileLimit {
-		return nil, Faults{{file, 1, 1, fmt.Sprintf("the file is larger than %d bytes", fileLimit)}}
+		return nil, Faults{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", fileLimit)}}
 	}
 	var docs []yaml.Node
 	if err := yaml.Load(data, &docs, yaml.WithAllDocuments()); err != nil {
 		at, message := yamltree.Syntax(data, err)
-		return nil, Faults{{file, at.Line, at.Column, message}}
+		return nil, Faults{{File: file, Line: at.Line, Column: at.Column, Message: message}}
 	}
 	var out []Binding
 	var faults Faults

@@ -129,7 +129,7 @@ func (r *Reader) Duration(n *yaml.Node, into *time.Duration) {
 }
 
 func (r *Reader) faultAt(at yamltree.Place, format string, args ...any) {
-	r.faults = append(r.faults, Fault{r.file, at.Line, at.Column, fmt.Sprintf(format, args...)})
+	r.faults = append(r.faults, Fault{File: r.file, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)})
 }
 
 // Resolve returns the node that an alias stands for.

@@ -182,7 +182,7 @@ func TestTheNameOfTheTokenStandsInTheFacts(t *testing.T) {
 	r := w.do("POST", "/v1/tasks/x/cancel?wait=1s", `{"reason":"r"}`, operator...)
 	require.Equal(t, 200, r.status, r.body)
 	require.Contains(t, w.do("GET", "/v1/tasks/x/history", "", operator...).body, `"by":"the-operator"`)
-	require.Equal(t, 200, w.do("POST", "/v1/agents/shop/pause", `{"by":"mallory"}`, operator...).status)
+	require.Equal(t, 200, w.do("POST", "/v1/agents/stock/pause", `{"by":"mallory"}`, operator...).status)
 	require.Contains(t, w.do("GET", "/v1/agents", "", operator...).body, `"by":"the-operator"`)
 	job := w.do("POST", "/v1/jobs", `{"verb":"cancel","filter":{"all":true},"by":"mallory"}`, operator...)
 	require.Equal(t, "the-operator", job.json(t)["by"], job.body)

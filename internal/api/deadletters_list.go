@@ -70,7 +70,7 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 		newest.chunk = newest.chunk[:len(newest.chunk)-1]
 		newest.End = r.Offset
 		d := s.document(deadRef{newest.Input, newest.Partition, r.Offset}, &r)
-		if in.Open && d.Mark != nil || in.Reason != "" && in.Reason != d.Reason {
+		if in.Open && d.Mark != nil || in.Reason != "" && in.Reason != d.Reason || in.Key != "" && in.Key != d.Key {
 			passed += len(r.Value)
 			newest.size = min(2*newest.size, mostChunk) // a filter passes over many
 			continue

@@ -297,6 +297,7 @@ func TestTheServerHasTheLimitsOfItsDocument(t *testing.T) {
 	w := setup(t)
 	w.do("PUT", "/v1/tasks/known", good)
 	d := w.description()
+	w.engine.Gone = []events.Missing{{Agent: "payment", Operation: events.Do}} // so that the agent is known
 	tried := map[string]bool{}
 	try := func(place string, b *bounded) {
 		for _, x := range b.trials() {
@@ -388,6 +389,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	w.do("PUT", "/v1/workflows/w", "workflow: w\n")
 	w.do("PUT", "/v1/schedules/w", "schedule: w")
 	w.do("PUT", "/v1/limits/w", `{"limit":"w","max":2}`)
+	w.engine.Gone = []events.Missing{{Agent: "w", Operation: events.Do}} // so that the agent is known
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	w.engine.SetAlerts([]api.Alert{missingBank}, nil)
 	w.engine.Bury(events.Submissions, events.Record{Key: []byte("k"), Value: []byte(`{"workflow":"order","input":{"item":"x"}}`)}, "unknown_workflow")

@@ -132,7 +132,7 @@ func (s *Server) parts() []part {
 		},
 		limits, &namedLimits{limits}, whoami{c.Past != 0},
 		&checkpoints{c.Checkpoints, c.Node, s.log},
-		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
+		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, offers: c.Offers, workflows: workflows, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
 	}

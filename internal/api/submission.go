@@ -47,6 +47,7 @@ type Receipt struct {
 	Partition int32  `json:"partition" doc:"The task's home partition"`
 	Offset    *int64 `json:"offset,omitempty" doc:"Its offset in the input topic; absent if it was known before"`
 	Token     string `json:"token" doc:"GET /v1/tasks/{id}?token= answers no older than this"`
+	Letter    string `json:"dead_letter,omitempty" doc:"After a redrive: the ID of the dead letter that was sent again"`
 }
 
 // ReceiptAnswer is a receipt with its status.

@@ -211,6 +211,9 @@ func (s alertCaller) acknowledge(ids []string) error {
 		if err != nil {
 			return err
 		}
+		if err := s.noteEarlier(doc); err != nil {
+			return err
+		}
 		docs = append(docs, doc)
 	}
 	err := s.list(docs, listing{head: row{"ID", "CHANGED", "ACKNOWLEDGED"}, cells: rowOf(func(a api.AcknowledgedAlert) row { return row{a.ID, yesNo(a.Changed), seenText(a.Acknowledged)} })})
@@ -218,4 +221,22 @@ func (s alertCaller) acknowledge(ids []string) error {
 		return err
 	}
 	return exit(code, "%d of %s were not acknowledged", bad, Counted(len(ids), "alert"))
+}
+
+// noteEarlier says that somebody had acknowledged an alert before: that acknowledgement stays, so the reason of this one is not recorded.
+func (s alertCaller) noteEarlier(doc json.RawMessage) error {
+	var a api.AcknowledgedAlert
+	if err := decode(doc, &a); err != nil || a.Changed || a.Acknowledged == nil {
+		return err
+	}
+	text := "alert " + a.ID + " was acknowledged before, at " + instant(a.Acknowledged.At)
+	if a.Acknowledged.By != "" {
+		text += " by " + a.Acknowledged.By
+	}
+	text += because(a.Acknowledged.Note)
+	if s.flag("reason") != "" {
+		text += " (that stays: your reason is not recorded)"
+	}
+	s.note("%s", Printable(text))
+	return nil
 }

@@ -47,6 +47,11 @@ var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (*sch
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(data), "workflow: "), "\n")
 	return &scheduler.Source{Workflow: name, Body: bytes.ReplaceAll(data, []byte("unfit"), []byte("bad"))}, nil
+}, LoadAgents: func(file string, data []byte) ([]string, []scheduler.Fault) {
+	if string(data) == "bad" {
+		return nil, []scheduler.Fault{{File: file, Line: 3, Column: 1, Message: "has no kind"}}
+	}
+	return []string{"bank"}, nil
 }}
 
 func runContext(ctx context.Context, stdin string, args ...string) result {

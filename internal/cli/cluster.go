@@ -14,10 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func agentsCommand() *cobra.Command {
-	g := group("agents", "Look at agents, pause and resume them", agentListCommand(),
+func agentsCommand(d Deps) *cobra.Command {
+	g := group("agents", "Look at agents, validate their files, pause and resume them", agentListCommand(), agentValidateCommand(d),
 		agentPauseCommand("pause", "Start nothing more at an agent", `No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed: the first act when a service behind it fails.
-Attempts that run go on, and deadlines count on.`),
+Attempts that run go on, and deadlines count on. An agent is known if an instance of it runs, or if a workflow names it; for any other name the
+exit code is 3, unless you give --force.`),
 		agentPauseCommand("resume", "Let a paused agent go on", "What waited for the agent starts as it has room."))
 	g.Aliases = []string{"agent"}
 	return g
@@ -31,11 +32,19 @@ func agentPauseCommand(verb, short, long string) *cobra.Command {
 	})
 	c.Flags().String("reason", "", "the reason, for those who see the agent paused")
 	c.Flags().String("by", "", "who "+verb+"s it, for the record")
+	if verb == "pause" {
+		c.Flags().Bool("force", false, "pause also an agent that is not known, before it is started for the first time")
+		WithoutVariable(c.Flags(), "force")
+	}
 	return c
 }
 
 func (s *session) pauseAgent(verb, agent string) error {
-	doc, err := s.change(s.cmd.Context(), http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/"+verb, api.AgentPauseBody{Reason: s.flag("reason"), By: s.flag("by")})
+	path := "/v1/agents/" + url.PathEscape(agent) + "/" + verb
+	if force, _ := s.cmd.Flags().GetBool("force"); force {
+		path += "?force=true"
+	}
+	doc, err := s.change(s.cmd.Context(), http.MethodPost, path, api.AgentPauseBody{Reason: s.flag("reason"), By: s.flag("by")})
 	if err != nil {
 		return err
 	}
@@ -47,7 +56,7 @@ func (s *session) pauseAgent(verb, agent string) error {
 		s.note("agent %s was so before: nothing is changed", Printable(agent))
 	}
 	if d.Paused && d.Instances == 0 {
-		s.note("no live instance runs agent %s: look whether the name is right (sagalog agents list)", Printable(agent))
+		s.note("no live instance runs agent %s: it will be paused when one starts", Printable(agent))
 	}
 	return s.one(doc, func(w io.Writer) error {
 		state := "runs"

@@ -16,6 +16,9 @@ type Deps struct {
 	// Load validates a definition without an engine. It returns the faults and, if none of them is an error, the definition
 	// to apply. file is its path, or "-" for stdin; $refs are relative to it.
 	Load func(file string, data []byte) (*scheduler.Source, []scheduler.Fault)
+	// LoadAgents validates a file of agents without starting them. A variable that the environment lacks is a warning. It returns the names of the agents that
+	// the file binds, as far as it has no fault.
+	LoadAgents func(file string, data []byte) ([]string, []scheduler.Fault)
 	// Version is the version of the program.
 	Version string
 	// Log reads the log without an engine; nil if this program cannot.
@@ -27,7 +30,7 @@ type Deps struct {
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(), alertCommand(), partitionsCommand(), statsCommand(), deadLetterCommand(), namespaceCommand(d), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(d), alertCommand(), partitionsCommand(), statsCommand(), deadLetterCommand(), namespaceCommand(d), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
 	}
 }
 
@@ -42,6 +45,19 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 func output(c *cobra.Command) *cobra.Command {
 	c.Flags().StringP("output", "o", formatTable, "table, json or jsonl")
 	suggest(c, "output", formats...)
+	return c
+}
+
+const moreFormats = "sagalog-formats"
+
+// outputAlso adds -o with one more format.
+func outputAlso(c *cobra.Command, format string) *cobra.Command {
+	all := append(slices.Clone(formats), format)
+	c.Flags().StringP("output", "o", formatTable, "table, json, jsonl or "+format)
+	if err := c.Flags().SetAnnotation("output", moreFormats, []string{format}); err != nil {
+		panic("cli: " + err.Error())
+	}
+	suggest(c, "output", all...)
 	return c
 }
 
@@ -73,11 +89,12 @@ func client(run func(s *session, args []string) error) func(*cobra.Command, []st
 
 func printerOf(cmd *cobra.Command) (*printer, error) {
 	p := &printer{format: formatTable, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
+	known := formats
 	if f := cmd.Flags().Lookup("output"); f != nil {
-		p.format = f.Value.String()
+		p.format, known = f.Value.String(), append(slices.Clone(formats), f.Annotations[moreFormats]...)
 	}
-	if !slices.Contains(formats, p.format) {
-		return nil, Usage("--output %q: %s", p.format, events.Suggest(p.format, formats))
+	if !slices.Contains(known, p.format) {
+		return nil, Usage("--output %q: %s", p.format, events.Suggest(p.format, known))
 	}
 	return p, nil
 }

@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -27,8 +32,11 @@ func deadLetterCommand() *cobra.Command {
 			if s.isSet("open") {
 				q.Set("open", "true")
 			}
+			if v := s.flag("key"); v != "" {
+				q.Set("key", v)
+			}
 			none := "there are no dead letters"
-			if s.isSet("open") || s.flag("rejected-for") != "" {
+			if s.isSet("open") || s.flag("rejected-for") != "" || s.flag("key") != "" {
 				none = "no dead letter matches"
 			}
 			return s.pages(deadLettersPath, q, "dead_letters", listing{none: none, head: row{"ID", "TIME", "REASON", "KEY", "FROM", "MARK", "DETAIL"}, cells: rowOf(func(d api.DeadLetterDocument) row {
@@ -38,6 +46,8 @@ func deadLetterCommand() *cobra.Command {
 	})
 	letterFlags(list)
 	list.Flags().Bool("open", false, "only open ones: neither redriven nor dismissed")
+	list.Flags().String("key", "", "only those whose record has this key: the ID of a task as a rule")
+	WithoutVariable(list.Flags(), "key")
 	list.Flags().Int("limit", 100, "dead letters a page, up to 1000")
 	list.Flags().String("cursor", "", "continue after an earlier page")
 	list.Flags().Bool("all", false, "all pages")
@@ -118,4 +128,37 @@ func showDeadLetter(w io.Writer, doc json.RawMessage) error {
 		rows = append(rows, row{"VALUE (BASE64)", base64.StdEncoding.EncodeToString(d.Base64)})
 	}
 	return table(w, nil, rows)
+}
+
+// letterWithin bounds the look for the dead letter of a task that is not known.
+const letterWithin = 5 * time.Second
+
+// orDeadLetter adds to the error that a task is not known the newest rejected input that has its ID as the key, if there is one. The task may be
+// unknown because of that.
+func (s *session) orDeadLetter(task string, err error) error {
+	unknown, ok := errors.AsType[*Problem](err)
+	if !ok || unknown.Status != http.StatusNotFound {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.cmd.Context(), letterWithin)
+	defer cancel()
+	doc, failed := s.get(ctx, deadLettersPath, url.Values{"key": {task}, "limit": {"1"}})
+	var of struct {
+		Letters []api.DeadLetterDocument `json:"dead_letters"`
+	}
+	if failed != nil || decode(doc, &of) != nil || len(of.Letters) == 0 {
+		return err
+	}
+	d := &of.Letters[0]
+	p := *unknown
+	p.Detail += fmt.Sprintf(" But an input with this key was rejected as %s", d.Reason)
+	if d.Time != 0 {
+		p.Detail += " at " + instant(d.Time)
+	}
+	p.Detail = events.Sentence(p.Detail + because(d.Detail))
+	if d.Mark != nil {
+		p.Detail += fmt.Sprintf(" It is %s.", markText(d.Mark))
+	}
+	p.Detail += fmt.Sprintf(" `sagalog dlq show %s` shows it, and `sagalog dlq redrive %s` sends it again once the cause is removed.", d.ID, d.ID)
+	return &p
 }

@@ -194,8 +194,8 @@ func aboutLetter(err error) bool {
 }
 
 func (s letterCaller) redrive(ids []string) error {
-	return s.ofLetters("redrive", ids, listing{head: row{"TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
-		return row{r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
+	return s.ofLetters("redrive", ids, listing{head: row{"ID", "TASK", "PARTITION", "OFFSET"}, cells: rowOf(func(r api.Receipt) row {
+		return row{r.Letter, r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
 	})})
 }
 

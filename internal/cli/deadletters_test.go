@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 )
 
 // Dead letters are redriven and dismissed by their ID, or all that have a reason and that nobody has dealt with.
@@ -28,6 +29,7 @@ func TestDeadLettersAreDealtWithByTheirReason(t *testing.T) {
 	require.Contains(t, r.err, "give --yes")
 	r = e.run("dlq", "redrive", "--rejected-for", "unknown_workflow", "--yes")
 	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `(?m)^submissions-0-3 +k3 `, r.out)
 	require.Equal(t, 12, strings.Count(r.out, "\n"), "a line each, and their head: the dismissed one is not among them\n%s", r.out)
 	require.Contains(t, r.err, "and 1 more")
 	require.Contains(t, e.run("dlq", "list").out, "redriven as k3")
@@ -56,4 +58,30 @@ func TestDeadLettersAreDealtWithByTheirReason(t *testing.T) {
 		require.Equal(t, 2, r.code)
 		require.Contains(t, r.err, want)
 	}
+}
+
+func TestATaskThatWasRejectedIsFoundByItsDeadLetter(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r := e.run("task", "get", "typo")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Equal(t, "sagalog: No task with this ID is known.\n", r.err)
+	e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte("typo"), Value: []byte(`{"workflow":"ordr"}`)}, "unknown_workflow")
+	e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte("other"), Value: []byte(`{}`)}, "unreadable")
+	for _, args := range [][]string{{"task", "get", "typo"}, {"task", "get", "typo", "-o", "json"}, {"task", "history", "typo"}, {"task", "watch", "typo"}} {
+		r = e.run(args...)
+		require.Equal(t, cli.ExitNotFound, r.code, r.err)
+		require.Contains(t, r.err, "No task with this ID is known. But an input with this key was rejected as unknown_workflow")
+		require.Contains(t, r.err, "`sagalog dlq show submissions-0-0` shows it")
+	}
+	r = e.run("dlq", "list", "--key", "typo")
+	require.Contains(t, r.out, "submissions-0-0")
+	require.NotContains(t, r.out, "unreadable")
+	require.Contains(t, e.run("dlq", "list", "--key", "nobody").err, "no dead letter matches")
+	e.run("dlq", "dismiss", "submissions-0-0")
+	require.Contains(t, e.run("task", "get", "typo").err, "It is dismissed.")
+	r = e.run("dlq", "redrive", "submissions-0-0", "-o", "json")
+	require.Equal(t, cli.ExitNotFound, r.code, "it would be rejected again")
+	e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte("good"), Value: []byte(`{"workflow":"order","input":{"item":"x"}}`)}, "unknown_workflow")
+	require.Contains(t, e.run("dlq", "redrive", "submissions-0-2", "-o", "json").out, `"dead_letter": "submissions-0-2"`)
 }

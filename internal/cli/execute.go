@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -70,6 +71,18 @@ const noVariable = "sagalog-no-variable"
 func WithoutVariable(flags *pflag.FlagSet, name string) {
 	if err := flags.SetAnnotation(name, noVariable, []string{}); err != nil {
 		panic(err) // no such flag: a defect of the caller
+	}
+}
+
+const noVariableBeside = "sagalog-no-variable-beside"
+
+// Alternatives says that a command takes one of the flags, such as two places of a log. If one of them is on the command line, the variables of the
+// others do not count.
+func Alternatives(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		if err := flags.SetAnnotation(name, noVariableBeside, names); err != nil {
+			panic(err) // no such flag: a defect of the caller
+		}
 	}
 }
 
@@ -204,11 +217,16 @@ func typed(cmd *cobra.Command, name string) bool {
 	return f != nil && f.Changed && f.Annotations[fromVariable] == nil
 }
 
-// FlagsFromEnvironment sets each flag that was not given on the command line and whose variable is set.
+// FlagsFromEnvironment sets each flag that was not given on the command line and whose variable is set, unless an alternative of it was given.
 func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed || f.Name == "help" || f.Annotations[noVariable] != nil {
+			return
+		}
+		if slices.ContainsFunc(f.Annotations[noVariableBeside], func(name string) bool { return given[name] }) {
 			return
 		}
 		v, ok := lookup(Variable(f.Name))

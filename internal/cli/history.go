@@ -36,7 +36,8 @@ func historyCommand(log Log) *cobra.Command {
 		if v := s.flag("cursor"); v != "" {
 			q.Set("cursor", v)
 		}
-		return s.pages(taskPath(args[0])+"/history", q, "events", listing{none: "the task has no facts", head: factHead, cells: rowOf(factRow)})
+		err := s.pages(taskPath(args[0])+"/history", q, "events", listing{none: "the task has no facts", head: factHead, cells: rowOf(factRow)})
+		return s.orDeadLetter(args[0], err)
 	})
 	c := output(&cobra.Command{
 		Use: "history ID", Short: "Read what happened to a task", Args: cobra.ExactArgs(1),
@@ -65,7 +66,7 @@ func watchCommand() *cobra.Command {
 		Long: "Follow the facts of a task as they are decided, until it has ended. After a broken connection it\n" +
 			"resumes where it stopped. Exit code: 0 for processed, 6 for undone, terminated or error, 5 if the task still runs when\n--timeout is over or you stop watching.",
 		Example: "  sagalog task watch delivery-42\n  sagalog task watch delivery-42 -o jsonl",
-		RunE:    client(func(s *session, args []string) error { return s.watch(args[0]) }),
+		RunE:    client(func(s *session, args []string) error { return s.orDeadLetter(args[0], s.watch(args[0])) }),
 	})
 	c.Flags().Duration("timeout", 0, "for how long (default: until the task has ended)")
 	return c

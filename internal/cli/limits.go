@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 )
 
@@ -44,7 +45,8 @@ func limitCommand() *cobra.Command {
 			}),
 		}),
 	)
-	g.AddCommand(limitWaitingCommand())
+	g.AddCommand(limitWaitingCommand(), validateCommand("limit", "Find every fault in named limits, without an engine", "bank.yaml",
+		func(file string, data []byte) []scheduler.Fault { _, faults := parseLimit(file, data); return faults }))
 	g.Aliases = []string{"limits"}
 	return g
 }

@@ -94,13 +94,14 @@ func appliedLimits(s *session, docs []json.RawMessage) error {
 }
 
 func applyLimits(s *session, files []string) error {
-	parse := func(file string, data []byte) (string, []scheduler.Fault) {
-		d, faults := scheduler.ParseLimit(file, "", data)
-		if d == nil {
-			return "", faults
-		}
-		return d.Limit, faults
-	}
 	show := func(docs []json.RawMessage) error { return appliedLimits(s, docs) }
-	return applyObjects(s, objects{"limit", parse, limitPath, show}, files)
+	return applyObjects(s, objects{"limit", parseLimit, limitPath, show}, files)
+}
+
+func parseLimit(file string, data []byte) (string, []scheduler.Fault) {
+	d, faults := scheduler.ParseLimit(file, "", data)
+	if d == nil {
+		return "", faults
+	}
+	return d.Limit, faults
 }

@@ -28,6 +28,11 @@ func scheduleCommand() *cobra.Command {
 			Example: "  sagalog schedule apply daily-report.yaml",
 			RunE:    scheduleClient(func(s scheduleCaller, args []string) error { return s.apply(args) }),
 		}),
+		validateCommand("schedule", "Find every fault in schedules, without an engine", "daily-report.yaml",
+			func(file string, data []byte) []scheduler.Fault {
+				_, faults := parseSchedule(file, data)
+				return faults
+			}),
 		output(&cobra.Command{
 			Use: "list", Aliases: []string{"ls"}, Short: "List schedules", Args: cobra.NoArgs,
 			RunE: client(func(s *session, _ []string) error {
@@ -143,19 +148,20 @@ func scheduleClient(run func(s scheduleCaller, args []string) error) func(*cobra
 func schedulePath(name string) string { return "/v1/schedules/" + url.PathEscape(name) }
 
 func (s scheduleCaller) apply(files []string) error {
-	parse := func(file string, data []byte) (string, []scheduler.Fault) {
-		d, faults := scheduler.ParseSchedule(file, data)
-		if d == nil {
-			return "", faults
-		}
-		return d.Schedule, faults
-	}
 	show := func(docs []json.RawMessage) error {
 		return s.list(docs, listing{head: row{"SCHEDULE", "CHANGED", "WORKFLOW", "DUE", "UPCOMING"}, cells: rowOf(func(d api.ScheduleDocument) row {
 			return row{d.Schedule, yesNo(d.Changed), d.Workflow, dueText(&d), nextText(&d)}
 		})})
 	}
-	return applyObjects(s.session, objects{"schedule", parse, schedulePath, show}, files)
+	return applyObjects(s.session, objects{"schedule", parseSchedule, schedulePath, show}, files)
+}
+
+func parseSchedule(file string, data []byte) (string, []scheduler.Fault) {
+	d, faults := scheduler.ParseSchedule(file, data)
+	if d == nil {
+		return "", faults
+	}
+	return d.Schedule, faults
 }
 
 // ask sends a request about a schedule, and prints what became of it.

@@ -144,7 +144,7 @@ func (s *session) getTask(id, token string) error {
 	}
 	doc, err := s.readTask(id, token, wait)
 	if err != nil {
-		return err
+		return s.orDeadLetter(id, err)
 	}
 	var t api.TaskDocument
 	if err := decode(doc, &t); err != nil {

@@ -18,73 +18,9 @@ import (
 )
 
 func workflowCommand(d Deps) *cobra.Command {
-	g := group("workflow", "Validate, test, compare, draw, preview, apply, read and delete workflows", applyCommand(d), validateCommand(d), testCommand(d), diffCommand(d), graphCommand(d), previewCommand(), workflowListCommand(), showCommand(), deleteWorkflowCommand())
+	g := group("workflow", "Validate, test, compare, draw, preview, apply, read and delete workflows", applyCommand(d), workflowValidateCommand(d), testCommand(d), diffCommand(d), graphCommand(d), previewCommand(), workflowListCommand(), showCommand(), deleteWorkflowCommand())
 	g.Aliases = []string{"workflows"}
 	return g
-}
-
-func validateCommand(d Deps) *cobra.Command {
-	return output(&cobra.Command{
-		Use: "validate FILE...", Short: "Find every fault in definitions, without an engine", Args: cobra.MinimumNArgs(1),
-		Long:    "Find every fault in definitions in YAML or JSON, with line and column, without an engine. - is stdin. The exit code is 1 if\nthere are any.",
-		Example: "  sagalog workflow validate workflow.yaml\n  sagalog workflow validate workflows/*.yaml -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := printerOf(cmd)
-			if err != nil {
-				return err
-			}
-			all := []json.RawMessage{}
-			bad := 0
-			for _, file := range args {
-				_, faults, err := load(cmd, d, file)
-				if err != nil {
-					return err
-				}
-				for _, f := range faults {
-					if !f.Warning {
-						bad++
-					}
-					doc, err := json.Marshal(f)
-					if err != nil {
-						return err
-					}
-					all = append(all, doc)
-				}
-			}
-			if err := printFaults(p, all); err != nil {
-				return err
-			}
-			if bad > 0 {
-				return exit(ExitError, "%s", Counted(bad, "fault"))
-			}
-			if len(all) == 0 {
-				p.note("valid: %s", strings.Join(args, ", "))
-			}
-			return nil
-		},
-	})
-}
-
-// Counted returns the number and the noun, which takes an s in the plural.
-func Counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func printFaults(p *printer, docs []json.RawMessage) error {
-	if p.format != formatTable {
-		return p.list(docs, listing{})
-	}
-	for _, d := range docs {
-		var f scheduler.Fault
-		if err := decode(d, &f); err != nil {
-			return err
-		}
-		fmt.Fprintln(p.out, Printable(f.String()))
-	}
-	return nil
 }
 
 // load reads and validates a definition. The definition is nil if a fault is more than a warning.
@@ -260,9 +196,11 @@ func (s *session) whole(path, member string, of listing) error {
 }
 
 func showCommand() *cobra.Command {
-	c := output(&cobra.Command{
+	c := outputAlso(&cobra.Command{
 		Use: "show NAME", Short: "Read a version of a workflow", Args: cobra.ExactArgs(1),
-		Example: "  sagalog workflow show drone-delivery\n  sagalog workflow show drone-delivery --version 2 -o json",
+		Long: "Read a version of a workflow. With -o yaml the command prints the definition as a file that `sagalog workflow apply` takes: the same content, with the files\n" +
+			"inside that a $ref named, and without the comments.",
+		Example: "  sagalog workflow show drone-delivery\n  sagalog workflow show drone-delivery --version 2 -o json\n  sagalog workflow show drone-delivery -o yaml > drone-delivery.yaml",
 		RunE: client(func(s *session, args []string) error {
 			if err := onlyName(args[0]); err != nil {
 				return err
@@ -275,9 +213,12 @@ func showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if s.format == formatYAML {
+				return writeDefinition(s.out, doc)
+			}
 			return s.one(doc, func(w io.Writer) error { return showWorkflow(w, doc) })
 		}),
-	})
+	}, formatYAML)
 	c.Flags().Int("version", 0, "the version (default: the current one)")
 	return c
 }

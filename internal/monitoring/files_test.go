@@ -5,9 +5,11 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/monitoring"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
@@ -63,4 +65,26 @@ func TestEachRuleSaysWhatToDo(t *testing.T) {
 	require.Contains(t, shorter, "increase(sagalog_deadlines_passed_total[15s])")
 	require.Contains(t, shorter, "for: 5s\n")
 	require.True(t, json.Valid(monitoring.Dashboard()))
+}
+
+// The table of the engine's alerts has every kind, and names rules that exist.
+func TestTheOverviewHasEveryAlert(t *testing.T) {
+	t.Parallel()
+	var kinds, open []string
+	for _, a := range monitoring.EngineAlerts {
+		kinds = append(kinds, a.Kind)
+		if a.Open {
+			open = append(open, a.Kind)
+		}
+		for _, name := range a.Rules {
+			require.True(t, slices.ContainsFunc(monitoring.Rules, func(r monitoring.Rule) bool { return r.Name == name }), name)
+		}
+	}
+	require.ElementsMatch(t, api.AlertKinds, kinds)
+	require.ElementsMatch(t, api.OpenKinds, open)
+	_, table, _ := strings.Cut(string(monitoring.Runbook()), "## Which alert")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, r := range monitoring.Rules {
+		require.Equal(t, 1, strings.Count(table, "["+r.Name+"]"), "one line names %s", r.Name)
+	}
 }

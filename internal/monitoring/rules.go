@@ -258,6 +258,7 @@ func Runbook() []byte {
 	var b strings.Builder
 	b.WriteString("# Alerts\n\nPrinted from the table of alert rules; `sagalog generate alert-rules` prints them for Prometheus. Each alert has the labels of its expression, " +
 		"`severity`,\nand the annotations `summary`, `description`, `command` (which shows more) and `runbook_url` (the section below).\n")
+	overview(&b)
 	for i := range Rules {
 		r := &Rules[i]
 		fmt.Fprintf(&b, "\n## %s\n\n", r.Name)
@@ -265,9 +266,7 @@ func Runbook() []byte {
 		if r.For > 0 {
 			when = "after " + short(r.For)
 		}
-		fmt.Fprintf(&b, "%s, %s:\n\n```\n%s\n```\n\n%s\n\n```\n%s\n```\n", r.severity(), when, Options{}.expr(r), r.Description, templated.ReplaceAllStringFunc(r.Command, func(m string) string {
-			return strings.ToUpper(templated.FindStringSubmatch(m)[1])
-		}))
+		fmt.Fprintf(&b, "%s, %s:\n\n```\n%s\n```\n\n%s\n\n```\n%s\n```\n", r.severity(), when, Options{}.expr(r), r.Description, plain(r.Command))
 	}
 	return []byte(b.String())
 }

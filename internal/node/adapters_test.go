@@ -127,6 +127,33 @@ func TestTheHistoryIsTheAcceptedFactsOfATask(t *testing.T) {
 	})
 }
 
+// No index serves the filter: the only task that matches is older than the others, and its page is not empty.
+func TestASmallPageOfAFilterIsNotEmptyIfATaskMatches(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, n, _ := ready(t, nil)
+		end := func(tasks ...string) {
+			w.submit(tasks...)
+			w.watch.ended(tasks...)
+			for p := range w.parts {
+				_, err := n.Store().Wait(t.Context(), p, func(i projector.Info) bool { return i.Live == 0 })
+				require.NoError(t, err)
+			}
+		}
+		end("old")
+		by := events.At(time.Now())
+		w.pause(t.Context(), "a later instant")
+		end(ids("new", 20)...)
+		page, err := n.Lists().List(t.Context(), api.Query{Limit: 1, Match: events.TaskMatch{ChangedBy: by}})
+		require.NoError(t, err)
+		require.Len(t, page.Tasks, 1)
+		require.Equal(t, "old", page.Tasks[0].ID)
+		page, err = n.Lists().List(t.Context(), api.Query{Limit: 2, Match: events.TaskMatch{ChangedBy: by}})
+		require.NoError(t, err)
+		require.Len(t, page.Tasks, 1)
+		require.Empty(t, page.Next)
+	})
+}
+
 func TestWaitingForADuplicateEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n, _ := ready(t, nil)

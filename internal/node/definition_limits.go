@@ -21,7 +21,7 @@ type definitionLimits struct {
 	versions int
 }
 
-var defaultDefinitionLimits = definitionLimits{topics: maxWorkTopics, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
+var defaultDefinitionLimits = definitionLimits{topics: MaxWorkTopics, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
 
 // room returns the faults of a definition for which the namespace has no room, whose limits it does not have, or for which its level is too low.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {

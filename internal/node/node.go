@@ -268,7 +268,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels(), keys: n.programKeys()}
-	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
+	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: MaxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
 	n.alerts = &alerts{tasks: n.tasks, defs: n.defs, liveness: n.liveness, owners: n.owners, producer: n.producer, router: clusterView{n.readiness}}
 	if n.jobRuns, err = newJobRuns(n); err != nil {
 		return err

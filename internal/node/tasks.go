@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
@@ -63,16 +64,37 @@ func (t *tasks) EachLimit(_ context.Context, partitions []int32, use func(*event
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	asOf := t.asOf(q.Partitions) // before the list is read, so that the list includes all of that
-	list, next, err := t.store.List(projector.Filter{
-		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
+	page := api.Page{AsOf: asOf}
+	f := projector.Filter{
+		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Cursor: q.Cursor,
 		Partitions: q.Partitions, Brief: q.Brief && !q.Match.OfSteps(),
-	})
-	list = slices.DeleteFunc(list, func(t *events.Task) bool { return !q.Match.Fits(t) })
-	if errors.Is(err, projector.ErrCursor) {
-		return api.Page{}, api.ErrBadCursor
 	}
-	return api.Page{Tasks: list, Next: next, AsOf: asOf}, err
+	begun := time.Now()
+	for looked := 0; ; {
+		f.Limit = q.Limit - len(page.Tasks)
+		list, next, err := t.store.List(f)
+		if errors.Is(err, projector.ErrCursor) {
+			return api.Page{}, api.ErrBadCursor
+		}
+		if err != nil {
+			return api.Page{}, err
+		}
+		whole := len(list) == f.Limit // otherwise the store ended the page early, since its tasks are large or rare
+		looked += len(list)
+		page.Tasks = append(page.Tasks, slices.DeleteFunc(list, func(t *events.Task) bool { return !q.Match.Fits(t) })...)
+		f.Cursor, page.Next = next, next
+		if next == "" || !whole || len(page.Tasks) >= q.Limit || looked >= mostLooked || time.Since(begun) > lookPatience {
+			return page, nil
+		}
+	}
 }
+
+// mostLooked and lookPatience bound what is read for a page of a filter that no index serves, such as the children of a task: a page with a
+// small limit would otherwise be empty although a match is near. The time is for tasks that are large, and well within that of a list.
+const (
+	mostLooked   = projector.MaxList
+	lookPatience = 500 * time.Millisecond
+)
 
 // asOf returns how far the partitions are folded; none means all.
 func (t *tasks) asOf(partitions []int32) []api.PartitionOffset {

@@ -15,9 +15,9 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// maxWorkTopics bounds the work topics of a namespace. With 8 partitions and 3 copies, 1,000 are 24,000 replicas, which three brokers
+// MaxWorkTopics bounds the work topics of a namespace. With 8 partitions and 3 copies, 1,000 are 24,000 replicas, which three brokers
 // bear; one definition of the largest size can name 2,000 agents.
-const maxWorkTopics = 1000
+const MaxWorkTopics = 1000
 
 const (
 	// workTopicsEvery is how often a node looks for agents that steps wait for. No step starts before an instance of its agent is there,

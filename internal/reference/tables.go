@@ -46,14 +46,16 @@ type Limit struct {
 	What  string
 	Value int64
 	Bytes bool
+	// Note is a sentence that the table has no room for.
+	Note string
 }
 
 // Limits returns the page of all limits.
 func Limits(fixed []Limit) []byte {
-	p := begin("Limits", "If a limit is exceeded, the error names it. [Limits](../limits.md) has more about some of them.")
+	p := begin("Limits", "If a limit is exceeded, the error names it.")
 	defaults := events.DefaultSettings()
 	p.head(2, "Settings")
-	p.text("These limits are [settings](settings.md) of the namespace.")
+	p.text("These limits are [settings](settings.md) of the namespace. `held_for` among them says how long the requests are held.")
 	var rows [][]string
 	for _, x := range events.SettingList() {
 		if strings.HasPrefix(x.What, "limit of ") {
@@ -67,10 +69,15 @@ func Limits(fixed []Limit) []byte {
 	p.table([]string{"what", "default", "setting"}, rows)
 	p.head(2, "Fixed")
 	rows = nil
+	var notes []string
 	for _, l := range fixed {
 		rows = append(rows, []string{l.What, l.text()})
+		if l.Note != "" {
+			notes = append(notes, "- "+l.Note)
+		}
 	}
 	p.table([]string{"what", "at most"}, rows)
+	p.text(strings.Join(notes, "\n"))
 	return p.bytes()
 }
 
@@ -98,8 +105,31 @@ var described = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("
 // constant is the name of a label with a fixed value.
 var constant = regexp.MustCompile(`(\w+)="`)
 
-// Metrics returns the page of the metrics of a registry that has those of a node and of agents.
-func Metrics(r *prometheus.Registry) ([]byte, error) {
+// typed finds the type of each metric in what an engine exposes.
+var typed = regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)$`)
+
+// typesOf returns the types of the metrics that have a value. The name says of the others whether they are counters; an engine that has
+// worked has a value of each histogram.
+func typesOf(exposed []byte) func(name string) string {
+	types := map[string]string{}
+	for _, m := range typed.FindAllSubmatch(exposed, -1) {
+		types[string(m[1])] = string(m[2])
+	}
+	return func(name string) string {
+		switch {
+		case types[name] != "":
+			return types[name]
+		case strings.HasSuffix(name, "_total"):
+			return "counter"
+		}
+		return "gauge"
+	}
+}
+
+// Metrics returns the page of the metrics of a registry that has those of a node and of agents. exposed is what /metrics answered after a
+// task had ended.
+func Metrics(r *prometheus.Registry, exposed []byte) ([]byte, error) {
+	typeOf := typesOf(exposed)
 	all := make(chan *prometheus.Desc)
 	go func() {
 		r.Describe(all)
@@ -125,12 +155,12 @@ func Metrics(r *prometheus.Registry) ([]byte, error) {
 					labels = append(labels, label)
 				}
 			}
-			rows = append(rows, []string{code(name), codes(labels), sentence(help)})
+			rows = append(rows, []string{code(name), typeOf(name), codes(labels), sentence(help)})
 		}
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	p := begin("Metrics", "Every metric of a node and of agents, with its labels. Names that end in `_total` are counters; `/metrics` names the type of each. Metrics of a partition come from the node that owns it, so\n"+
+	p := begin("Metrics", "Every metric of a node and of agents, with its type and its labels. Metrics of a partition come from the node that owns it, so\n"+
 		"sums over all nodes are right. [Watching it](../monitoring.md) groups the important ones, and [alerts](../alerts.md) use them. Those of the Go runtime and of the process come in addition, and\n`sagalog_trace_spans_total` (`result`) where [traces](../opentelemetry.md) are exported.")
-	p.table([]string{"metric", "labels", "what it is"}, rows)
+	p.table([]string{"metric", "type", "labels", "what it is"}, rows)
 	return p.bytes(), wrong
 }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -359,4 +360,22 @@ func readAll(t *testing.T, c *kafka.Cluster, topic string) []events.Record {
 		}))
 	}
 	return all
+}
+
+// One line says what a client is connected to, without its secrets.
+func TestAClientLogsWhatItIsConnectedTo(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.StartTCP(t)
+	kafkatest.Create(t, cluster, kafka.Topics{Namespace: "shop"}.Base(3)...)
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	c, err := client.KafkaWith(t.Context(), client.KafkaConfig{Brokers: cluster.Brokers(), Namespace: "shop", Log: log})
+	require.NoError(t, err)
+	c.Close()
+	require.Regexp(t, `^time=\S+ level=INFO msg="client is connected" brokers=\[127.0.0.1:\d+\] topic=shop.submissions partitions=3 version=\S+\n$`, said.String())
+	said.Reset()
+	h, err := client.HTTPWith(client.HTTPConfig{URL: "http://ada:secret@127.0.0.1:8642", Token: "hidden", Log: log})
+	require.NoError(t, err)
+	h.Close()
+	require.Regexp(t, `^time=\S+ level=INFO msg="client calls the engine" url=http://ada:xxxxx@127.0.0.1:8642 version=\S+\n$`, said.String())
 }

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/pause"
 )
 
@@ -29,6 +31,8 @@ type HTTPConfig struct {
 	Token string
 	// Client makes the calls; by default the package creates one.
 	Client *http.Client
+	// Log takes a line that says what the client calls. Default: discarded.
+	Log *slog.Logger
 }
 
 // DefaultRetryFor is longer than an engine takes to restart.
@@ -61,6 +65,9 @@ func newHTTPWay(cfg HTTPConfig) (*httpWay, error) {
 	}
 	if w.retryFor == 0 {
 		w.retryFor = DefaultRetryFor
+	}
+	if cfg.Log != nil {
+		cfg.Log.Info("client calls the engine", "url", u.Redacted(), "version", kafka.Version())
 	}
 	return w, nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type KafkaConfig struct {
 	TLS *tls.Config
 	// SASLMechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty for no authentication.
 	SASLMechanism, User, Password string
+	// Log takes a line that says what the client is connected to, and warnings about the connection. Default: discarded.
+	Log *slog.Logger
 }
 
 // Kafka connects to the brokers of an engine of the default namespace.
@@ -36,7 +39,7 @@ func Kafka(ctx context.Context, brokers ...string) (*Client, error) {
 // KafkaWith connects to the log of an engine. It returns an error if no broker answers before ctx ends, or if the namespace does
 // not exist: only the engine creates topics.
 func KafkaWith(ctx context.Context, cfg KafkaConfig) (*Client, error) {
-	c := kafka.ClusterConfig{Brokers: cfg.Brokers, TLS: cfg.TLS, ClientID: "sagalog-client", Role: "producer"}
+	c := kafka.ClusterConfig{Brokers: cfg.Brokers, TLS: cfg.TLS, ClientID: "sagalog-client", Role: "producer", Logger: cfg.Log}
 	if cfg.SASLMechanism != "" {
 		c.SASL = &kafka.SASL{Mechanism: cfg.SASLMechanism, User: cfg.User, Password: cfg.Password}
 	}
@@ -48,6 +51,9 @@ func KafkaWith(ctx context.Context, cfg KafkaConfig) (*Client, error) {
 	if err != nil {
 		cluster.Close()
 		return nil, err
+	}
+	if cfg.Log != nil {
+		cfg.Log.Info("client is connected", "brokers", cfg.Brokers, "topic", w.topic, "partitions", w.partitions, "version", kafka.Version())
 	}
 	return &Client{way: w}, nil
 }

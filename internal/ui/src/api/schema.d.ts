@@ -106,7 +106,7 @@ export interface paths {
         put?: never;
         /**
          * Pause an agent
-         * @description No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed. Attempts that run go on, and deadlines count on. The pause is durable when it is answered; other nodes follow within moments.
+         * @description No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed. Attempts that run go on, and deadlines count on. The pause is durable when it is answered; other nodes follow within moments. An agent is known if a live instance runs it, if a step of the current version of a workflow names it, or if a step waits for it. For any other the answer is 404, unless the request has force.
          */
         post: operations["pause-agent"];
         delete?: never;
@@ -126,7 +126,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a paused agent
-         * @description What waited for it starts as the agent has room.
+         * @description What waited for it starts as the agent has room. For an agent that is neither paused nor known the answer is 404.
          */
         post: operations["resume-agent"];
         delete?: never;
@@ -224,7 +224,7 @@ export interface paths {
         };
         /**
          * List rejected inputs
-         * @description A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. next remembers where it continues. With open or reason, a page may be short or empty and still have next. If no partition of the page can be read, the answer is 503.
+         * @description A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. next remembers where it continues. With open, reason or key, a page may be short or empty and still have next. If no partition of the page can be read, the answer is 503.
          */
         get: operations["list-dead-letters"];
         put?: never;
@@ -2488,6 +2488,8 @@ export interface components {
             reason?: string;
         };
         Receipt: {
+            /** @description After a redrive: the ID of the dead letter that was sent again */
+            dead_letter?: string;
             /** @description The task's ID */
             id: string;
             /**
@@ -3333,7 +3335,10 @@ export interface operations {
     };
     "pause-agent": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Pause also an agent that is not known, before it is started for the first time */
+                force?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The agent's name */
@@ -3376,7 +3381,10 @@ export interface operations {
     };
     "resume-agent": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Pause also an agent that is not known, before it is started for the first time */
+                force?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The agent's name */
@@ -3627,6 +3635,8 @@ export interface operations {
                 open?: boolean;
                 /** @description Only those that were rejected for this reason */
                 reason?: string;
+                /** @description Only those whose record has this key, which is the ID of a task as a rule */
+                key?: string;
             };
             header?: never;
             path?: never;
