@@ -146,19 +146,16 @@ func (c *exportConfig) run(cmd *cobra.Command, table exported) (err error) {
 	if cfg.Until != 0 && cfg.Until <= cfg.Since {
 		return usage("--until is not later than --since: nothing would be exported")
 	}
-	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	defer boundMemory()()
+	log, err := c.logPlace.read(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	ns, err := readNamespace(cmd.Context(), cluster, c.namespace)
-	if err != nil {
-		return err
-	}
-	if cfg.NamespaceID, err = uuid.Parse(ns.ID); err != nil {
+	defer func() { err = errors.Join(err, log.close()) }()
+	if cfg.NamespaceID, err = uuid.Parse(log.namespace.ID); err != nil {
 		return fmt.Errorf("the ID of the namespace: %w", err)
 	}
-	cfg.Log = kafkalog.Log{Cluster: cluster}
+	cfg.Log = log
 	tables := []exported{table}
 	if c.void {
 		tables = append(tables, export.Voids)

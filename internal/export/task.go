@@ -176,7 +176,7 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 	t.known = known
 	switch events.Name(f.Type) {
 	case events.NameRunBegun:
-		l := known.all[f.Task]
+		l := known.of(f.Task)
 		l.started = l.before
 		if err := t.write(f.Task, l, emit); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 			return err
 		}
 		for _, task := range b.Tasks {
-			if err := t.write(task, known.all[task], emit); err != nil {
+			if err := t.write(task, known.of(task), emit); err != nil {
 				return err
 			}
 		}
@@ -214,8 +214,8 @@ func (t *states[R]) entries(x *events.Task, l life, emit func(entry[R]) error) e
 	if err != nil {
 		return err
 	}
-	for _, row := range list {
-		e := entry[R]{row: row, offset: t.made, time: int64(x.SubmittedAt), workflow: x.Workflow, bytes: len(x.Input) + len(x.Output) + 200}
+	for i := range list {
+		e := entry[R]{row: &list[i], offset: t.made, time: int64(x.SubmittedAt), workflow: x.Workflow, bytes: len(x.Input) + len(x.Output) + 200}
 		t.made++
 		if err := emit(e); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (t *states[R]) left(emit func(entry[R]) error) error {
 			return fmt.Errorf("list what the log leads to: %w", err)
 		}
 		for _, x := range list {
-			if err := t.entries(x, t.known.all[x.ID], emit); err != nil {
+			if err := t.entries(x, t.known.of(x.ID), emit); err != nil {
 				return err
 			}
 		}

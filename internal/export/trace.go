@@ -82,7 +82,7 @@ func (t *traces) event(r *events.Record, f *Fact) (event, bool, error) {
 		return event{}, false, err
 	}
 	if ends {
-		ended = &x.row
+		ended = x.row
 	}
 	switch events.Name(f.Type) {
 	case events.NameStepStarted, events.NameCompensationStarted:

@@ -33,7 +33,9 @@ type Void struct {
 
 // Voids exports the table of void records into the directory void of cfg.Dir, like Facts.
 func Voids(ctx context.Context, cfg Config) (Result, error) {
-	return export(ctx, cfg, "void", func(int32) (maker[Void], error) { return voids{payloads: !cfg.NoPayloads, names: newLives()}, nil }, nil)
+	return export(ctx, cfg, "void", func(int32) (maker[Void], error) {
+		return voids{payloads: !cfg.NoPayloads, names: newLives(topicNames{})}, nil
+	}, nil)
 }
 
 // voids makes the table of void records.
@@ -63,7 +65,7 @@ func (t voids) void(r *events.Record, why string, emit func(entry[Void]) error) 
 		row.Epoch, row.Sequence = t.names.epochText(at.Epoch), &n
 	}
 	a := about{}
-	if a.read(r.Value) == nil { // nothing has proved that it can be read
+	if a.read(r.Value, t.names) == nil { // nothing has proved that it can be read
 		row.Step, row.Attempt, row.Operation, row.By = a.step, int32(a.attempt), operationOf(name, a.operation), a.by
 	}
 	if step, index, ok := events.SplitItem(row.Step); ok {
@@ -73,5 +75,5 @@ func (t voids) void(r *events.Record, why string, emit func(entry[Void]) error) 
 	if t.payloads {
 		row.Data = string(r.Value)
 	}
-	return emit(entry[Void]{row, r.Offset, row.Time, "", len(row.Data) + len(row.Task) + len(row.Cause)})
+	return emit(entry[Void]{&row, r.Offset, row.Time, "", len(row.Data) + len(row.Task) + len(row.Cause)})
 }

@@ -13,8 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ReadNamespace returns the NamespaceCreated of a namespace that exists. It is the first record, or the last one of a copy.
-func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (scheduler.Namespace, error) {
+// ReadNamespace returns the NamespaceCreated of a namespace that exists. It is the first record, or the last one of a copy. c is a kafka.Cluster or
+// embedded.Files.
+func ReadNamespace(ctx context.Context, c interface {
+	ReadAt(ctx context.Context, topic string, partition int32, offset int64) (events.Record, error)
+}, namespace string) (scheduler.Namespace, error) {
 	topic := kafka.Topics{Namespace: namespace}.Definitions()
 	r, err := c.ReadAt(ctx, topic, 0, 0)
 	if err != nil {
