@@ -157,7 +157,8 @@ func TestAnAPIThatDoesNotAnswerIsReported(t *testing.T) {
 	for _, args := range [][]string{{"task", "list"}, {"task", "get", "x"}, {"task", "watch", "x"}, {"task", "submit", "--from", "-", "--retry-for", "1ms"}} {
 		r := runContext(context.Background(), `{"workflow":"order"}`, append(args, "--api", url)...)
 		require.Equal(t, 1, r.code)
-		require.Contains(t, r.err, "no engine answers at "+url+": start one with `sagalog dev` or point --api at it")
+		require.Contains(t, r.err, "no engine answers at "+url+": is its node running there, and is --api its address? `sagalog serve --brokers HOST:PORT` starts a node (")
+		require.NotContains(t, r.err, "sagalog dev", "an empty engine must not take what was meant for another one")
 	}
 }
 
