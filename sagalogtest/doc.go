@@ -27,8 +27,8 @@
 //   - Partitions(n): into how many partitions the tasks are divided. Each costs time in a bubble. Default 2.
 //   - Log(l): takes what the engine and its agents log. Default: nothing is logged.
 //
-// There is none for time, because the place of the call decides it: in a bubble it is virtual, elsewhere it is real. There is none for brokers
-// either: the engine always has the one in this process, and each Start has one of its own; Brokers says where it listens.
+// No option sets the time, because the place of the call decides it: in a bubble it is virtual, elsewhere it is real. No option names brokers
+// either: each Start has a broker in this process, and Brokers says where it listens.
 //
 // # What it is, and what it is not
 //

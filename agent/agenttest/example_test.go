@@ -44,10 +44,7 @@ func collected(t *testing.T) {
 }
 
 func ExampleStart() {
-	// In a file of yours that ends in _test.go:
-	//
-	//	func TestTheCourierCollects(t *testing.T) { collected(t) }
-	_ = collected
+	_ = collected // in your package this is a test function
 }
 
 // In a bubble, time passes only while everything waits, so that a test of a slow call takes no time.

@@ -24,7 +24,7 @@ do:   {method: PUT, path: "/bookings/${ task.id }", body: "${ input }"}
 undo: {method: DELETE, path: "/bookings/${ task.id }"}
 `
 
-// A program that runs agents of its own can run those of files beside them.
+// A program with agents in Go can run those of files beside them.
 func ExampleParse() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.Method, r.URL.Path, r.Header.Get("Idempotency-Key") != "")

@@ -21,7 +21,6 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -175,26 +174,6 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	r = run("task", "list")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, `SAGALOG_LIMIT="many"`)
-}
-
-// Of two flags that exclude each other, the one on the command line counts, whatever the variable of the other says.
-func TestAnAlternativeOnTheCommandLineWins(t *testing.T) {
-	t.Parallel()
-	env := map[string]string{"SAGALOG_BROKERS": "k1:9092", "SAGALOG_DATA": "./d", "SAGALOG_USER": "ada"}
-	for args, want := range map[string]string{"": "k1:9092 ./d ada", "--data=x": " x ada", "--brokers=y": "y  ada", "--brokers=y --data=x": "y x ada"} {
-		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		for _, name := range []string{"brokers", "data", "user"} {
-			f.String(name, "", "")
-		}
-		cli.Alternatives(f, "brokers", "data")
-		require.NoError(t, f.Parse(strings.Fields(args)))
-		require.NoError(t, cli.FlagsFromEnvironment(f, func(name string) (string, bool) { v, ok := env[name]; return v, ok }))
-		var got []string
-		for _, name := range []string{"brokers", "data", "user"} {
-			got = append(got, f.Lookup(name).Value.String())
-		}
-		require.Equal(t, want, strings.Join(got, " "), args)
-	}
 }
 
 func TestSubmittingATask(t *testing.T) {

@@ -35,6 +35,16 @@ test("saved views, columns of labels, where tasks come from, and since when they
     await expect(row("o-2")).toContainText("out of boxes");
     await expect(row("o-1")).toContainText("region:north tenant:acme");
 
+    await page.setViewportSize({ width: 360, height: 640 });
+    const reason = row("o-2").getByRole("cell").filter({ hasText: "out of boxes" });
+    await expect(reason).toBeVisible(); // below the ID, and not cut off
+    const [link, below, body] = await Promise.all([row("o-2").getByRole("link").first().boundingBox(), reason.boundingBox(), page.getByRole("rowgroup").boundingBox()]);
+    if (!link || !below || !body) throw new Error("a part of the row is not shown");
+    expect(below.y).toBeGreaterThanOrEqual(link.y + link.height - 2);
+    expect(below.x + below.width).toBeLessThanOrEqual(body.x + body.width);
+    await both(page);
+    await page.setViewportSize({ width: 1280, height: 800 });
+
     await page.getByText("columns", { exact: true }).focus();
     await page.keyboard.press("Enter");
     await page.getByRole("checkbox", { name: "tenant" }).press("Space");

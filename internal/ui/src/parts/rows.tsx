@@ -8,6 +8,8 @@ export interface Column<T> {
   size: string;
   /** The column goes first on narrow screens. */
   minor?: boolean;
+  /** The column is in a second line of the row on narrow screens. */
+  below?: boolean;
   cell: (row: T) => ComponentChildren;
 }
 
@@ -43,7 +45,12 @@ interface Drawn<T> {
   node: JSX.Element;
 }
 
-const height = 36;
+/** The height of a row, and of one that has a second line on a narrow screen. */
+const oneLine = 36;
+const twoLines = 60;
+/** Narrow is what style.css takes for it. */
+const narrow = window.matchMedia("(max-width: 52rem)");
+const where = (c: { minor?: boolean; below?: boolean }): string => (c.below ? "below" : c.minor ? "minor" : "");
 /** How many rows outside the view are in the document, and by how many rows the table scrolls before it draws again. */
 const spare = 12;
 const stride = 6;
@@ -58,6 +65,13 @@ export function Rows<T>(p: Props<T>): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ first: 0, last: 30 });
   const [at, setAt] = useState<string | null>(null);
+  const [small, setSmall] = useState(narrow.matches);
+  useLayoutEffect(() => {
+    const turn = () => setSmall(narrow.matches);
+    narrow.addEventListener("change", turn);
+    return () => narrow.removeEventListener("change", turn);
+  }, []);
+  const height = small && p.columns.some((c) => c.below) ? twoLines : oneLine;
   useLayoutEffect(() => {
     const e = box.current;
     if (!e) return;
@@ -74,7 +88,7 @@ export function Rows<T>(p: Props<T>): JSX.Element {
       watch.disconnect();
       e.removeEventListener("scroll", look);
     };
-  }, []);
+  }, [height]);
   const index = at === null ? -1 : p.rows.findIndex((r) => p.id(r) === at);
   const from = Math.max(0, Math.min(view.first, p.rows.length) - spare);
   const to = Math.min(p.rows.length, view.last + spare);
@@ -120,7 +134,7 @@ export function Rows<T>(p: Props<T>): JSX.Element {
   /** Draws a row, or reuses what was drawn before: while the table scrolls, only rows that come into view cost anything. */
   const draw = (row: T, index: number): JSX.Element => {
     const id = p.id(row);
-    const state = `${index} ${id === at} ${p.selected?.has(id)}`;
+    const state = `${index} ${id === at} ${p.selected?.has(id)} ${height}`;
     let d = before.get(id);
     if (d?.row !== row || d.columns !== p.columns || d.state !== state) d = { row, columns: p.columns, state, node: one(row, index) };
     drawn.current.set(id, d);
@@ -134,18 +148,18 @@ export function Rows<T>(p: Props<T>): JSX.Element {
         role="row"
         aria-rowindex={index + 2}
         aria-selected={p.selected?.has(id)}
-        class={`row${id === at ? " at" : ""}${p.selected?.has(id) ? " selected" : ""}`}
+        class={`row${height === twoLines ? " tall" : ""}${id === at ? " at" : ""}${p.selected?.has(id) ? " selected" : ""}`}
         style={{ ...grid, transform: `translateY(${index * height}px)` }}
         onClick={() => setAt(id)}
         onDblClick={() => latest.current.open?.(row)}
       >
         {p.select && (
-          <span role="cell">
+          <span role="cell" class="pick">
             <input type="checkbox" aria-label={`select ${id}`} checked={p.selected?.has(id) ?? false} onChange={() => latest.current.select?.(row)} />
           </span>
         )}
         {p.columns.map((c) => (
-          <span role="cell" class={c.minor ? "minor" : ""} key={c.name}>
+          <span role="cell" class={where(c)} key={c.name}>
             {c.cell(row)}
           </span>
         ))}
@@ -156,9 +170,9 @@ export function Rows<T>(p: Props<T>): JSX.Element {
   return (
     <div class="rows" role="table" aria-label={p.label} aria-rowcount={p.total !== undefined ? p.total + 1 : p.more ? -1 : p.rows.length + 1}>
       <div class="row head" role="row" aria-rowindex={1} style={grid}>
-        {p.select && <span role="columnheader" aria-label="selected" />}
+        {p.select && <span role="columnheader" class="pick" aria-label="selected" />}
         {p.columns.map((c) => (
-          <span role="columnheader" class={c.minor ? "minor" : ""} key={c.name}>
+          <span role="columnheader" class={where(c)} key={c.name}>
             {c.name}
           </span>
         ))}

@@ -72,7 +72,7 @@ const columnsWith = (labels: readonly string[], width: Widths): readonly Column<
   { name: "Workflow", size: `minmax(5rem, ${width.workflow}ch)`, minor: true, cell: (t) => <span title={workflowOf(t)}>{workflowOf(t)}</span> },
   { name: "State", size: "7.5rem", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
   { name: "Step, and what it waits for", size: "minmax(8rem, 2fr)", minor: true, cell: (t) => <Waits of={t} /> },
-  { name: "Reason", size: "minmax(10rem, 3.5fr)", minor: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
+  { name: "Reason", size: "minmax(10rem, 3.5fr)", below: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
   { name: "Failures", size: "3.6rem", minor: true, cell: (t) => t.failure_count || "" },
   ...labelColumns(labels),
   { name: "Took", size: "9.8rem", minor: true, cell: (t) => <Lasted of={t} /> },
