@@ -23,7 +23,7 @@ var taskStates = []string{"pending", "processing", "processed", "undoing", "undo
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
-		submitCommand(), getCommand(d.Log), listCommand(d.Log), itemsCommand(), historyCommand(d.Log), watchCommand(),
+		submitCommand(), getCommand(d.Log), listCommand(d.Log), countCommand(), itemsCommand(), historyCommand(d.Log), watchCommand(),
 		requestCommand(requestUse{
 			kind: "cancel", short: "Cancel a task and undo its steps",
 			long: "Cancel a task: every step that may have had an effect is undone. A task refuses it (exit 4) past the point of no return, and if it is\n" +
