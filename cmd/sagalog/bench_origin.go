@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime/debug"
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/bench"
@@ -13,17 +12,7 @@ const secret = "sasl-password"
 
 // originOf describes this program and the flags that it was called with.
 func originOf(f *pflag.FlagSet) bench.Origin {
-	o := bench.Origin{Version: version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				o.Commit = s.Value
-			case "vcs.modified":
-				o.Modified = s.Value == "true"
-			}
-		}
-	}
+	o := bench.Origin{Version: version(), Commit: commit(), Modified: modified()}
 	f.Visit(func(x *pflag.Flag) {
 		value := x.Value.String()
 		if x.Name == secret {

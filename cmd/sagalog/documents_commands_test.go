@@ -41,6 +41,7 @@ var runBy = map[string]string{
 	"docs/agents.md":           "TestAServiceReportsWhatItAccepted",
 	"docs/steering.md":         "TestADryRunOfAVerbShowsWhatMatches",
 	"docs/kubernetes.md":       "they need a cluster",
+	"docs/systemd.md":          "they change a machine; TestTheUnitsAreValid checks units and drop-ins",
 	"docs/alerts.md":           "they look at an engine that has a problem",
 	"docs/waiting.md":          "they look at an engine that has a problem",
 	"docs/operating.md":        "they change an engine in production",
@@ -49,6 +50,7 @@ var runBy = map[string]string{
 	"CONTRIBUTING.md":          "they are what CI runs",
 	"ARCHITECTURE.md":          drawings,
 	"docs/go.md":               "they prepare a module of the reader",
+	"deploy/peers/README.md":   "deploy/peers/run --smoke, by hand: it needs PostgreSQL and builds other engines",
 	"sdk/python/README.md":     "the script sdk/python/check runs them",
 	"sdk/typescript/README.md": "the script sdk/typescript/check runs them",
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -28,27 +27,6 @@ func main() {
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
-}
-
-// version returns the module's version, or the commit of a build from a checkout.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
-}
-
-// commit returns the commit that the program was built from, "" if it does not know.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return ""
 }
 
 func newLogger(quiet bool) *slog.Logger {

@@ -26,11 +26,11 @@ brings each task to a defined end: all of it is done, all of it is undone, or it
 Nothing accepted is lost.
 
 Start with:  sagalog dev`,
-		Version: cli.VersionLine(version()),
+		Version: cli.VersionLine(version(), commit()),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), exportCommand(), replayCommand(), apiCommand(), diffCommand(), whatifCommand(), benchCommand(), generateCommand(), webhookCommand(), keyCommand())
-	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, LoadAgents: loadAgents, Version: version(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand(), eraseCommand()}})...)
+	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, LoadAgents: loadAgents, Version: version(), Commit: commit(), Log: &logPlace{}, Namespace: []*cobra.Command{copyCommand(), reopenCommand(), eraseCommand()}})...)
 	return root
 }
 

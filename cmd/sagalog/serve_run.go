@@ -95,6 +95,9 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	if !c.quiet {
 		s.banner(os.Stdout)
 	}
+	if err := notifyReady(); err != nil {
+		return err
+	}
 	return stopped(ctx, s.run(ctx))
 }
 

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
@@ -132,14 +134,22 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-// A node starts, prints its addresses, locks its data directory, and ends cleanly on a signal.
+// A node starts, tells the service manager, prints its addresses, locks its data directory, and ends cleanly on a signal.
 func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 	t.Parallel()
 	broker := kafkatest.StartBroker(t, embedded.Config{})
-	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NAMESPACE=shop", "SAGALOG_PARTITIONS=3"}}
+	manager, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
+	require.NoError(t, err)
+	defer manager.Close()
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NAMESPACE=shop", "SAGALOG_PARTITIONS=3", "NOTIFY_SOCKET=" + manager.LocalAddr().String()}}
 	data := filepath.Join(at.dir, "n1")
 	node := []string{"serve", "--data", data, "--http", "127.0.0.1:0", "--node", "n1"}
 	n1 := at.start(t, node...)
+	said := make([]byte, 100)
+	require.NoError(t, manager.SetReadDeadline(time.Now().Add(stepWait)))
+	n, _, err := manager.ReadFrom(said)
+	require.NoError(t, err)
+	require.Equal(t, "READY=1", string(said[:n]))
 	e := n1.endpoints(data)
 	require.Equal(t, broker.Addr(), e.Kafka)
 	require.Equal(t, "n1", e.Node)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/access"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/secretfile"
 	"github.com/sagalog/sagalog/internal/webhook"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -83,7 +83,7 @@ func (r *receiver) open(log *slog.Logger) (*webhook.Sender, error) {
 	if r.url == "" {
 		return nil, nil
 	}
-	keys, err := access.OpenSecret(r.secretFile, func(text []byte) (*webhook.Keys, error) { return webhook.ParseKeys(string(text)) }, log)
+	keys, err := secretfile.Open(r.secretFile, func(text []byte) (*webhook.Keys, error) { return webhook.ParseKeys(string(text)) }, log)
 	if err != nil {
 		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+
+	"github.com/sagalog/sagalog/internal/secretfile"
 )
 
 // OpenAuthorities reads a file of CA certificates (PEM), and reads it again when it has changed. The function that it returns gives the TLS
@@ -14,7 +16,7 @@ func OpenAuthorities(path string, log *slog.Logger) (func() *tls.Config, error) 
 	if path == "" {
 		return func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }, nil
 	}
-	w := &watched[*x509.CertPool]{paths: []string{path}, log: log, read: func() (*x509.CertPool, error) {
+	pool, err := secretfile.Watch(func() (*x509.CertPool, error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
@@ -24,6 +26,6 @@ func OpenAuthorities(path string, log *slog.Logger) (func() *tls.Config, error) 
 			return nil, fmt.Errorf("%s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", path)
 		}
 		return pool, nil
-	}}
-	return func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: w.now()} }, w.open()
+	}, log, path)
+	return func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool.Now()} }, err
 }

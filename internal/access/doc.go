@@ -5,7 +5,6 @@
 //	Peers        signs the requests that nodes pass to each other, with the name and the role of the caller
 //	Gate         all of these together: who sent this request?
 //	Certificate  the certificate of the API, read again when its files change
-//	OpenSecret   any other file with a secret, read again when it changes
 //
 // # Invariants
 //

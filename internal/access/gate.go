@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/secretfile"
 )
 
 // maxBearer bounds the text of a token: those of identity providers have a few kilobytes.
@@ -85,7 +87,7 @@ func (g *Gate) While(r *http.Request) (context.Context, context.CancelFunc) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		ticks := time.NewTicker(2 * lookEvery)
+		ticks := time.NewTicker(2 * secretfile.LookEvery)
 		defer ticks.Stop()
 		for {
 			select {

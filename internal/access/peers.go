@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/secretfile"
 )
 
 const (
@@ -62,8 +64,8 @@ func fixedPeers(keys [][]byte) *Peers {
 
 // OpenPeers reads the secret from a file, and again when the file has changed.
 func OpenPeers(namespace, path string, log *slog.Logger) (*Peers, error) {
-	w := watchedSecret(path, func(text []byte) ([][]byte, error) { return peerKeys(namespace, string(text)) }, log)
-	return &Peers{w.now, w.fresh}, w.open()
+	keys, err := secretfile.Open(path, func(text []byte) ([][]byte, error) { return peerKeys(namespace, string(text)) }, log)
+	return &Peers{keys.Now, keys.Fresh}, err
 }
 
 func peerKeys(namespace, secrets string) (keys [][]byte, err error) {

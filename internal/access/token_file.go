@@ -3,22 +3,24 @@ package access
 import (
 	"log/slog"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/secretfile"
 )
 
 // TokenFile is a file of tokens that is read again when it has changed. It is safe for concurrent use.
-type TokenFile struct{ watched[[]Token] }
+type TokenFile struct{ tokens *secretfile.File[[]Token] }
 
 // OpenTokens reads a file of tokens.
 func OpenTokens(path string, log *slog.Logger) (*TokenFile, error) {
-	f := &TokenFile{watched[[]Token]{paths: []string{path}, log: log, read: func() ([]Token, error) { return ReadTokens(path) }}}
-	return f, f.open()
+	tokens, err := secretfile.Watch(func() ([]Token, error) { return ReadTokens(path) }, log, path)
+	return &TokenFile{tokens}, err
 }
 
 // caller returns who has the token.
 func (f *TokenFile) caller(text string, now time.Time) (Caller, error) {
-	t, ok := find(f.now(), text)
+	t, ok := find(f.tokens.Now(), text)
 	if !ok {
-		t, ok = find(f.fresh(), text) // it may have been made a moment ago
+		t, ok = find(f.tokens.Fresh(), text) // it may have been made a moment ago
 	}
 	switch {
 	case !ok:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/sagalog/sagalog/internal/secretfile"
 )
 
 const (
@@ -78,7 +79,7 @@ func ReadTokens(path string) ([]Token, error) {
 }
 
 func readTokens(path string) ([]Token, fs.FileInfo, error) {
-	data, info, err := readPrivate(path)
+	data, info, err := secretfile.ReadPrivate(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,11 +21,11 @@ var star = map[string][]string{
 
 	"agent/execagent": {"agent", "events", "internal/agentfile", "internal/exprlang"}, // the arguments of a command are expressions
 
-	"internal/acls":   {"internal/kafka"},             // names of topics and groups
-	"internal/access": {"events", "internal/repeats"}, // who may call the API
+	"internal/acls":   {"internal/kafka"},                                    // names of topics and groups
+	"internal/access": {"events", "internal/repeats", "internal/secretfile"}, // who may call the API
 
-	"internal/sealing":             {"events", "internal/access", "internal/jsontext", "internal/kafka", "internal/pause"}, // the topic of keys, and the file that wraps them
-	"internal/sealing/sealingtest": {"internal/kafka", "internal/kafka/kafkatest", "internal/sealing"},                     // keys for tests
+	"internal/sealing":             {"events", "internal/jsontext", "internal/kafka", "internal/pause", "internal/secretfile"}, // the topic of keys, and the file that wraps them
+	"internal/sealing/sealingtest": {"internal/kafka", "internal/kafka/kafkatest", "internal/sealing"},                         // keys for tests
 
 	"internal/callback":   {"events"},                                                    // the tickets that agents sign and the API checks
 	"internal/monitoring": nil,                                                           // writes files for Prometheus and Grafana
@@ -86,7 +86,7 @@ var star = map[string][]string{
 
 	// It is a second opinion on the log. It shares the facts and the fold that it checks, but no code that decides.
 	"internal/verify":          {"events"},
-	"internal/verify/kafkalog": {"events", "internal/kafka", "internal/verify", "supervisor"}, // reads the log for verify, which knows no client
+	"internal/verify/kafkalog": {"events", "internal/kafka", "internal/pause", "internal/verify", "supervisor"}, // reads the log for verify, which knows no client
 
 	// It reads the log as a stranger would, by the rule of verify, and knows no client.
 	"internal/export": {"events", "internal/jsontext", "internal/verify", "projector"},
@@ -95,6 +95,7 @@ var star = map[string][]string{
 	"internal/archtest":    nil,
 	"internal/pause":       nil, // waiting with a context
 	"internal/repeats":     nil, // a readable log
+	"internal/secretfile":  nil, // private files, read again when they change
 	"internal/sentence":    {"events"},
 	"internal/traceparent": nil,
 	"internal/traces":      {"agent", "events", "internal/repeats", "internal/traceparent"}, // only programs import it: nothing else knows the library for traces

@@ -38,7 +38,7 @@ type result struct {
 }
 
 // deps validates like a scheduler: "bad" is a fault, and "unfit" one that only the engine finds.
-var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (*scheduler.Source, []scheduler.Fault) {
+var deps = cli.Deps{Version: "1.2.3", Commit: "c0ffee", Load: func(file string, data []byte) (*scheduler.Source, []scheduler.Fault) {
 	if strings.Contains(string(data), "bad") {
 		return nil, []scheduler.Fault{
 			{File: file, Line: 3, Column: 5, Path: "steps.a", Message: "has no agent"},
@@ -403,8 +403,8 @@ func TestDeadLettersAndTheExample(t *testing.T) {
 	require.Equal(t, 2, e.run("demo", "break", "dron").code)
 	none := setup(t, func(c *api.Config) { c.Demo = nil })
 	require.Contains(t, none.run("demo", "fix").err, "runs no example")
-	require.Contains(t, run("version").out, "sagalog 1.2.3")
-	require.Contains(t, run("version", "-o", "json").out, `"version": "1.2.3"`)
+	require.Contains(t, run("version").out, "sagalog 1.2.3 (commit c0ffee, go")
+	require.Contains(t, run("version", "-o", "json").out, "\"version\": \"1.2.3\",\n  \"commit\": \"c0ffee\"")
 }
 
 func TestABulkReportsTheOutcomeOfEachLine(t *testing.T) {

@@ -19,8 +19,8 @@ type Deps struct {
 	// LoadAgents validates a file of agents without starting them. A variable that the environment lacks is a warning. It returns the names of the agents that
 	// the file binds, as far as it has no fault.
 	LoadAgents func(file string, data []byte) ([]string, []scheduler.Fault)
-	// Version is the version of the program.
-	Version string
+	// Version is the version of the program, and Commit the one that it was built from, "" if it does not know.
+	Version, Commit string
 	// Log reads the log without an engine; nil if this program cannot.
 	Log Log
 	// Namespace are further commands about a namespace, which speak to Kafka.
@@ -99,24 +99,34 @@ func printerOf(cmd *cobra.Command) (*printer, error) {
 	return p, nil
 }
 
-// VersionLine is what `version` and --version print about a program of that version.
-func VersionLine(version string) string {
-	return fmt.Sprintf("sagalog %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// VersionLine is what `version` and --version print about a program of that version and commit; commit may be "".
+func VersionLine(version, commit string) string {
+	from := ""
+	if commit != "" {
+		from = "commit " + commit + ", "
+	}
+	return fmt.Sprintf("sagalog %s (%s%s, %s/%s)", version, from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func versionCommand(d Deps) *cobra.Command {
 	return output(&cobra.Command{
-		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of this program, and the commit that it was built from", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := printerOf(cmd)
 			if err != nil {
 				return err
 			}
 			if p.format == formatTable {
-				_, err = fmt.Fprintln(p.out, VersionLine(d.Version))
+				_, err = fmt.Fprintln(p.out, VersionLine(d.Version, d.Commit))
 				return err
 			}
-			doc, err := json.Marshal(map[string]string{"version": d.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+			doc, err := json.Marshal(struct {
+				Version string `json:"version"`
+				Commit  string `json:"commit,omitempty"`
+				Go      string `json:"go"`
+				OS      string `json:"os"`
+				Arch    string `json:"arch"`
+			}{d.Version, d.Commit, runtime.Version(), runtime.GOOS, runtime.GOARCH})
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/sagalog/sagalog/internal/access"
+	"github.com/sagalog/sagalog/internal/secretfile"
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
 )
 
@@ -33,12 +33,12 @@ type wrappers []wrapper
 // KeyFile is the file of the key-encryption keys. It is read again when it has changed.
 type KeyFile struct {
 	path string
-	*access.Secret[wrappers]
+	*secretfile.File[wrappers]
 }
 
 // OpenKeyFile reads a key file, which only its owner and its group may read.
 func OpenKeyFile(path string, log *slog.Logger) (*KeyFile, error) {
-	s, err := access.OpenSecret(path, readKeys, log)
+	s, err := secretfile.Open(path, readKeys, log)
 	if err != nil {
 		return nil, fmt.Errorf("the file of the sealing key: %w", err)
 	}

@@ -1,4 +1,4 @@
-package access
+package secretfile
 
 import (
 	"fmt"
@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// lookEvery is how often a file is looked at: revoking a token takes effect within that time, and a request rarely waits for a disk.
-const lookEvery = time.Second
+// LookEvery is how often a file is looked at: revoking a token takes effect within that time, and a request rarely waits for a disk.
+const LookEvery = time.Second
 
 // maxFile bounds a secret file: about 5,000 tokens.
 const maxFile = 1 << 20
 
-// watched is a file that is read again when it has changed. What cannot be used changes nothing.
-type watched[T any] struct {
+// File is a file, or several that belong together, read again when one has changed. What cannot be used changes nothing. It is safe for
+// concurrent use.
+type File[T any] struct {
 	paths []string
 	read  func() (T, error)
 	log   *slog.Logger
@@ -33,24 +34,41 @@ type watched[T any] struct {
 	fault string
 }
 
-func (w *watched[T]) open() (err error) {
-	w.looked, w.seen = time.Now(), w.look()
-	w.value, err = w.read()
-	return err
+// Open reads a private file. parse reads what it holds; its errors must not repeat that.
+func Open[T any](path string, parse func(text []byte) (T, error), log *slog.Logger) (*File[T], error) {
+	return Watch(func() (value T, err error) {
+		text, _, err := ReadPrivate(path)
+		if err != nil {
+			return value, err
+		}
+		if value, err = parse(text); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return value, err
+	}, log, path)
 }
 
-// now returns the value of the files as of a second ago at most.
-func (w *watched[T]) now() T {
+// Watch calls read, and calls it again when one of the files at the paths has changed.
+func Watch[T any](read func() (T, error), log *slog.Logger, paths ...string) (*File[T], error) {
+	w := &File[T]{paths: paths, read: read, log: log, looked: time.Now()}
+	w.seen = w.look()
+	var err error
+	w.value, err = w.read()
+	return w, err
+}
+
+// Now returns the value of the files as of a second ago at most.
+func (w *File[T]) Now() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time.Since(w.looked) >= lookEvery {
+	if time.Since(w.looked) >= LookEvery {
 		w.refresh()
 	}
 	return w.value
 }
 
-// fresh returns the value of the files as they are.
-func (w *watched[T]) fresh() T {
+// Fresh returns the value of the files as they are.
+func (w *File[T]) Fresh() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refresh()
@@ -58,7 +76,7 @@ func (w *watched[T]) fresh() T {
 }
 
 // refresh reads the files again if they have changed, or could not be used: a disk or a mount may be back. mu is held.
-func (w *watched[T]) refresh() {
+func (w *File[T]) refresh() {
 	w.looked = time.Now()
 	seen := w.look()
 	changed := !same(seen, w.seen)
@@ -79,7 +97,7 @@ func (w *watched[T]) refresh() {
 }
 
 // look returns what the files are now; nil for one that is gone.
-func (w *watched[T]) look() []fs.FileInfo {
+func (w *File[T]) look() []fs.FileInfo {
 	list := make([]fs.FileInfo, len(w.paths))
 	for i, path := range w.paths {
 		list[i], _ = os.Stat(path) // reading it says why
@@ -96,38 +114,9 @@ func same(a, b []fs.FileInfo) bool {
 	})
 }
 
-// Secret is a private file with a secret that is read again when it has changed. It is safe for concurrent use.
-type Secret[T any] struct{ *watched[T] }
-
-// OpenSecret reads a private file. parse reads what it holds; its errors must not repeat that. A changed file that cannot be used changes
-// nothing.
-func OpenSecret[T any](path string, parse func(text []byte) (T, error), log *slog.Logger) (*Secret[T], error) {
-	w := watchedSecret(path, parse, log)
-	return &Secret[T]{w}, w.open()
-}
-
-func watchedSecret[T any](path string, parse func(text []byte) (T, error), log *slog.Logger) *watched[T] {
-	return &watched[T]{paths: []string{path}, log: log, read: func() (value T, err error) {
-		text, _, err := readPrivate(path)
-		if err != nil {
-			return value, err
-		}
-		if value, err = parse(text); err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-		return value, err
-	}}
-}
-
-// Now returns the secret as of a second ago at most.
-func (s *Secret[T]) Now() T { return s.now() }
-
-// Fresh returns the secret as it is.
-func (s *Secret[T]) Fresh() T { return s.fresh() }
-
-// readPrivate reads a file, and refuses it if everyone on the machine can read or change it. Its group may read it: that is how secrets are
+// ReadPrivate reads a file, and refuses it if everyone on the machine can read or change it. Its group may read it: that is how secrets are
 // mounted into containers.
-func readPrivate(path string) ([]byte, fs.FileInfo, error) {
+func ReadPrivate(path string) ([]byte, fs.FileInfo, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
