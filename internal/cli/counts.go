@@ -17,7 +17,7 @@ func countCommand() *cobra.Command {
 			"step, error_code and waiting_for. With a filter, each node looks at its newest 50,000 tasks that match. OLDEST is when the task that has been\n" +
 			"unchanged for longest last changed. While some partitions cannot be read, the exit code is 7.",
 		Example: "  sagalog task count --by reason --state parked\n  sagalog task count --by label:tenant --state parked --workflow order",
-		RunE:    client(func(s *session, _ []string) error { return s.countTasks() }),
+		RunE:    client(func(s *session, _ []string) error { return countTasks(s) }),
 	})
 	filterFlags(c)
 	c.Flags().String("by", "state", "what the tasks of a group have in common: "+strings.Join(groupings, ", ")+" or label:KEY")
@@ -27,7 +27,7 @@ func countCommand() *cobra.Command {
 
 var groupings = []string{"state", "workflow", "step", "error_code", "reason", "waiting_for"}
 
-func (s *session) countTasks() error {
+func countTasks(s *session) error {
 	q, err := s.filter()
 	if err != nil {
 		return err

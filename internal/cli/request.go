@@ -132,7 +132,7 @@ func (s *session) agree(u requestUse, ids []string) error {
 	if u.warning == "" {
 		return nil
 	}
-	if asks, err := s.concerns(u, ids); err != nil || !asks {
+	if asks, err := concerns(s, u, ids); err != nil || !asks {
 		return err
 	}
 	return Agree(s.cmd, u.warning, u.kind+" "+Counted(len(ids), "task")+"?")
@@ -140,7 +140,7 @@ func (s *session) agree(u requestUse, ids []string) error {
 
 // concerns says whether the warning is about what is asked of the tasks. Without --operation, each task decides whether an undo is meant: that is so
 // while the task is being undone, also if it is parked meanwhile.
-func (s *session) concerns(u requestUse, ids []string) (bool, error) {
+func concerns(s *session, u requestUse, ids []string) (bool, error) {
 	if !u.ofUndo || s.isSet("yes") {
 		return true, nil
 	}
