@@ -62,6 +62,18 @@ var simulations = map[string]simulation{
 		fault:   [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-1000x480"}},
 		healthy: [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-10x480"}},
 	},
+	"SagalogDiskLow": {
+		fault:   [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000000x480"}},
+		healthy: [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "2000000000x480"}},
+	},
+	"SagalogNodeMissing": {
+		fault:   [][2]string{{`sagalog_node_info{instance="a",namespace_id="x",node="n1"}`, "1x480"}, {`sagalog_node_info{instance="b",namespace_id="x",node="n2"}`, "1x420 _x60"}},
+		healthy: [][2]string{{`sagalog_node_info{instance="a",namespace_id="x",node="n1"}`, "1x480"}, {`sagalog_node_info{instance="b",namespace_id="x",node="n2"}`, "1x100 _x380"}},
+	},
+	"SagalogOtherNamespace": {
+		fault:   [][2]string{{`sagalog_node_info{instance="a",namespace_id="x",node="n1"}`, "1x420 _x60"}, {`sagalog_node_info{instance="a",namespace_id="y",node="dev"}`, "_x440 1x40"}},
+		healthy: [][2]string{{`sagalog_node_info{instance="a",namespace_id="x",node="n1"}`, "1x480"}, {`sagalog_node_info{instance="b",namespace_id="y",node="n1"}`, "1x480"}},
+	},
 	"SagalogCarryOverdue": {
 		fault:   [][2]string{{`sagalog_carry_age_seconds{partition="0"}`, "51x480"}, {`sagalog_keep_log_seconds{instance="a"}`, "100x480"}},
 		healthy: [][2]string{{`sagalog_carry_age_seconds{partition="0"}`, "51x480"}, {`sagalog_keep_log_seconds{instance="a"}`, "0x480"}},

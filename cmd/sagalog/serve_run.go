@@ -153,7 +153,7 @@ func (s *serving) look(context.Context) error {
 	s.local.workflows()
 	s.local.data()
 	s.local.access(s.gate)
-	s.local.address()
+	s.local.address(nil)
 	s.local.clock()
 	s.local.traces()
 	return s.refuse(s.local.findings)

@@ -37,7 +37,8 @@ var EngineAlerts = []EngineAlert{
 func overview(b *strings.Builder) {
 	b.WriteString("\n## Which alert\n\nThe engine raises alerts about single tasks, agents, schedules and limits: `sagalog alert list` shows those that are open, `sagalog alert list --open=false` also those\n" +
 		"that report something that happened, and [the webhook](webhook.md) sends both. The rules watch the metrics of all nodes, also for what an engine that is down\ncannot say. " +
-		"Where both watch the same, a line names both.\n\n| alert of the engine | rule | means | first command |\n|---|---|---|---|\n")
+		"Neither list knows the other: `sagalog alert list` says nothing about the rules, and Prometheus nothing about single tasks. Where both watch the same, a line names\nboth. " +
+		"`sagalog doctor` takes the flags of the node's `serve`.\n\n| alert of the engine | rule | means | first command |\n|---|---|---|---|\n")
 	named := map[string]bool{}
 	for _, a := range EngineAlerts {
 		var links []string
