@@ -86,7 +86,7 @@ var star = map[string][]string{
 
 	// It is a second opinion on the log. It shares the facts and the fold that it checks, but no code that decides.
 	"internal/verify":          {"events"},
-	"internal/verify/kafkalog": {"events", "internal/kafka", "internal/verify", "supervisor"}, // reads the log for verify, which knows no client
+	"internal/verify/kafkalog": {"events", "internal/kafka", "internal/pause", "internal/verify", "supervisor"}, // reads the log for verify, which knows no client
 
 	// It reads the log as a stranger would, by the rule of verify, and knows no client.
 	"internal/export": {"events", "internal/jsontext", "internal/verify", "projector"},

@@ -50,6 +50,8 @@ type Attempt struct {
 	Verdict       string `parquet:"verdict,optional,dict"`
 	VerdictReason string `parquet:"verdict_reason,optional,dict"`
 	NextAt        *int64 `parquet:"next_at,timestamp(millisecond)"`
+	// PolicyHash stands for what the definition says about attempts to do or to undo the step: retry, times and what follows.
+	PolicyHash string `parquet:"policy_hash,optional,dict"`
 	// Queue, Work and Report are in seconds: from ready to started, the agent's work, and from there to the owner's decision.
 	Queue  *float64 `parquet:"queue_s"`
 	Work   *float64 `parquet:"work_s"`
@@ -63,7 +65,9 @@ type Attempt struct {
 // on which it started, and so do the bounds of cfg.
 func Attempts(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "attempts", func(int32) (maker[Attempt], error) {
-		return &attempts{namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}}, nil
+		return &attempts{
+			namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}, definitions: definitions{all: map[adopted]definition{}},
+		}, nil
 	}, nil)
 }
 
@@ -72,6 +76,7 @@ type attempts struct {
 	namespace uuid.UUID
 	payloads  bool
 	running   map[attemptOf]*Attempt
+	definitions
 }
 
 type attemptOf struct {
@@ -85,6 +90,9 @@ func (t *attempts) pass(*events.Record) error { return nil }
 func (t *attempts) close() error { return nil }
 
 func (t *attempts) take(r *events.Record, f *Fact, _ *lives, emit func(entry[Attempt]) error) error {
+	if err := t.note(r, f); err != nil {
+		return err
+	}
 	e, ok, err := t.ends(r, f)
 	if err != nil || !ok {
 		return err
@@ -152,10 +160,12 @@ func (t *attempts) started(f *Fact, of attemptOf, b begun) {
 
 // row returns a row with what each fact of an attempt says.
 func (t *attempts) row(f *Fact, of attemptOf) *Attempt {
-	return &Attempt{
+	a := &Attempt{
 		Partition: f.Partition, Task: f.Task, Run: f.Run, Incarnation: f.Incarnation, Workflow: f.Workflow, Version: f.Version, Step: f.Step, Item: f.Item,
 		Operation: string(of.operation), Attempt: int32(of.n),
 	}
+	a.PolicyHash = t.policy(adopted{f.Workflow, f.Version}, f.Step, of.operation)
+	return a
 }
 
 // ending is how an attempt ended.

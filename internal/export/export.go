@@ -88,6 +88,11 @@ type maker[R any] interface {
 	close() error
 }
 
+// voider is a maker that makes rows of void records, too.
+type voider[R any] interface {
+	void(r *events.Record, why string, emit func(entry[R]) error) error
+}
+
 // facts makes the table of facts.
 type facts struct{ payloads bool }
 
@@ -103,8 +108,18 @@ func (facts) pass(*events.Record) error          { return nil }
 func (facts) left(func(entry[Fact]) error) error { return nil }
 func (facts) close() error                       { return nil }
 
-// export exports a table. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
-func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
+// export exports a table, which nothing else may do at the same time. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
+func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (res Result, err error) {
+	res.Dir = filepath.Join(cfg.Dir, table)
+	unlock, err := lock(res.Dir)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return exportLocked(ctx, cfg, table, begin, finish)
+}
+
+func exportLocked[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
 	res := Result{Dir: filepath.Join(cfg.Dir, table)}
 	bounds, err := cfg.bounds(ctx)
 	if err != nil {
@@ -196,7 +211,7 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(), files: f.files}
 	var out sink[R] = &one
 	switch any(table).(type) {
-	case *states[R]:
+	case *states[R], *steps:
 		out = &days[R]{of: one, open: map[string]*part[R]{}}
 	case *traces:
 		out = &section[R]{name: sectionFile(dir, f.partition)}
@@ -226,6 +241,9 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 			return err
 		}
 		if void != "" {
+			if v, ok := table.(voider[R]); ok {
+				return v.void(&r, void, func(e entry[R]) error { return f.emit(out, &e, r.Offset) })
+			}
 			return table.pass(&r)
 		}
 		fact, err := known.row(&r, rule.Epoch(), topics)
@@ -236,13 +254,7 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 			latest(f.begins, fact.Time)
 		}
 		first = false
-		err = table.take(&r, &fact, known, func(e entry[R]) error {
-			if r.Offset < f.at.Next || !wanted(f.cfg, &e) {
-				return nil
-			}
-			f.rows.Add(1)
-			return out.add(e, r.Offset)
-		})
+		err = table.take(&r, &fact, known, func(e entry[R]) error { return f.emit(out, &e, r.Offset) })
 		if err == nil && fact.Type == string(events.NameTasksSwept) {
 			err = known.forget(r.Value)
 		}
@@ -251,6 +263,15 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 		}
 		return nil
 	})
+}
+
+// emit writes a row that is complete with the record at an offset, unless an earlier attempt did.
+func (f *reading[R]) emit(out sink[R], e *entry[R], offset int64) error {
+	if offset < f.at.Next || !wanted(f.cfg, e) {
+		return nil
+	}
+	f.rows.Add(1)
+	return out.add(*e, offset)
 }
 
 // rest writes the rows that are not complete, and marks the partition as done: if this is broken off, they are all written again.

@@ -106,6 +106,17 @@ var does = map[events.Name]bool{
 	events.NameStepStarted: true, events.NameStepCompleted: true, events.NameStepFailed: true, events.NameStepProgressed: true,
 }
 
+// operationOf returns the operation of a fact, which some name and of others its kind says.
+func operationOf(name events.Name, named string) string {
+	switch {
+	case named == "" && undoes[name]:
+		return string(events.Undo)
+	case named == "" && does[name]:
+		return string(events.Do)
+	}
+	return named
+}
+
 const claimed = events.TypePrefix + string(events.NamePartitionClaimed)
 
 // row makes the row of an accepted fact of an epoch. The lives are as before the fact.
@@ -131,18 +142,13 @@ func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fa
 	}
 	f := Fact{
 		Partition: r.Partition, Offset: r.Offset, Time: int64(when), Epoch: t.epochText(at.Epoch), Sequence: sequence, Owner: t.writer(r), Type: string(name),
-		Task: string(r.Key), Step: a.step, Attempt: int32(a.attempt), Operation: a.operation, By: a.by, Data: string(r.Value),
+		Task: string(r.Key), Step: a.step, Attempt: int32(a.attempt), By: a.by, Data: string(r.Value),
 	}
 	if step, index, ok := events.SplitItem(a.step); ok {
 		item := int32(index)
 		f.Step, f.Item = step, &item
 	}
-	switch {
-	case f.Operation == "" && undoes[name]:
-		f.Operation = string(events.Undo)
-	case f.Operation == "" && does[name]:
-		f.Operation = string(events.Do)
-	}
+	f.Operation = operationOf(name, a.operation)
 	f.Cause = r.Header(events.HeaderCause)
 	if in, partition, offset, ok := events.Cause(f.Cause).Input(); ok {
 		f.CauseTopic, f.CausePartition, f.CauseOffset = topics.of(in), &partition, &offset

@@ -82,7 +82,7 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 			if err != nil {
 				return err
 			}
-			return c.LendRange(ctx, r.Topic, r.Partition, begin, r.To, yield) // the folder keeps only the last record, until the next one
+			return kafka.LendWhole(ctx, c, r.Topic, r.Partition, begin, r.To, yield) // the folder keeps only the last record, until the next one
 		},
 		Commit: func(d *events.Delta, a projector.Anchor) error {
 			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})
@@ -92,5 +92,8 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 		return events.Hash{}, err
 	}
 	info, err := store.PartitionInfo(r.Partition)
+	if err == nil && !info.Exists { // nothing was folded
+		return state.Hash()
+	}
 	return info.StateHash, err
 }
