@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/docs"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/monitoring"
 	"github.com/sagalog/sagalog/internal/ui"
 	"github.com/stretchr/testify/require"
 )
@@ -99,7 +101,7 @@ func TestADocumentIsAPlainPageUnderThePolicy(t *testing.T) {
 	require.Equal(t, "/docs/", get(t, h, "GET", "/docs").Header().Get("Location"))
 	require.Equal(t, 405, get(t, h, "POST", "/docs/waiting").Code)
 	require.Empty(t, get(t, h, "HEAD", "/docs/waiting").Body.Bytes())
-	for path, list := range map[string]string{"/docs/none": `href="./"`, "/docs/reference/none": `href="../"`, "/docs/docs.go": `href="./"`, "/docs/../ui.go": ""} {
+	for path, list := range map[string]string{"/docs/none": `href="./"`, "/docs/reference/none": `href="../"`, "/docs/doc.go": `href="./"`, "/docs/../ui.go": ""} {
 		a := get(t, h, "GET", path)
 		require.Equal(t, 404, a.Code, path)
 		require.Contains(t, a.Body.String(), list, path)
@@ -112,10 +114,10 @@ func TestTheDocumentsHaveTheAnchorsThatThePageUses(t *testing.T) {
 	h, err := ui.Handler(ui.Options{})
 	require.NoError(t, err)
 	waiting, alerts := read(t, h, "/docs/waiting"), read(t, h, "/docs/alerts")
-	for _, kind := range []string{"agent", "capacity", "limit", "concurrency", "signal", "child", "sleep", "retry", "cool_down", "quiet", "paused", "not_before", "operator"} {
-		require.True(t, waiting.ids[kind], kind)
+	for _, kind := range events.Waitings() {
+		require.True(t, waiting.ids[string(kind)], kind)
 	}
-	for _, kind := range []string{"parked", "deadline_passed", "soft_limit_passed", "agent_missing", "schedule_blocked", "concurrency_blocked"} {
-		require.True(t, alerts.ids[kind], kind)
+	for _, a := range monitoring.EngineAlerts {
+		require.True(t, alerts.ids[a.Kind], a.Kind)
 	}
 }
