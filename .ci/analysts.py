@@ -1,6 +1,7 @@
 """Reads exported tables and logs with DuckDB, pyarrow and pm4py: what a document shows, three formats, and a fold written from events/FORMAT.md alone."""
 import contextlib
 import glob
+import hashlib
 import io
 import json
 import os
@@ -71,6 +72,54 @@ a, b, c = (duckdb.sql(q).fetchone()[0] for q in (
 assert a == b == c, (a, b, c)
 print(f"{len(queries)} queries, {len(rows)} facts in three formats, {b} attempts; {compared} tasks as in the other fold: {states}")
 
+# Columns that follow from the facts, against what DuckDB makes of the facts themselves.
+def both(what, one_way, other_way):
+    a, b = duckdb.sql(one_way).fetchall(), duckdb.sql(other_way).fetchall()
+    assert a == b and a, f"{what}: {a[:5]} and {b[:5]}"
+    return a
+
+
+both("waited_s", "select count(*), round(sum(waited_s), 3) from 'history/steps/*/*.parquet' where waited_s is not null", """
+    select count(*), round(sum(waited), 3) from (
+        select arg_min(epoch_ms(time) - epoch_ms(coalesce((data->>'ready_at')::timestamptz, time)), "offset") / 1000 as waited
+        from 'history/facts/*/*.parquet' where type = 'StepStarted' group by task, incarnation, coalesce((data->>'run')::int, 1), data->>'step')""")
+ended = both("ended_by", "select state, ended_by, count(*) from 'history/tasks/*/*.parquet' where ended_at is not null group by all order by all", """
+    with turns as (
+        select task, incarnation, run, arg_min(case type when 'CancelRequested' then 'operator' when 'DeadlinePassed' then 'deadline' else 'policy' end, "offset") as by
+        from 'history/facts/*/*.parquet'
+        where type = 'CancelRequested' or type = 'DeadlinePassed' and (data->>'action') = 'undo' or type in ('StepFailed', 'Timeout') and (data->>'$.verdict.action') = 'undo' group by all)
+    select case f.type when 'TaskProcessed' then 'processed' when 'TaskUndone' then 'undone' else 'terminated' end,
+        case f.type when 'TaskProcessed' then 'policy' when 'TaskTerminated' then 'operator' else t.by end, count(*)
+    from 'history/facts/*/*.parquet' f left join turns t using (task, incarnation, run)
+    where f.type in ('TaskProcessed', 'TaskUndone', 'TaskTerminated') group by all order by all""")
+assert {by for _, by, _ in ended} >= {"policy", "operator"}, ended
+bodies = {(workflow, version): json.loads(data)["body"] for workflow, version, data in duckdb.sql(
+    "select data->>'workflow', (data->>'version')::int, any_value(data) from 'history/facts/*/*.parquet' where type = 'DefinitionAdopted' group by all").fetchall()}
+
+
+def policy(members, names):
+    text = json.dumps({n: members[n] for n in names if n in members}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+defined = {(w, v, s["id"]): s for (w, v), body in bodies.items() for s in body["steps"]}
+seen = duckdb.sql("select distinct workflow, version, step, operation, policy_hash from 'history/attempts/*/*.parquet'").fetchall()
+for w, v, step, operation, said_hash in seen:
+    s = defined[w, v, step]
+    names = ("complete_within", "cool_down", "heartbeat", "on_timeout", "retry", "start_within") if operation == "do" else ("complete_within", "retry")
+    assert said_hash == policy(s if operation == "do" else s["undo"], names), (w, step, operation, said_hash)
+listed = duckdb.sql("select distinct workflow, version, step, needs from 'history/steps/*/*.parquet'").fetchall()
+for w, v, step, needs in listed:
+    assert needs == sorted(defined[w, v, step].get("needs", [])), (w, step, needs)
+assert any(needs for *_, needs in listed)
+one_shop = "select count(*) from 'history/tasks/*/*.parquet' where labels['shop'] = 'vienna'"
+assert duckdb.sql(one_shop).fetchone() == duckdb.sql("select count(*) from 'history/facts/*/*.parquet' where type = 'Submitted' and (data->>'$.labels.shop') = 'vienna'").fetchone()
+table = pyarrow.dataset.dataset("history/tasks", partitioning="hive").to_table(columns=["task", "labels"])
+assert str(table.schema.field("labels").type).startswith("map<string, string"), table.schema
+assert sum(1 for labels in table["labels"].to_pylist() if labels and dict(labels).get("shop") == "vienna") == duckdb.sql(one_shop).fetchone()[0] > 100
+assert str(pyarrow.dataset.dataset("history/steps", partitioning="hive").schema.field("needs").type).startswith("list<"), "needs is a list"
+print(f"ended by {ended}, {len(seen)} operations with their policies, needs of {len(listed)} steps")
+
 # The logs for process mining are about the same runs and attempts as the tables.
 def one(query):
     return duckdb.sql(query).fetchone()[0]
@@ -103,7 +152,7 @@ assert objects == {
     "step": one("select count(*) from 'history/steps/*/*.parquet'"),
     "agent": one("select count(distinct agent) from 'history/attempts/*/*.parquet'"),
     "workflow": one("select count(distinct workflow) from 'history/tasks/*/*.parquet'"),
-    "shop": one("select count(distinct json_extract_string(labels, '$.shop')) from 'history/tasks/*/*.parquet'"),
+    "shop": one("select count(distinct labels['shop']) from 'history/tasks/*/*.parquet'"),
 }, objects
 edges = pm4py.discover_ocdfg(pm4py.filter_ocel_event_attribute(ocel, "lifecycle", ["complete"]))["edges"]["event_couples"]["task"]
 assert len(edges[("drone", "delivery")]) == processed, edges.keys()

@@ -109,7 +109,7 @@ func (c *pastConfig) serve(ctx context.Context, ready func(addr string, m *past.
 }
 
 // Past implements cli.Log.
-func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p cli.Past, stop func() error, err error) {
+func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) (p cli.Past, stop func() error, err error) {
 	if err := l.validate(); err != nil {
 		return p, nil, err
 	}
@@ -117,7 +117,7 @@ func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p c
 	if err != nil {
 		return p, nil, err
 	}
-	moment, err := past.Parse(at, now)
+	moment, err := past.Parse(of.At, now)
 	if err != nil {
 		return p, nil, usage("--at: %s", err)
 	}
@@ -137,7 +137,7 @@ func (l *logPlace) Past(ctx context.Context, at string, progress io.Writer) (p c
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))
 	}
-	if err = l.copyPast(ctx, moment, dir, progress); err != nil {
+	if err = l.copyPast(ctx, past.Config{Moment: moment, Task: of.Task, Dir: dir}, progress); err != nil {
 		ended <- err
 		return p, nil, stop()
 	}
@@ -170,8 +170,8 @@ func (l *logPlace) now() (time.Time, error) {
 	return mark.At.Time(), nil
 }
 
-// copyPast copies the log up to a moment.
-func (l *logPlace) copyPast(ctx context.Context, m past.Moment, dir string, progress io.Writer) (err error) {
+// copyPast copies the log up to a moment, as cfg says.
+func (l *logPlace) copyPast(ctx context.Context, cfg past.Config, progress io.Writer) (err error) {
 	cluster, closeLog, err := l.open(ctx)
 	if err != nil {
 		return err
@@ -182,7 +182,8 @@ func (l *logPlace) copyPast(ctx context.Context, m past.Moment, dir string, prog
 	}
 	bar := newVerifyBar(progress)
 	defer bar.close()
-	_, err = past.Copy(ctx, past.Config{Cluster: cluster, Namespace: l.namespace, Moment: m, Dir: dir, Progress: bar.count("replay")})
+	cfg.Cluster, cfg.Namespace, cfg.Progress = cluster, l.namespace, bar.count("replay")
+	_, err = past.Copy(ctx, cfg)
 	return err
 }
 

@@ -50,6 +50,7 @@ var runBy = map[string]string{
 	"CONTRIBUTING.md":          "they are what CI runs",
 	"ARCHITECTURE.md":          drawings,
 	"docs/go.md":               "they prepare a module of the reader",
+	"deploy/peers/README.md":   "deploy/peers/run --smoke, by hand: it needs PostgreSQL and builds other engines",
 	"sdk/python/README.md":     "the script sdk/python/check runs them",
 	"sdk/typescript/README.md": "the script sdk/typescript/check runs them",
 }

@@ -25,7 +25,7 @@ type exportConfig struct {
 	logPlace
 	output
 	to, format, since, until, workflow string
-	noPayloads                         bool
+	noPayloads, void                   bool
 	// objects are the labels whose values are objects.
 	objects []string
 }
@@ -58,7 +58,7 @@ type, task, run, incarnation, workflow, version, step, item, attempt, operation,
 			`Export the attempts to do and to undo steps as a table with one row each: when it was ready, started and ended, what the agent said, and what the supervisor decided. One that
 runs at the end of the range has no outcome. Columns: partition, task, run, incarnation, workflow, version, step, item, agent, function, child, operation, attempt, idempotency_key,
 instance, ready_at, started_at, agent_started_at, agent_finished_at, ended_at, complete_by, outcome (completed, failed, timed_out), by, class, code, message, effect, verdict,
-verdict_reason, next_at, queue_s, work_s, report_s, started_offset, ended_offset.`,
+verdict_reason, next_at, policy_hash, queue_s, work_s, report_s, started_offset, ended_offset.`,
 			`  sagalog export attempts --brokers k1:9092 --to ./history
   duckdb -c "select step, outcome, code, count(*), quantile_cont(work_s, 0.95) from './history/attempts/*/*.parquet' group by all order by 4 desc"`,
 			export.Attempts,
@@ -67,8 +67,8 @@ verdict_reason, next_at, queue_s, work_s, report_s, started_offset, ended_offset
 			"tasks", "Export the tasks: one row per run",
 			`Export the tasks as a table with one row for each run of each, as it was when the next run began, when the task was forgotten, or at the end of the range. The command folds the
 log in a directory below --to, which it removes. Columns: partition, task, run, incarnation, workflow, version, definition_hash, state, paused, priority, labels, parent, parent_step,
-schedule, source_topic, source_partition, source_offset, submitted_at, first_started_at, ended_at, deadline, deadline_passed, pivot_passed, reason, failure_count, attempts, steps,
-facts, duration_s, queue_s, input, output. --since and --until are about the time of submission.`,
+schedule, due, source_topic, source_partition, source_offset, submitted_at, first_started_at, ended_at, deadline, deadline_passed, pivot_passed, ended_by (policy, operator, deadline,
+parent), reason, failure_count, attempts, steps, facts, duration_s, queue_s, input, output. --since and --until are about the time of submission.`,
 			`  sagalog export tasks --brokers k1:9092 --to ./history
   duckdb -c "select workflow, state, count(*), quantile_cont(duration_s, 0.95) from './history/tasks/*/*.parquet' group by all order by 3 desc"`,
 			export.Tasks,
@@ -76,8 +76,9 @@ facts, duration_s, queue_s, input, output. --since and --until are about the tim
 		{
 			"steps", "Export the steps: one row per step, or item, of a run",
 			`Export the steps that have begun, of each run of each task, as they were at the same time as in the table of tasks. Columns: partition, task, run, incarnation, workflow, version,
-step, item, kind (agent, child, items, wait), agent, function, child, state, operation_state (of the undo), started_at, ended_at, complete_by, attempts, undo_attempts, failure_count,
-cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_message, reason, worked_s, input, output. --since and --until are about the submission of the task.`,
+step, item, kind (agent, child, items, wait), agent, function, child, state, operation_state (of the undo), needs, condition, ready_at, started_at, ended_at, complete_by, attempts,
+undo_attempts, failure_count, cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_message, reason, waited_s, worked_s, input, output. --since and --until
+are about the submission of the task.`,
 			`  sagalog export steps --brokers k1:9092 --to ./history
   duckdb -c "select step, state, count(*) from './history/steps/*/*.parquet' group by all order by 3 desc"`,
 			export.Steps,
@@ -92,6 +93,9 @@ cool_downs, touched, pivot, undoable, undone_at, error_class, error_code, error_
 		c.flags(f)
 		f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
 		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave empty what users put in: data, input, output, the messages of errors")
+		if t.name == "facts" {
+			f.BoolVar(&c.void, "void", false, "also write the void records, which are no facts, to DIR/void, each with the reason (why)")
+		}
 		g.AddCommand(cmd)
 	}
 	g.AddCommand(exportXESCommand(), exportOCELCommand())
@@ -108,8 +112,11 @@ func (c *exportConfig) flags(f *pflag.FlagSet) {
 	c.output.flags(f)
 }
 
+// exported is a call that exports a table.
+type exported = func(context.Context, export.Config) (export.Result, error)
+
 // run exports a table.
-func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, export.Config) (export.Result, error)) (err error) {
+func (c *exportConfig) run(cmd *cobra.Command, table exported) (err error) {
 	if err := cmp.Or(c.output.validate(), c.logPlace.validate()); err != nil {
 		return err
 	}
@@ -133,23 +140,39 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	if c.since != "" || c.until != "" {
 		cfg.Asked = c.since + " to " + c.until
 	}
+	if c.void && c.workflow != "" {
+		return usage("--void cannot be combined with --workflow: a void record belongs to no task, and so to no workflow")
+	}
 	if cfg.Until != 0 && cfg.Until <= cfg.Since {
 		return usage("--until is not later than --since: nothing would be exported")
 	}
-	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	defer boundMemory()()
+	log, err := c.logPlace.read(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	ns, err := readNamespace(cmd.Context(), cluster, c.namespace)
-	if err != nil {
-		return err
-	}
-	if cfg.NamespaceID, err = uuid.Parse(ns.ID); err != nil {
+	defer func() { err = errors.Join(err, log.close()) }()
+	if cfg.NamespaceID, err = uuid.Parse(log.namespace.ID); err != nil {
 		return fmt.Errorf("the ID of the namespace: %w", err)
 	}
-	cfg.Log = kafkalog.Log{Cluster: cluster}
-	var res export.Result
+	cfg.Log = log
+	tables := []exported{table}
+	if c.void {
+		tables = append(tables, export.Voids)
+	}
+	var list []export.Result
+	for _, table := range tables {
+		res, err := exportTable(cmd, cfg, table)
+		if err != nil {
+			return err
+		}
+		list = append(list, res)
+	}
+	return printRows(cmd.OutOrStdout(), c.output, list, printExported)
+}
+
+// exportTable exports one table, and says what its rows do not.
+func exportTable(cmd *cobra.Command, cfg export.Config, table exported) (res export.Result, err error) {
 	err = readUncut(cmd.ErrOrStderr(), func(bar *verifyBar) (err error) {
 		cfg.Progress = bar.count(cmd.Name())
 		res, err = table(cmd.Context(), cfg)
@@ -157,19 +180,19 @@ func (c *exportConfig) run(cmd *cobra.Command, table func(context.Context, expor
 	})
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted: repeat the command to continue after the last complete file in %s", res.Dir)
+		return res, fmt.Errorf("interrupted: repeat the command to continue after the last complete file in %s", res.Dir)
 	case errors.Is(err, export.ErrOther):
-		return usage("%s", err)
+		return res, usage("%s", err)
 	case err != nil:
-		return err
+		return res, err
 	}
 	if res.Begins != 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the log no longer has all facts from before %s\n", res.Begins)
 	}
 	if res.Rows == 0 && !res.Already {
-		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was written: nothing in the log matches, or an earlier attempt had written all")
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was written to %s: nothing in the log matches, or an earlier attempt had written all\n", res.Dir)
 	}
-	return printRows(cmd.OutOrStdout(), c.output, []export.Result{res}, printExported)
+	return res, nil
 }
 
 func printExported(out io.Writer, list []export.Result) error {

@@ -34,6 +34,17 @@ func exportOfALogThatIsCut(t *testing.T, data, to string) {
 	require.Contains(t, lines.String(), "sagalog.events partition 1 was cut while it was read; reading again\n[{\"rows\":1,")
 }
 
+// exportOfVoidRecords exports them beside the facts.
+func exportOfVoidRecords(t *testing.T, at place, data string) {
+	t.Helper()
+	voids := at.run(t, "export", "facts", "--data", data, "--to", filepath.Join(at.dir, "void"), "--void", "--format", "csv", "-o", "json")
+	require.Equal(t, 0, voids.code(), voids.err.String())
+	var both []export.Result
+	require.NoError(t, json.Unmarshal([]byte(voids.out.String()), &both))
+	require.Equal(t, []string{filepath.Join(at.dir, "void", "facts"), filepath.Join(at.dir, "void", "void")}, []string{both[0].Dir, both[1].Dir})
+	require.Positive(t, both[0].Rows)
+}
+
 // The facts of a running and of a stopped engine are exported, and a wrong call says what is wrong with it.
 func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	startsAgain(t)
@@ -73,6 +84,7 @@ func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 	whole := at.run(t, "export", "facts", "--data", data, "--to", filepath.Join(at.dir, "whole"))
 	require.Equal(t, 0, whole.code(), whole.err.String())
 	require.Regexp(t, `^\d+ rows in 2 files, in `, whole.out.String())
+	exportOfVoidRecords(t, at, data)
 	xes := at.run(t, "export", "xes", "--data", data, "--to", to)
 	require.Equal(t, 0, xes.code(), xes.err.String())
 	require.Equal(t, "1 trace in "+filepath.Join(to, "xes", "log.xes")+"\n", xes.out.String())
@@ -102,6 +114,7 @@ func TestExportOfARunningAndAStoppedEngine(t *testing.T) {
 		{"--data or --brokers", []string{"--to", "y"}},
 		{`"xml" is not a format`, []string{"--data", data, "--to", "y", "--format", "xml"}},
 		{"neither an instant", []string{"--data", data, "--to", "y", "--since", "yesterday"}},
+		{"--void cannot be combined with --workflow", []string{"--data", data, "--to", "y", "--void", "--workflow", "w"}},
 		{"not later than --since", []string{"--data", data, "--to", "y", "--since", "1h", "--until", "2h"}},
 		{"was begun with other flags", []string{"--data", data, "--to", to}},
 		{"--to is missing", []string{"--data", data}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -18,6 +19,9 @@ const (
 	mostPercent = 400
 	// leastPercent applies to heaps near the goal and above it. Otherwise they would be collected all the time.
 	leastPercent = 60
+	// readingMemory is for boundMemory. An export uses more without a bound, and is not quicker. It leaves room for 40 bytes and the place in a map of each
+	// task of two partitions.
+	readingMemory = 192 << 20
 )
 
 // tuneCollector sets the collector's percentage unless GOGC does. GOMEMLIMIT still applies.
@@ -31,6 +35,15 @@ func tuneCollector() {
 		p.alive = append(p.alive, metrics.Sample{Name: name})
 	}
 	p.afterCycle()
+}
+
+// boundMemory bounds the memory of a command that goes through a log, whatever is free on the machine, until the caller ends it. GOMEMLIMIT comes first.
+func boundMemory() (end func()) {
+	before := debug.SetMemoryLimit(-1)
+	if before == math.MaxInt64 {
+		debug.SetMemoryLimit(readingMemory)
+	}
+	return func() { debug.SetMemoryLimit(before) }
 }
 
 // pacer sets the percentage after each garbage collection.

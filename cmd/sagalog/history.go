@@ -10,7 +10,6 @@ import (
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/verify"
-	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/spf13/pflag"
 )
 
@@ -27,19 +26,15 @@ func (l *logPlace) History(ctx context.Context, task string, progress io.Writer,
 	if err := l.validate(); err != nil {
 		return cli.LogPlace{}, err
 	}
-	cluster, closeLog, err := l.open(ctx)
+	log, err := l.read(ctx)
 	if err != nil {
 		return cli.LogPlace{}, err
 	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	ns, err := readNamespace(ctx, cluster, l.namespace)
-	if err != nil {
-		return cli.LogPlace{}, err
-	}
+	defer func() { err = errors.Join(err, log.close()) }()
 	bar := newVerifyBar(progress)
 	defer bar.close()
-	at := cli.LogPlace{Topic: kafka.Topics{Namespace: l.namespace}.Events(), Partition: events.Home(task, ns.Partitions)}
-	bounds, err := verify.History(ctx, verify.Search{Log: kafkalog.Log{Cluster: cluster}, Topic: at.Topic, Task: task, Progress: bar.show},
+	at := cli.LogPlace{Topic: kafka.Topics{Namespace: l.namespace}.Events(), Partition: events.Home(task, log.namespace.Partitions)}
+	bounds, err := verify.History(ctx, verify.Search{Log: log, Topic: at.Topic, Task: task, Progress: bar.show},
 		func(r events.Record, owner string) error {
 			return show(api.EventOf(api.LoggedFact{Record: r, Owner: owner}))
 		})

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/past"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // logPlace says where a log is: on brokers, or in the data directory of a stopped sagalog dev.
@@ -46,14 +50,50 @@ func (l *logPlace) open(ctx context.Context) (*kafka.Cluster, func() error, erro
 	if l.data != "" {
 		s := stateConfig{data: l.data}
 		cluster, closeLog, err := s.openBroker()
-		if _, held := errors.AsType[*embedded.LockedError](err); held {
-			err = fmt.Errorf("%w; or give the `--brokers` of it", err)
-		}
-		return cluster, closeLog, err
+		return cluster, closeLog, inUse(err)
 	}
 	cluster, err := l.reach(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	return cluster, func() error { cluster.Close(); return nil }, nil
+}
+
+// openedLog is the log of a namespace, open for reading.
+type openedLog struct {
+	verify.Log
+	namespace scheduler.Namespace
+	close     func() error
+}
+
+// read opens the log to read it, and the first record of its namespace. A data directory needs no broker for that.
+func (l *logPlace) read(ctx context.Context) (_ openedLog, err error) {
+	if l.data == "" {
+		cluster, closeLog, err := l.open(ctx)
+		if err != nil {
+			return openedLog{}, err
+		}
+		ns, err := readNamespace(ctx, cluster, l.namespace)
+		if err != nil {
+			return openedLog{}, errors.Join(err, closeLog())
+		}
+		return openedLog{kafkalog.Log{Cluster: cluster}, ns, closeLog}, nil
+	}
+	files, err := embedded.OpenFiles(embedded.Config{Dir: brokerIn(l.data), LockFile: filepath.Join(l.data, lockFile), Logger: newLogger(true)})
+	if err != nil {
+		return openedLog{}, inUse(err)
+	}
+	ns, err := readNamespace(ctx, files, l.namespace)
+	if err != nil {
+		return openedLog{}, errors.Join(err, files.Close())
+	}
+	return openedLog{kafkalog.Files{Files: files}, ns, files.Close}, nil
+}
+
+// inUse adds to the error of a data directory in use what else the caller can do.
+func inUse(err error) error {
+	if _, held := errors.AsType[*embedded.LockedError](err); held {
+		return fmt.Errorf("%w; or give the `--brokers` of it", err)
+	}
+	return err
 }

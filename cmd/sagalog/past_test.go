@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -109,10 +110,11 @@ func TestThePastIsAsItWasSeen(t *testing.T) {
 		}
 	}
 	states := map[string]bool{}
-	for range *pastInstants {
+	only := [2]func(string) string{func(string) string { return "" }, func(task string) string { return task }} // the whole past, or that of one task
+	for i := range *pastInstants {
 		s := all[rand.IntN(len(all))]
 		log := &logPlace{data: data, namespace: events.DefaultNamespace}
-		p, stop, err := log.Past(t.Context(), fmt.Sprintf("%d@%d", s.partition, s.next-1), io.Discard)
+		p, stop, err := log.Past(t.Context(), cli.PastOf{At: fmt.Sprintf("%d@%d", s.partition, s.next-1), Task: only[i%2](s.task)}, io.Discard)
 		require.NoError(t, err)
 		require.Equal(t, settled(t, s.document), settled(t, body(t, "http://"+p.Address+"/v1/tasks/"+s.task, p.Token)))
 		require.Empty(t, body(t, "http://"+p.Address+"/v1/tasks/"+s.task), "nobody else may read it")
@@ -176,6 +178,10 @@ func TestACopyOfThePastIsServed(t *testing.T) {
 	listed := at.run(t, "task", "list", "--at", moment, "--brokers", brokers, "-o", "jsonl")
 	require.Equal(t, 0, listed.code(), listed.err.String())
 	require.Contains(t, listed.out.String(), `"state":"processing"`)
+	one := at.run(t, "task", "get", "t-1", "--at", moment, "--from-log", "--brokers", brokers, "-o", "json")
+	require.Equal(t, 0, one.code(), one.err.String())
+	require.Contains(t, one.out.String(), `"state": "processing"`)
+	require.Equal(t, 3, at.run(t, "task", "get", "t-2", "--at", moment, "--from-log", "--brokers", brokers).code())
 	differ := at.run(t, "diff", "--brokers", brokers, "--from", moment, "--only", "state")
 	require.Equal(t, 1, differ.code(), differ.err.String())
 	require.Regexp(t, `t-1 +state +processing +processed +\d@\d+ TaskProcessed`, differ.out.String())

@@ -19,8 +19,10 @@ import (
 )
 
 // readNamespace reads the first record of a namespace. Its error says if there is no namespace.
-func readNamespace(ctx context.Context, cluster *kafka.Cluster, name string) (scheduler.Namespace, error) {
-	ns, err := node.ReadNamespace(ctx, cluster, name)
+func readNamespace(ctx context.Context, log interface {
+	ReadAt(ctx context.Context, topic string, partition int32, offset int64) (events.Record, error)
+}, name string) (scheduler.Namespace, error) {
+	ns, err := node.ReadNamespace(ctx, log, name)
 	if errors.Is(err, kafka.ErrUnknownTopic) {
 		return ns, fmt.Errorf("there is no namespace %q: the log has no topic %s (--namespace)", name, kafka.Topics{Namespace: name}.Definitions())
 	}

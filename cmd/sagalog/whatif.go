@@ -87,14 +87,11 @@ func (c *whatifConfig) run(cmd *cobra.Command, file string, replay func(context.
 	if err := c.times(&cfg); err != nil {
 		return false, err
 	}
-	cluster, closeLog, err := c.logPlace.open(cmd.Context())
+	log, err := c.logPlace.read(cmd.Context())
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
-		return false, err
-	}
+	defer func() { err = errors.Join(err, log.close()) }()
 	written, err := c.create()
 	if err != nil {
 		return false, err
@@ -107,7 +104,7 @@ func (c *whatifConfig) run(cmd *cobra.Command, file string, replay func(context.
 			}
 		}()
 	}
-	cfg.Log = kafkalog.Log{Cluster: cluster}
+	cfg.Log = log
 	var rep *whatif.Report
 	err = readUncut(cmd.ErrOrStderr(), func(bar *verifyBar) (err error) {
 		cfg.Progress = func(what string, done, of int64) { bar.count(what)(done, of) }

@@ -41,7 +41,7 @@ var star = map[string][]string{
 
 	"internal/kafka":           {"events", "internal/kafka/batch", "internal/pause", "internal/repeats"},
 	"internal/kafka/batch":     {"events"},                                                                // bytes and records, below any client
-	"internal/kafka/embedded":  {"internal/kafka", "internal/kafka/batch", "internal/pause"},              // it checks the batches of its logs and gives clients its address
+	"internal/kafka/embedded":  {"events", "internal/kafka", "internal/kafka/batch", "internal/pause"},    // it checks the batches of its logs and gives clients its address
 	"internal/kafka/work":      {"agent/transport", "events", "internal/kafka", "internal/pause"},         // the agents' interfaces, over Kafka
 	"internal/kafka/doctor":    {"events", "internal/acls", "internal/kafka", "internal/pause"},           // it inspects a cluster through the client
 	"internal/kafka/kafkatest": {"events", "internal/kafka", "internal/kafka/embedded", "internal/pause"}, // brokers for tests
@@ -87,7 +87,7 @@ var star = map[string][]string{
 
 	// It is a second opinion on the log. It shares the facts and the fold that it checks, but no code that decides.
 	"internal/verify":          {"events"},
-	"internal/verify/kafkalog": {"events", "internal/kafka", "internal/verify", "supervisor"}, // reads the log for verify, which knows no client
+	"internal/verify/kafkalog": {"events", "internal/kafka", "internal/kafka/embedded", "internal/pause", "internal/verify", "supervisor"}, // reads the log for verify, which knows no client
 
 	// It reads the log as a stranger would, by the rule of verify, and knows no client.
 	"internal/export": {"events", "internal/jsontext", "internal/verify", "projector"},

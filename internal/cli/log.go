@@ -19,8 +19,11 @@ type Log interface {
 	// progress to a terminal.
 	History(ctx context.Context, task string, progress io.Writer, show func(api.HistoryEvent) error) (LogPlace, error)
 	// Past folds the log up to a moment, and serves the API of that past until stop is called.
-	Past(ctx context.Context, at string, progress io.Writer) (p Past, stop func() error, err error)
+	Past(ctx context.Context, of PastOf, progress io.Writer) (p Past, stop func() error, err error)
 }
+
+// PastOf says which past is asked for. If Task is not empty, only that task will be read.
+type PastOf struct{ At, Task string }
 
 // Past is where the past is served, as HOST:PORT, the token that its API asks for, and the moment.
 type Past struct {

@@ -40,7 +40,7 @@ func (l *log) History(_ context.Context, task string, _ io.Writer, show func(api
 	return cli.LogPlace{Topic: "x.events", Partition: 2, From: 40}, nil
 }
 
-func (l *log) Past(context.Context, string, io.Writer) (cli.Past, func() error, error) {
+func (l *log) Past(context.Context, cli.PastOf, io.Writer) (cli.Past, func() error, error) {
 	return cli.Past{}, nil, errors.New("no past here")
 }
 

@@ -66,7 +66,11 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 		if typed(cmd, "api") {
 			return Usage("--api asks an engine, but this past is read from the log (--brokers or --data): leave out --api")
 		}
-		p, stop, err := log.Past(cmd.Context(), at, cmd.ErrOrStderr())
+		of := PastOf{At: at}
+		if len(args) == 1 { // of a command about one task
+			of.Task = args[0]
+		}
+		p, stop, err := log.Past(cmd.Context(), of, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}

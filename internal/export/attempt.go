@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
@@ -50,6 +51,8 @@ type Attempt struct {
 	Verdict       string `parquet:"verdict,optional,dict"`
 	VerdictReason string `parquet:"verdict_reason,optional,dict"`
 	NextAt        *int64 `parquet:"next_at,timestamp(millisecond)"`
+	// PolicyHash stands for what the definition says about attempts to do or to undo the step: retry, times and what follows.
+	PolicyHash string `parquet:"policy_hash,optional,dict"`
 	// Queue, Work and Report are in seconds: from ready to started, the agent's work, and from there to the owner's decision.
 	Queue  *float64 `parquet:"queue_s"`
 	Work   *float64 `parquet:"work_s"`
@@ -63,7 +66,9 @@ type Attempt struct {
 // on which it started, and so do the bounds of cfg.
 func Attempts(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "attempts", func(int32) (maker[Attempt], error) {
-		return &attempts{namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}}, nil
+		return &attempts{
+			namespace: cfg.NamespaceID, payloads: !cfg.NoPayloads, running: map[attemptOf]*Attempt{}, definitions: definitions{all: map[adopted]definition{}},
+		}, nil
 	}, nil)
 }
 
@@ -72,6 +77,7 @@ type attempts struct {
 	namespace uuid.UUID
 	payloads  bool
 	running   map[attemptOf]*Attempt
+	definitions
 }
 
 type attemptOf struct {
@@ -85,6 +91,9 @@ func (t *attempts) pass(*events.Record) error { return nil }
 func (t *attempts) close() error { return nil }
 
 func (t *attempts) take(r *events.Record, f *Fact, _ *lives, emit func(entry[Attempt]) error) error {
+	if err := t.note(r, f); err != nil {
+		return err
+	}
 	e, ok, err := t.ends(r, f)
 	if err != nil || !ok {
 		return err
@@ -104,25 +113,26 @@ func (t *attempts) ends(r *events.Record, f *Fact) (e entry[Attempt], ok bool, e
 	if err != nil {
 		return e, false, err
 	}
+	task := strings.Clone(f.Task) // which is kept as long as the attempt runs
 	switch b := fact.Body.(type) {
 	case *events.StepStarted:
-		t.started(f, attemptOf{f.Task, b.Step, events.Do, b.Attempt}, begun{b.Agent, b.Function, b.Child, b.ReadyAt, b.CompleteBy, b.Run})
+		t.started(f, attemptOf{task, b.Step, events.Do, b.Attempt}, begun{b.Agent, b.Function, b.Child, b.ReadyAt, b.CompleteBy, b.Run})
 	case *events.CompensationStarted:
-		t.started(f, attemptOf{f.Task, b.Step, events.Undo, b.Attempt}, begun{b.Agent, b.Function, b.Child, b.ReadyAt, b.CompleteBy, b.Run})
+		t.started(f, attemptOf{task, b.Step, events.Undo, b.Attempt}, begun{b.Agent, b.Function, b.Child, b.ReadyAt, b.CompleteBy, b.Run})
 	case *events.StepProgressed:
-		if a := t.running[attemptOf{f.Task, b.Step, events.Do, b.Attempt}]; a != nil {
+		if a := t.running[attemptOf{task, b.Step, events.Do, b.Attempt}]; a != nil {
 			a.CompleteBy = at(b.CompleteBy)
 		}
 	case *events.StepCompleted:
-		return t.ended(f, attemptOf{f.Task, b.Step, events.Do, b.Attempt}, ending{outcome: "completed", of: b.Outcome, by: b.Operator})
+		return t.ended(f, attemptOf{task, b.Step, events.Do, b.Attempt}, ending{outcome: "completed", of: b.Outcome, by: b.Operator})
 	case *events.StepFailed:
-		return t.ended(f, attemptOf{f.Task, b.Step, events.Do, b.Attempt}, ending{"failed", b.Outcome, b.Operator, &b.Error, b.Effect, &b.Verdict})
+		return t.ended(f, attemptOf{task, b.Step, events.Do, b.Attempt}, ending{"failed", b.Outcome, b.Operator, &b.Error, b.Effect, &b.Verdict})
 	case *events.Compensated:
-		return t.ended(f, attemptOf{f.Task, b.Step, events.Undo, b.Attempt}, ending{outcome: "completed", of: b.Outcome, by: b.Operator})
+		return t.ended(f, attemptOf{task, b.Step, events.Undo, b.Attempt}, ending{outcome: "completed", of: b.Outcome, by: b.Operator})
 	case *events.CompensationFailed:
-		return t.ended(f, attemptOf{f.Task, b.Step, events.Undo, b.Attempt}, ending{"failed", b.Outcome, b.Operator, &b.Error, "", &b.Verdict})
+		return t.ended(f, attemptOf{task, b.Step, events.Undo, b.Attempt}, ending{"failed", b.Outcome, b.Operator, &b.Error, "", &b.Verdict})
 	case *events.Timeout:
-		return t.ended(f, attemptOf{f.Task, b.Step, b.Operation, b.Attempt}, ending{outcome: "timed_out", failure: &events.Error{Class: events.ClassTimeout}, verdict: &b.Verdict})
+		return t.ended(f, attemptOf{task, b.Step, b.Operation, b.Attempt}, ending{outcome: "timed_out", failure: &events.Error{Class: events.ClassTimeout}, verdict: &b.Verdict})
 	}
 	return e, false, nil
 }
@@ -145,17 +155,19 @@ func (t *attempts) started(f *Fact, of attemptOf, b begun) {
 		w := events.Work{Task: f.Task, Ticket: f.Incarnation, Run: int(a.Run), Step: of.step}
 		a.IdempotencyKey = w.Key(t.namespace, of.operation)
 	}
-	a.ReadyAt, a.StartedAt, a.CompleteBy, a.StartedOffset = at(cmp.Or(b.ready, events.Instant(f.Time))), at(events.Instant(f.Time)), at(b.completes), &f.Offset
+	a.ReadyAt, a.StartedAt, a.CompleteBy, a.StartedOffset = at(cmp.Or(b.ready, events.Instant(f.Time))), at(events.Instant(f.Time)), at(b.completes), new(f.Offset)
 	a.Queue = between(a.ReadyAt, a.StartedAt)
 	t.running[of] = a
 }
 
 // row returns a row with what each fact of an attempt says.
 func (t *attempts) row(f *Fact, of attemptOf) *Attempt {
-	return &Attempt{
-		Partition: f.Partition, Task: f.Task, Run: f.Run, Incarnation: f.Incarnation, Workflow: f.Workflow, Version: f.Version, Step: f.Step, Item: f.Item,
+	a := &Attempt{
+		Partition: f.Partition, Task: of.task, Run: f.Run, Incarnation: strings.Clone(f.Incarnation), Workflow: f.Workflow, Version: f.Version, Step: f.Step, Item: f.Item,
 		Operation: string(of.operation), Attempt: int32(of.n),
 	}
+	a.PolicyHash = t.policy(adopted{f.Workflow, f.Version}, f.Step, of.operation)
+	return a
 }
 
 // ending is how an attempt ended.
@@ -181,7 +193,7 @@ func (t *attempts) ended(f *Fact, of attemptOf, x ending) (e entry[Attempt], ok 
 	delete(t.running, of)
 	a.Outcome, a.By, a.Effect = x.outcome, x.by.By, string(x.effect)
 	a.Instance, a.AgentStartedAt, a.AgentFinishedAt = x.of.Instance, at(x.of.StartedAt), at(x.of.FinishedAt)
-	a.EndedAt, a.EndedOffset = at(events.Instant(f.Time)), &f.Offset
+	a.EndedAt, a.EndedOffset = at(events.Instant(f.Time)), new(f.Offset)
 	a.Work, a.Report = between(a.AgentStartedAt, a.AgentFinishedAt), between(a.AgentFinishedAt, a.EndedAt)
 	if x.failure != nil {
 		a.Class, a.Code = string(x.failure.Class), x.failure.Code
@@ -196,7 +208,7 @@ func (t *attempts) ended(f *Fact, of attemptOf, x ending) (e entry[Attempt], ok 
 }
 
 func (t *attempts) entry(a *Attempt, offset, time int64) entry[Attempt] {
-	return entry[Attempt]{*a, offset, time, a.Workflow, len(a.Task) + len(a.Message) + len(a.VerdictReason) + len(a.IdempotencyKey)}
+	return entry[Attempt]{a, offset, time, a.Workflow, len(a.Task) + len(a.Message) + len(a.VerdictReason) + len(a.IdempotencyKey)}
 }
 
 func (t *attempts) left(emit func(entry[Attempt]) error) error {

@@ -8,5 +8,6 @@
 // The logs for process mining are traces: what the table of tasks says of a run, with an event for each fact that means something to people. Events wait in a
 // file until their run is over for good, so memory grows with the tasks that the log has not forgotten, and by 8 bytes for each task that it has. Each partition writes its traces into a section, and the sections become one file.
 //
-// It refuses to guess: sealed values stay sealed, void records are no facts, and a directory that holds another export is an error.
+// It refuses to guess: sealed values stay sealed, void records are no facts (they have a table of their own), what the log no longer says is absent, and a
+// directory that holds another export, or to which one is writing, is an error.
 package export

@@ -67,9 +67,9 @@ func Facts(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "facts", func(int32) (maker[Fact], error) { return facts{payloads: !cfg.NoPayloads}, nil }, nil)
 }
 
-// entry is a row with its place: the offset and the time of the fact that it is about.
+// entry is a row with its place: the offset and the time of the fact that it is about. The row belongs to who emits it; its texts stay as they are.
 type entry[R any] struct {
-	row      R
+	row      *R
 	offset   int64
 	time     int64
 	workflow string
@@ -79,7 +79,8 @@ type entry[R any] struct {
 
 // maker makes the rows of a table from the records of one partition, in their order.
 type maker[R any] interface {
-	// take emits the rows that an accepted fact completes. known is as before a fact that forgets tasks, and otherwise as after the fact.
+	// take emits the rows that an accepted fact completes. known is as before a fact that forgets tasks, and otherwise as after the fact. r and f are valid
+	// during the call, and what is kept of their key, cause and body keeps the memory of many records.
 	take(r *events.Record, f *Fact, known *lives, emit func(entry[R]) error) error
 	// pass takes a record that is no fact.
 	pass(r *events.Record) error
@@ -88,23 +89,37 @@ type maker[R any] interface {
 	close() error
 }
 
+// voider is a maker that makes rows of void records, too.
+type voider[R any] interface {
+	void(r *events.Record, why string, emit func(entry[R]) error) error
+}
+
 // facts makes the table of facts.
 type facts struct{ payloads bool }
 
 func (t facts) take(_ *events.Record, f *Fact, _ *lives, emit func(entry[Fact]) error) error {
-	row := *f
 	if !t.payloads {
-		row.Data = ""
+		f.Data = ""
 	}
-	return emit(entry[Fact]{row, f.Offset, f.Time, f.Workflow, len(row.Data) + len(row.Task) + len(row.Cause)})
+	return emit(entry[Fact]{f, f.Offset, f.Time, f.Workflow, len(f.Data) + len(f.Task) + len(f.Cause)})
 }
 
 func (facts) pass(*events.Record) error          { return nil }
 func (facts) left(func(entry[Fact]) error) error { return nil }
 func (facts) close() error                       { return nil }
 
-// export exports a table. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
-func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
+// export exports a table, which nothing else may do at the same time. finish, unless it is nil, is called when the rows of all partitions are written, and before the export counts as complete.
+func export[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (res Result, err error) {
+	res.Dir = filepath.Join(cfg.Dir, table)
+	unlock, err := lock(res.Dir)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return exportLocked(ctx, cfg, table, begin, finish)
+}
+
+func exportLocked[R any](ctx context.Context, cfg Config, table string, begin func(partition int32) (maker[R], error), finish func(*plan) error) (Result, error) {
 	res := Result{Dir: filepath.Join(cfg.Dir, table)}
 	bounds, err := cfg.bounds(ctx)
 	if err != nil {
@@ -196,7 +211,7 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 	one := part[R]{dir: dir, format: f.cfg.Format, partition: f.partition, most: cmp.Or(f.cfg.fileRows, fileRows), about: f.about(), files: f.files}
 	var out sink[R] = &one
 	switch any(table).(type) {
-	case *states[R]:
+	case *states[R], *steps:
 		out = &days[R]{of: one, open: map[string]*part[R]{}}
 	case *traces:
 		out = &section[R]{name: sectionFile(dir, f.partition)}
@@ -212,12 +227,23 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 
 // read writes the rows that are complete. What came before the place to go on from is read again, because it says which records are void and what a task is.
 func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) error {
-	rule, known, first := verify.NewRule(f.start > 0), newLives(), true
-	topics := topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}
-	return f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: f.at.To, Lend: true}, func(r events.Record) error {
-		if r.Offset%progressEvery == 0 {
-			f.progress(progressEvery)
+	var (
+		rule, known, first = verify.NewRule(f.start > 0), newLives(topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}), true
+		// The same memory for all records: there are millions.
+		r    events.Record
+		fact Fact
+	)
+	if _, ok := any(table).(*states[Task]); ok { // no other table has columns of the origin
+		known.origins = map[taskKey]origin{}
+	}
+	emit := func(e entry[R]) error {
+		if r.Offset < f.at.Next || !wanted(f.cfg, &e) {
+			return nil
 		}
+		f.rows.Add(1)
+		return out.add(e, r.Offset)
+	}
+	take := func() error {
 		if r.Control {
 			return table.pass(&r)
 		}
@@ -226,23 +252,19 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 			return err
 		}
 		if void != "" {
+			if v, ok := table.(voider[R]); ok {
+				return v.void(&r, void, emit)
+			}
 			return table.pass(&r)
 		}
-		fact, err := known.row(&r, rule.Epoch(), topics)
-		if err != nil {
+		if err := known.row(&fact, &r, rule.Position()); err != nil {
 			return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
 		}
 		if first && f.start > 0 {
 			latest(f.begins, fact.Time)
 		}
 		first = false
-		err = table.take(&r, &fact, known, func(e entry[R]) error {
-			if r.Offset < f.at.Next || !wanted(f.cfg, &e) {
-				return nil
-			}
-			f.rows.Add(1)
-			return out.add(e, r.Offset)
-		})
+		err = table.take(&r, &fact, known, emit)
 		if err == nil && fact.Type == string(events.NameTasksSwept) {
 			err = known.forget(r.Value)
 		}
@@ -250,6 +272,12 @@ func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) erro
 			return fmt.Errorf("the fact at offset %d: %w", r.Offset, err)
 		}
 		return nil
+	}
+	return f.cfg.Log.Read(ctx, verify.Span{Topic: f.cfg.Topics.Events, Partition: f.partition, From: f.start, To: f.at.To, Lend: true}, func(next events.Record) error {
+		if r = next; r.Offset%progressEvery == 0 {
+			f.progress(progressEvery)
+		}
+		return take()
 	})
 }
 

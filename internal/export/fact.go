@@ -50,33 +50,41 @@ type about struct {
 }
 
 // read reads the members of a body that are columns. What it does not name, it passes over.
-func (a *about) read(value []byte) error {
+func (a *about) read(value []byte, t *lives) error {
 	r := jsontext.NewReader(value)
+	r.Raws = jsontext.ShareRaws
+	text := func() string {
+		b, escaped := r.TextSpan()
+		if escaped {
+			return r.Unquoted(b)
+		}
+		return t.shared(b)
+	}
 	var skipped json.RawMessage
 	for ok := r.Begin('{'); ok; ok = r.More('{') {
 		switch string(r.Name()) {
 		case "step":
-			r.Text(&a.step)
+			a.step = text()
 		case "attempt":
 			a.attempt = r.Int()
 		case "operation":
-			r.Text(&a.operation)
+			a.operation = text()
 		case "by":
-			r.Text(&a.by)
+			a.by = text()
 		case "workflow":
-			r.Text(&a.workflow)
+			a.workflow = text()
 		case "version":
 			a.version = r.Int()
 		case "run":
 			a.run = r.Int()
 		default:
 			r.Raw(&skipped)
-			r.Settle()
 		}
 	}
 	if r.Done() {
 		return nil
 	}
+	*a = about{}
 	return a.slowly(value)
 }
 
@@ -106,53 +114,54 @@ var does = map[events.Name]bool{
 	events.NameStepStarted: true, events.NameStepCompleted: true, events.NameStepFailed: true, events.NameStepProgressed: true,
 }
 
+// operationOf returns the operation of a fact, which some name and of others its kind says.
+func operationOf(name events.Name, named string) string {
+	switch {
+	case named == "" && undoes[name]:
+		return string(events.Undo)
+	case named == "" && does[name]:
+		return string(events.Do)
+	}
+	return named
+}
+
 const claimed = events.TypePrefix + string(events.NamePartitionClaimed)
 
-// row makes the row of an accepted fact of an epoch. The lives are as before the fact.
-func (t *lives) row(r *events.Record, epoch events.Epoch, topics topicNames) (Fact, error) {
-	at, sequence := events.Position{Epoch: epoch}, (*int64)(nil)
+// row makes the row of an accepted fact, whose position is at unless it is a claim. The lives are as before the fact. Key, cause and body stay in the memory
+// of the record.
+func (t *lives) row(f *Fact, r *events.Record, at events.Position) error {
 	kind := t.shared(r.HeaderBytes(events.HeaderType))
-	if kind != claimed {
-		var err error
-		if at, err = events.PositionOf(r); err != nil {
-			return Fact{}, err
-		}
-		n := int64(at.Sequence)
-		sequence = &n
-	}
-	when, err := events.ParseInstant(r.Header(events.HeaderTime))
-	if err != nil {
-		return Fact{}, fmt.Errorf("read %s: %w", events.HeaderTime, err)
-	}
 	name := events.Name(strings.TrimPrefix(kind, events.TypePrefix))
 	a := about{}
-	if err := a.read(r.Value); err != nil {
-		return Fact{}, err
+	if err := a.read(r.Value, t); err != nil {
+		return err
 	}
-	f := Fact{
-		Partition: r.Partition, Offset: r.Offset, Time: int64(when), Epoch: t.epochText(at.Epoch), Sequence: sequence, Owner: t.writer(r), Type: string(name),
-		Task: string(r.Key), Step: a.step, Attempt: int32(a.attempt), Operation: a.operation, By: a.by, Data: string(r.Value),
+	*f = Fact{
+		Partition: r.Partition, Offset: r.Offset, Epoch: t.epochText(at.Epoch), Owner: t.writer(r), Type: string(name),
+		Task: textOf(r.Key), Step: a.step, Attempt: int32(a.attempt), Operation: a.operation, By: a.by, Cause: textOf(r.HeaderBytes(events.HeaderCause)), Data: textOf(r.Value),
+	}
+	when, err := events.ParseInstant(textOf(r.HeaderBytes(events.HeaderTime)))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", events.HeaderTime, err)
+	}
+	f.Time = int64(when)
+	if kind != claimed {
+		f.Sequence = t.long(int64(at.Sequence))
 	}
 	if step, index, ok := events.SplitItem(a.step); ok {
 		item := int32(index)
 		f.Step, f.Item = step, &item
 	}
-	switch {
-	case f.Operation == "" && undoes[name]:
-		f.Operation = string(events.Undo)
-	case f.Operation == "" && does[name]:
-		f.Operation = string(events.Do)
-	}
-	f.Cause = r.Header(events.HeaderCause)
+	f.Operation = operationOf(name, f.Operation)
 	if in, partition, offset, ok := events.Cause(f.Cause).Input(); ok {
-		f.CauseTopic, f.CausePartition, f.CauseOffset = topics.of(in), &partition, &offset
+		f.CauseTopic, f.CausePartition, f.CauseOffset = t.topics.of(in), t.small(partition), t.long(offset)
 	}
 	if f.Task == "" {
-		return f, nil
+		return nil
 	}
-	l := t.take(&f, r, &a, at)
-	f.Run, f.Incarnation, f.Workflow, f.Version = int32(l.run), l.incarnation, l.workflow, int32(l.version)
-	return f, nil
+	l := t.take(f, r, &a, at)
+	f.Run, f.Incarnation, f.Workflow, f.Version = int32(l.run), t.incarnation(l), t.names[l.workflow], int32(l.version)
+	return nil
 }
 
 // topicNames are the topics of the inputs.

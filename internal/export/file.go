@@ -112,7 +112,7 @@ func (p *part[R]) add(e entry[R], next int64) error {
 			return err
 		}
 	}
-	p.pending = append(p.pending, e.row)
+	p.pending = append(p.pending, *e.row)
 	p.rows++
 	p.bytes += e.bytes
 	if p.bytes >= groupBytes {

@@ -2,28 +2,61 @@ package export
 
 import (
 	"encoding/json"
+	"hash/maphash"
+	"math"
+	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// lives knows, of each task of a partition that the log has not forgotten yet, what its facts do not repeat.
+// lives knows, of each task of a partition that the log has not forgotten yet, what its facts do not repeat. A log can have millions of tasks, so they
+// are kept small: the key of a task is a hash of its ID (128 bits: no two tasks have the same), and no life has a pointer, which spares the collector.
 type lives struct {
-	all map[string]life
-	// texts are those that many facts have, such as the names of workflows, each once in memory, and owners the nodes by the source that names them.
+	topics topicNames
+	seeds  [2]maphash.Seed
+	all    map[taskKey]shortLife
+	// origins, unless it is nil, are those of the tasks.
+	origins map[taskKey]origin
+	// names are the texts that lives and origins refer to, and places where each is.
+	names  []string
+	places map[string]uint32
+	// texts are those that many facts have, such as the names of steps, each once in memory, and owners the nodes by the source that names them.
 	texts, owners map[string]string
 	// epoch is that of the fact before, and written how it is written.
 	epoch   events.Epoch
 	written string
+	// longs, shorts and room are for the numbers and texts of the rows to come: one allocation for many of them.
+	longs  []int64
+	shorts []int32
+	room   []byte
 }
+
+type taskKey [2]uint64
 
 // life is a task from its submission until it is forgotten.
 type life struct {
 	incarnation, workflow string
 	version, run          int
-	// topic, partition and offset are the record that submitted the task, and started is when the first attempt of the run did.
-	topic     string
+	origin
+	topic string
+}
+
+// shortLife is a life as it is kept: epoch and workflow are places of names.
+type shortLife struct {
+	epoch, workflow, version, run uint32
+	// sequence is that of the incarnation; if that is no position, it is noSequence, and the epoch is all of it.
+	sequence uint64
+}
+
+const noSequence = math.MaxUint64
+
+// origin is the record that submitted a task, and started is when the first attempt of the run did.
+type origin struct {
+	// input is the place of the name of its topic.
+	input     uint32
 	partition int32
 	offset    int64
 	started   events.Instant
@@ -31,44 +64,111 @@ type life struct {
 	before events.Instant
 }
 
-func newLives() *lives {
-	return &lives{all: map[string]life{}, texts: map[string]string{}, owners: map[string]string{}}
+func newLives(topics topicNames) *lives {
+	t := &lives{
+		topics: topics, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, all: map[taskKey]shortLife{}, places: map[string]uint32{},
+		texts: map[string]string{}, owners: map[string]string{},
+	}
+	t.name("") // its place is 0, and so the zero life has no texts
+	return t
 }
 
-// take returns the life that a fact of a task belongs to. Unknown is that of a task whose beginning was cut off.
-func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) life {
-	task := string(r.Key)
-	l := t.all[task]
+func (t *lives) keyOf(task string) taskKey {
+	return taskKey{maphash.String(t.seeds[0], task), maphash.String(t.seeds[1], task)}
+}
+
+// name returns the place of a name.
+func (t *lives) name(text string) uint32 {
+	if at, ok := t.places[text]; ok {
+		return at
+	}
+	text, at := strings.Clone(text), uint32(len(t.names))
+	t.names, t.places[text] = append(t.names, text), at
+	return at
+}
+
+// of returns the life of a task; the zero life if its beginning was cut off.
+func (t *lives) of(task string) life {
+	key := t.keyOf(task)
+	l, from := t.all[key], t.origins[key]
+	return life{
+		incarnation: strings.Clone(t.incarnation(l)), workflow: t.names[l.workflow], version: int(l.version), run: int(l.run),
+		origin: from, topic: t.names[from.input],
+	}
+}
+
+// incarnation writes an incarnation, in memory that other texts share.
+func (t *lives) incarnation(l shortLife) string {
+	epoch := t.names[l.epoch]
+	if l.sequence == noSequence || epoch == "" {
+		return epoch
+	}
+	if cap(t.room)-len(t.room) < len(epoch)+21 { // a slash and a number
+		t.room = make([]byte, 0, 16<<10+len(epoch))
+	}
+	from := len(t.room)
+	t.room = strconv.AppendUint(append(append(t.room, epoch...), '/'), l.sequence, 10)
+	return textOf(t.room[from:])
+}
+
+// textOf returns bytes, which never change, as a text.
+func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// take returns the life that a fact of a task belongs to. The zero life is that of a task whose beginning was cut off.
+func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) shortLife {
+	key := t.keyOf(f.Task)
+	l := t.all[key]
 	switch events.Name(f.Type) {
 	case events.NameSubmitted:
-		l = life{incarnation: at.String(), workflow: t.shared([]byte(a.workflow)), version: a.version, run: 1, topic: f.CauseTopic}
-		if f.CauseOffset != nil {
-			l.partition, l.offset = *f.CausePartition, *f.CauseOffset
+		l = shortLife{epoch: t.name(t.epochText(at.Epoch)), sequence: at.Sequence, workflow: t.name(a.workflow), version: uint32(a.version), run: 1}
+		if t.origins != nil {
+			from := origin{input: t.name(f.CauseTopic)}
+			if f.CauseOffset != nil {
+				from.partition, from.offset = *f.CausePartition, *f.CauseOffset
+			}
+			t.origins[key] = from
 		}
 	case events.NameChildRefused:
-		l = life{incarnation: at.String(), workflow: t.shared([]byte(a.workflow)), run: 1}
+		l = shortLife{epoch: t.name(t.epochText(at.Epoch)), sequence: at.Sequence, workflow: t.name(a.workflow), run: 1}
+		delete(t.origins, key)
 	case events.NameRunBegun:
-		l.run, l.before, l.started = a.run, l.started, 0
-	case events.NameStepStarted:
-		if l.started != 0 {
-			return l
+		l.run = uint32(a.run)
+		if from, ok := t.origins[key]; ok {
+			from.before, from.started = from.started, 0
+			t.origins[key] = from
 		}
-		l.started = events.Instant(f.Time)
+	case events.NameStepStarted:
+		if from := t.origins[key]; t.origins != nil && from.started == 0 {
+			from.started = events.Instant(f.Time)
+			t.origins[key] = from
+		}
+		return l
 	case events.NameEntityCarried:
-		if l.incarnation != "" { // a carry repeats it
+		if l.epoch != 0 { // a carry repeats it
 			return l
 		}
 		carried, ok := carriedLife(r.Value)
 		if !ok {
 			return l
 		}
-		l = carried
-		l.workflow = t.shared([]byte(l.workflow))
+		l = t.short(carried)
+		delete(t.origins, key)
 	default:
 		return l
 	}
-	t.all[task] = l
+	t.all[key] = l
 	return l
+}
+
+// short is a life, without its origin, as it is kept.
+func (t *lives) short(l life) shortLife {
+	s := shortLife{sequence: noSequence, workflow: t.name(l.workflow), version: uint32(l.version), run: uint32(l.run)}
+	if at, err := events.ParsePosition(l.incarnation); err == nil && at.String() == l.incarnation {
+		s.epoch, s.sequence = t.name(at.Epoch.String()), at.Sequence
+		return s
+	}
+	s.epoch = t.name(l.incarnation)
+	return s
 }
 
 // forget drops the tasks that a sweep forgets.
@@ -78,9 +178,31 @@ func (t *lives) forget(value []byte) error {
 		return err
 	}
 	for _, task := range b.Tasks {
-		delete(t.all, task)
+		delete(t.all, t.keyOf(task))
+		delete(t.origins, t.keyOf(task))
 	}
 	return nil
+}
+
+// together is how many numbers are allocated at once.
+const together = 512
+
+// long returns a place for a number of a row.
+func (t *lives) long(n int64) *int64 {
+	if len(t.longs) == cap(t.longs) {
+		t.longs = make([]int64, 0, together)
+	}
+	t.longs = append(t.longs, n)
+	return &t.longs[len(t.longs)-1]
+}
+
+// small returns a place for a small number of a row.
+func (t *lives) small(n int32) *int32 {
+	if len(t.shorts) == cap(t.shorts) {
+		t.shorts = make([]int32, 0, together)
+	}
+	t.shorts = append(t.shorts, n)
+	return &t.shorts[len(t.shorts)-1]
 }
 
 // sharedMost bounds the texts that are kept.

@@ -180,7 +180,7 @@ func TestTracesAgreeWithTheTables(t *testing.T) {
 			row, ok := tasks[id]
 			require.True(t, ok, id)
 			delete(tasks, id)
-			require.Equal(t, []string{row.Workflow, row.State}, []string{tr.attrs["workflow"], tr.attrs["state"]})
+			require.Equal(t, []string{row.Workflow, row.State, fmt.Sprint(row.Partition)}, []string{tr.attrs["workflow"], tr.attrs["state"], tr.attrs["partition"]})
 			if strings.Contains(tr.attrs["concept:name"], "@") {
 				seen["again"]++
 			}
@@ -273,7 +273,7 @@ func TestABrokenExportForMiningGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, res.Rows)
 		want := filesOf(t, whole)
-		require.Len(t, want, 2, "the file and the plan: %v", slices.Collect(maps.Keys(want)))
+		require.Len(t, want, 3, "the file, the plan and the lock: %v", slices.Collect(maps.Keys(want)))
 		for range tries(2) {
 			dir, again := t.TempDir(), Result{}
 			for broken := 0; ; broken++ {

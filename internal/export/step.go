@@ -2,6 +2,9 @@ package export
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -24,33 +27,117 @@ type Step struct {
 	State    string `parquet:"state,dict"`
 	// OperationState is the state of the undo, if it has begun.
 	OperationState string `parquet:"operation_state,optional,dict"`
-	StartedAt      *int64 `parquet:"started_at,timestamp(millisecond)"`
-	EndedAt        *int64 `parquet:"ended_at,timestamp(millisecond)"`
-	CompleteBy     *int64 `parquet:"complete_by,timestamp(millisecond)"`
+	// Needs are the steps that it needs; nil if the definition is not known any more.
+	Needs []string `parquet:"needs,optional,list"`
+	// Condition is the result of its if; nil without one.
+	Condition *bool `parquet:"condition"`
+	// ReadyAt is since when the first attempt of the run could start. It is nil if no attempt has started.
+	ReadyAt    *int64 `parquet:"ready_at,timestamp(millisecond)"`
+	StartedAt  *int64 `parquet:"started_at,timestamp(millisecond)"`
+	EndedAt    *int64 `parquet:"ended_at,timestamp(millisecond)"`
+	CompleteBy *int64 `parquet:"complete_by,timestamp(millisecond)"`
 	// Attempts and UndoAttempts are those of the run. StartedAt and CompleteBy are those of the latest attempt.
 	Attempts     int32 `parquet:"attempts"`
 	UndoAttempts int32 `parquet:"undo_attempts"`
 	FailureCount int32 `parquet:"failure_count"`
 	CoolDowns    int32 `parquet:"cool_downs"`
 	// Touched says that an attempt may have had an effect.
-	Touched      bool     `parquet:"touched"`
-	Pivot        bool     `parquet:"pivot"`
-	Undoable     bool     `parquet:"undoable"`
-	UndoneAt     *int64   `parquet:"undone_at,timestamp(millisecond)"`
-	ErrorClass   string   `parquet:"error_class,optional,dict"`
-	ErrorCode    string   `parquet:"error_code,optional,dict"`
-	ErrorMessage string   `parquet:"error_message,optional"`
-	Reason       string   `parquet:"reason,optional"`
-	Worked       *float64 `parquet:"worked_s"`
-	Input        string   `parquet:"input,optional" is:"json"`
-	Output       string   `parquet:"output,optional" is:"json"`
+	Touched      bool   `parquet:"touched"`
+	Pivot        bool   `parquet:"pivot"`
+	Undoable     bool   `parquet:"undoable"`
+	UndoneAt     *int64 `parquet:"undone_at,timestamp(millisecond)"`
+	ErrorClass   string `parquet:"error_class,optional,dict"`
+	ErrorCode    string `parquet:"error_code,optional,dict"`
+	ErrorMessage string `parquet:"error_message,optional"`
+	Reason       string `parquet:"reason,optional"`
+	// Waited is from ReadyAt to the start of that attempt, and Worked from StartedAt to EndedAt, in seconds.
+	Waited *float64 `parquet:"waited_s"`
+	Worked *float64 `parquet:"worked_s"`
+	Input  string   `parquet:"input,optional" is:"json"`
+	Output string   `parquet:"output,optional" is:"json"`
 }
 
 // Steps exports the table of steps into the directory steps of cfg.Dir, like Tasks.
 func Steps(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "steps", func(p int32) (maker[Step], error) {
-		return newStates(&cfg, "steps", p, func(t *events.Task, _ life) ([]Step, error) { return stepRows(t, p, !cfg.NoPayloads), nil })
+		return newSteps(&cfg, p)
 	}, nil)
+}
+
+// steps makes the table of steps.
+type steps struct {
+	states[Step]
+	began beginnings
+	// known are the definitions that were read, by hash.
+	known map[string]definition
+}
+
+// mostKnown bounds the definitions that are kept.
+const mostKnown = 1000
+
+func newSteps(cfg *Config, partition int32) (*steps, error) {
+	t := &steps{known: map[string]definition{}}
+	of, err := newStates(cfg, "steps", partition, func(x *events.Task, _ life) ([]Step, error) {
+		rows := stepRows(x, partition, !cfg.NoPayloads)
+		return rows, t.complete(x, rows)
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.states = *of
+	began, err := newSpill[beginning](filepath.Join(cfg.Dir, "steps", fmt.Sprintf(".begun-%05d", partition)))
+	if err != nil {
+		return nil, errors.Join(err, of.close())
+	}
+	t.began = beginnings{began}
+	t.note = t.began.note
+	return t, nil
+}
+
+func (t *steps) close() error { return errors.Join(t.began.close(), t.states.close()) }
+
+// complete adds to the rows of a task's steps what its state does not say.
+func (t *steps) complete(x *events.Task, rows []Step) error {
+	began, err := t.began.of(x)
+	if err != nil {
+		return err
+	}
+	d, err := t.definition(x.Definition)
+	if err != nil {
+		return err
+	}
+	for i, s := range x.Steps {
+		row := &rows[i]
+		b := began[s.Path]
+		row.Condition, row.ReadyAt = b.Condition, at(b.Ready)
+		row.Waited = between(row.ReadyAt, at(b.Started))
+		row.Needs = d[row.Step].needs
+	}
+	return nil
+}
+
+// definition returns an adopted definition; nil if the state has it no more.
+func (t *steps) definition(hash string) (definition, error) {
+	if d, ok := t.known[hash]; ok {
+		return d, nil
+	}
+	state := t.folder.State()
+	if state.Definition(hash) == nil {
+		return nil, nil
+	}
+	body, err := state.DefinitionBody(hash)
+	if err != nil {
+		return nil, err
+	}
+	d, err := readDefinition(body)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.known) == mostKnown {
+		clear(t.known)
+	}
+	t.known[hash] = d
+	return d, nil
 }
 
 func stepRows(t *events.Task, partition int32, payloads bool) (rows []Step) {

@@ -64,7 +64,7 @@ func newRows[R any](f Format, to io.Writer, about map[string]string) rows[R] {
 	for _, name := range slices.Sorted(maps.Keys(about)) {
 		options = append(options, parquet.KeyValueMetadata(name, about[name]))
 	}
-	return &parquetRows[R]{w: parquet.NewGenericWriter[R](to, options...), columns: columnsOf[R]()}
+	return &parquetRows[R]{w: parquet.NewGenericWriter[R](to, options...), columns: leavesOf(columnsOf[R]())}
 }
 
 // parquetRows writes rows column by column. To give the library whole rows would be as quick, but then (v0.32.0) some runs of absent values are written
@@ -113,9 +113,7 @@ func (p *parquetRows[R]) close() error { return p.w.Close() }
 func (c *column) values(to []parquet.Value, rows unsafe.Pointer, n int, size uintptr) []parquet.Value {
 	switch c.kind {
 	case reflect.String:
-		return cells(c, to, rows, n, size, func(text string) parquet.Value {
-			return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text))) // the library only reads it
-		})
+		return cells(c, to, rows, n, size, textValue)
 	case reflect.Int32:
 		return cells(c, to, rows, n, size, parquet.Int32Value)
 	case reflect.Int64:
@@ -124,6 +122,8 @@ func (c *column) values(to []parquet.Value, rows unsafe.Pointer, n int, size uin
 		return cells(c, to, rows, n, size, parquet.BooleanValue)
 	case reflect.Float64:
 		return cells(c, to, rows, n, size, parquet.DoubleValue)
+	case reflect.Map, reflect.Slice:
+		return c.nested(to, rows, n, size)
 	}
 	panic("export: column " + c.name + " is of type " + c.kind.String())
 }
@@ -138,12 +138,12 @@ func cells[T comparable](c *column, to []parquet.Value, rows unsafe.Pointer, n i
 		}
 		if c.optional {
 			if at == nil || !c.pointer && *(*T)(at) == zero {
-				to = append(to, parquet.NullValue().Level(0, 0, c.index))
+				to = append(to, parquet.NullValue().Level(0, 0, c.at))
 				continue
 			}
 			present = 1
 		}
-		to = append(to, value(*(*T)(at)).Level(0, present, c.index))
+		to = append(to, value(*(*T)(at)).Level(0, present, c.at))
 	}
 	return to
 }
@@ -158,6 +158,9 @@ type column struct {
 	kind    reflect.Kind
 	pointer bool
 	offset  uintptr
+	// leaf and at are which column of Parquet this is: see leavesOf.
+	leaf leaf
+	at   int
 }
 
 func columnsOf[R any]() (list []column) {
@@ -183,6 +186,8 @@ func (c *column) text(v reflect.Value) (text string, quoted, ok bool) {
 		v = v.Elem()
 	}
 	switch {
+	case c.kind == reflect.Map || c.kind == reflect.Slice:
+		return nestedText(v), false, true
 	case c.instant:
 		return events.Instant(v.Int()).String(), true, true
 	case v.Kind() == reflect.Bool:

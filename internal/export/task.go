@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/projector"
@@ -14,35 +15,39 @@ import (
 
 // Task is a row of the table of tasks: a run of a task, as it was when the next run began, when the task was forgotten, or at the end of the range.
 type Task struct {
-	Partition      int32  `parquet:"partition"`
-	Task           string `parquet:"task"`
-	Run            int32  `parquet:"run"`
-	Incarnation    string `parquet:"incarnation,optional"`
-	Workflow       string `parquet:"workflow,dict"`
-	Version        int32  `parquet:"version"`
-	DefinitionHash string `parquet:"definition_hash,optional,dict"`
-	State          string `parquet:"state,dict"`
-	Paused         bool   `parquet:"paused"`
-	Priority       int32  `parquet:"priority"`
-	// Labels is a JSON object.
-	Labels string `parquet:"labels,optional" is:"json"`
+	Partition      int32             `parquet:"partition"`
+	Task           string            `parquet:"task"`
+	Run            int32             `parquet:"run"`
+	Incarnation    string            `parquet:"incarnation,optional"`
+	Workflow       string            `parquet:"workflow,dict"`
+	Version        int32             `parquet:"version"`
+	DefinitionHash string            `parquet:"definition_hash,optional,dict"`
+	State          string            `parquet:"state,dict"`
+	Paused         bool              `parquet:"paused"`
+	Priority       int32             `parquet:"priority"`
+	Labels         map[string]string `parquet:"labels,optional"`
 	// Parent and ParentStep are the task that started this one, and its step.
 	Parent     string `parquet:"parent,optional"`
 	ParentStep string `parquet:"parent_step,optional,dict"`
-	Schedule   string `parquet:"schedule,optional,dict"`
+	// Schedule is the one that the task belongs to, and Due its due time.
+	Schedule string `parquet:"schedule,optional,dict"`
+	Due      *int64 `parquet:"due,timestamp(millisecond)"`
 	// SourceTopic, SourcePartition and SourceOffset are the record that submitted it.
 	SourceTopic     string `parquet:"source_topic,optional,dict"`
 	SourcePartition *int32 `parquet:"source_partition"`
 	SourceOffset    *int64 `parquet:"source_offset"`
-	SubmittedAt     int64  `parquet:"submitted_at,timestamp(millisecond)"`
+	// SubmittedAt is when the task was accepted.
+	SubmittedAt int64 `parquet:"submitted_at,timestamp(millisecond)"`
 	// FirstStartedAt is when the first attempt of the run started.
 	FirstStartedAt *int64 `parquet:"first_started_at,timestamp(millisecond)"`
 	EndedAt        *int64 `parquet:"ended_at,timestamp(millisecond)"`
 	Deadline       *int64 `parquet:"deadline,timestamp(millisecond)"`
 	DeadlinePassed bool   `parquet:"deadline_passed"`
 	PivotPassed    bool   `parquet:"pivot_passed"`
-	Reason         string `parquet:"reason,optional"`
-	FailureCount   int32  `parquet:"failure_count"`
+	// EndedBy is policy, operator, deadline or parent: what decided that the run ended as it did.
+	EndedBy      string `parquet:"ended_by,optional,dict"`
+	Reason       string `parquet:"reason,optional"`
+	FailureCount int32  `parquet:"failure_count"`
 	// Attempts are those of the run, to do and to undo its steps. Steps are those that have begun, with their items, and Facts the facts of all runs.
 	Attempts int32 `parquet:"attempts"`
 	Steps    int32 `parquet:"steps"`
@@ -58,7 +63,18 @@ type Task struct {
 // cfg. A partition that was not completed is exported from its beginning again.
 func Tasks(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "tasks", func(p int32) (maker[Task], error) {
-		return newStates(&cfg, "tasks", p, func(t *events.Task, l life) ([]Task, error) { return []Task{taskRow(t, l, p, !cfg.NoPayloads)}, nil })
+		var ends endings
+		s, err := newStates(&cfg, "tasks", p, func(t *events.Task, l life) ([]Task, error) {
+			row := taskRow(t, l, p, !cfg.NoPayloads)
+			row.EndedBy = ends.of(t)
+			return []Task{row}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		ends = endings{map[string]string{}, s.folder.State().Task}
+		s.note = ends.note
+		return s, nil
 	}, nil)
 }
 
@@ -73,11 +89,9 @@ func taskRow(t *events.Task, l life, partition int32, payloads bool) Task {
 		row.SourcePartition, row.SourceOffset = &l.partition, &l.offset
 	}
 	if len(t.Labels) > 0 {
-		b, err := json.Marshal(t.Labels)
-		if err == nil { // of texts it always is
-			row.Labels = string(b)
-		}
+		row.Labels = t.Labels
 	}
+	row.Due = dueOf(t)
 	if t.Parent != nil {
 		row.Parent, row.ParentStep = t.Parent.Link.Task, t.Parent.Link.Path
 	}
@@ -94,6 +108,19 @@ func taskRow(t *events.Task, l life, partition int32, payloads bool) Task {
 	return row
 }
 
+// dueOf returns the due time of a task that a schedule started: it is in the ID.
+func dueOf(t *events.Task) *int64 {
+	text, ok := strings.CutPrefix(t.ID, t.Schedule+"/")
+	if !ok || t.Schedule == "" {
+		return nil
+	}
+	due, err := events.ParseInstant(text)
+	if err != nil {
+		return nil
+	}
+	return at(due)
+}
+
 // states makes a table of what the fold says of tasks: when a run of one is over for good, or at the end. The state is on the disk, so that a long log fits.
 type states[R any] struct {
 	rows   func(*events.Task, life) ([]R, error)
@@ -101,6 +128,8 @@ type states[R any] struct {
 	dir    string
 	store  *projector.Store
 	folder *projector.Folder
+	// note, unless it is nil, takes each fact before it is folded, and behind the rows that are written because of it.
+	note func(r *events.Record, f *Fact) error
 	// made counts the rows.
 	made int64
 	// partition is that of the log.
@@ -147,7 +176,7 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 	t.known = known
 	switch events.Name(f.Type) {
 	case events.NameRunBegun:
-		l := known.all[f.Task]
+		l := known.of(f.Task)
 		l.started = l.before
 		if err := t.write(f.Task, l, emit); err != nil {
 			return err
@@ -158,9 +187,14 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 			return err
 		}
 		for _, task := range b.Tasks {
-			if err := t.write(task, known.all[task], emit); err != nil {
+			if err := t.write(task, known.of(task), emit); err != nil {
 				return err
 			}
+		}
+	}
+	if t.note != nil {
+		if err := t.note(r, f); err != nil {
+			return err
 		}
 	}
 	return t.fold(r)
@@ -180,8 +214,8 @@ func (t *states[R]) entries(x *events.Task, l life, emit func(entry[R]) error) e
 	if err != nil {
 		return err
 	}
-	for _, row := range list {
-		e := entry[R]{row: row, offset: t.made, time: int64(x.SubmittedAt), workflow: x.Workflow, bytes: len(x.Input) + len(x.Output) + 200}
+	for i := range list {
+		e := entry[R]{row: &list[i], offset: t.made, time: int64(x.SubmittedAt), workflow: x.Workflow, bytes: len(x.Input) + len(x.Output) + 200}
 		t.made++
 		if err := emit(e); err != nil {
 			return err
@@ -204,7 +238,7 @@ func (t *states[R]) left(emit func(entry[R]) error) error {
 			return fmt.Errorf("list what the log leads to: %w", err)
 		}
 		for _, x := range list {
-			if err := t.entries(x, t.known.all[x.ID], emit); err != nil {
+			if err := t.entries(x, t.known.of(x.ID), emit); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ type trace struct {
 type traces struct {
 	states[trace]
 	attempts attempts
-	spill    *spill
+	spill    *spill[event]
 	// forgotten are hashes of the IDs of the tasks that the log has forgotten: 8 bytes each are kept, since such an ID may be used again.
 	forgotten map[uint64]struct{}
 }
@@ -46,7 +46,7 @@ func newTraces(cfg *Config, table string, partition int32) (*traces, error) {
 		return nil, err
 	}
 	t.states = *of
-	if t.spill, err = newSpill(filepath.Join(cfg.Dir, table, fmt.Sprintf(".events-%05d", partition))); err != nil {
+	if t.spill, err = newSpill[event](filepath.Join(cfg.Dir, table, fmt.Sprintf(".events-%05d", partition))); err != nil {
 		return nil, errors.Join(err, of.close())
 	}
 	return t, nil
@@ -82,7 +82,7 @@ func (t *traces) event(r *events.Record, f *Fact) (event, bool, error) {
 		return event{}, false, err
 	}
 	if ends {
-		ended = &x.row
+		ended = x.row
 	}
 	switch events.Name(f.Type) {
 	case events.NameStepStarted, events.NameCompensationStarted:

@@ -95,6 +95,7 @@ func (w *xesWriter) trace(t *trace) {
 	w.text("  <trace>\n")
 	w.attribute(indent, "string", "concept:name", t.Name)
 	w.attribute(indent, "string", "task", t.Task)
+	w.attribute(indent, "int", "partition", strconv.Itoa(int(t.Partition)))
 	w.attribute(indent, "int", "run", strconv.Itoa(t.Run))
 	w.attribute(indent, "string", "incarnation", t.Incarnation)
 	w.attribute(indent, "string", "workflow", t.Workflow)

@@ -146,6 +146,16 @@ func Connect(cfg ClusterConfig) (*Cluster, error) {
 	return c, nil
 }
 
+// NewUnpacker returns an unpacker with the limits of a Cluster, for batches that no Cluster reads.
+func NewUnpacker() (batch.Unpacker, error) {
+	client, err := kgo.NewClient(kgo.MaxDecompressBatchBytes(maxDecompress)) // which dials nobody
+	if err != nil {
+		return batch.Unpacker{}, err
+	}
+	defer client.Close()
+	return batch.UnpackerOf(client)
+}
+
 func baseOpts(cfg ClusterConfig, d *dialer) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(cfg.Brokers...),

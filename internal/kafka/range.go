@@ -52,7 +52,7 @@ func (c *Cluster) ReadAt(ctx context.Context, topic string, partition int32, off
 func (c *Cluster) ReadRange(ctx context.Context, topic string, partition int32, from, to int64,
 	fn func(events.Record) error,
 ) error {
-	return c.readRange(ctx, c.rangeDecoder(topic, partition, from, to, fn))
+	return c.readRange(ctx, c.rangeDecoder(topic, partition, from, to, fn), 0)
 }
 
 // LendRange is ReadRange for an fn that does not keep headers: they are valid only during the call. When a long log is folded,
@@ -62,7 +62,19 @@ func (c *Cluster) LendRange(ctx context.Context, topic string, partition int32, 
 ) error {
 	d := c.rangeDecoder(topic, partition, from, to, fn)
 	d.ReuseHeaders = true
-	return c.readRange(ctx, d)
+	return c.readRange(ctx, d, 0)
+}
+
+// ReadWhole is ReadRange for a log that is known to reach to. If it ends before, records were lost, and it returns an *OutOfRangeError with the end.
+func ReadWhole(ctx context.Context, c *Cluster, topic string, partition int32, from, to int64, fn func(events.Record) error) error {
+	return c.readRange(ctx, c.rangeDecoder(topic, partition, from, to, fn), to)
+}
+
+// LendWhole is LendRange like ReadWhole.
+func LendWhole(ctx context.Context, c *Cluster, topic string, partition int32, from, to int64, fn func(events.Record) error) error {
+	d := c.rangeDecoder(topic, partition, from, to, fn)
+	d.ReuseHeaders = true
+	return c.readRange(ctx, d, to)
 }
 
 func (c *Cluster) rangeDecoder(topic string, partition int32, from, to int64, fn func(events.Record) error) *batch.Decoder {
@@ -70,12 +82,16 @@ func (c *Cluster) rangeDecoder(topic string, partition int32, from, to int64, fn
 	return &batch.Decoder{Topic: topic, Partition: partition, Next: from, End: to, Show: show, Unpacker: c.unpack}
 }
 
-func (c *Cluster) readRange(ctx context.Context, d *batch.Decoder) error {
+// readRange reads a range. reaches is how far the log must reach at least.
+func (c *Cluster) readRange(ctx context.Context, d *batch.Decoder, reaches int64) error {
 	ends, err := c.HighWatermarks(ctx, Partitions{d.Topic: {d.Partition}})
 	if err != nil {
 		return err
 	}
-	if end := ends[d.Topic][d.Partition]; d.End < 0 || d.End > end {
+	switch end := ends[d.Topic][d.Partition]; {
+	case end < reaches:
+		return fmt.Errorf("read %s/%d to %d: the log ends at %d: %w", d.Topic, d.Partition, reaches, end, &OutOfRangeError{Topic: d.Topic, Partition: d.Partition, Offset: end})
+	case d.End < 0 || d.End > end:
 		d.End = end
 	}
 	bytes := int32(rangeFetchBytes)

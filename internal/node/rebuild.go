@@ -13,8 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ReadNamespace returns the NamespaceCreated of a namespace that exists. It is the first record, or the last one of a copy.
-func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (scheduler.Namespace, error) {
+// ReadNamespace returns the NamespaceCreated of a namespace that exists. It is the first record, or the last one of a copy. c is a kafka.Cluster or
+// embedded.Files.
+func ReadNamespace(ctx context.Context, c interface {
+	ReadAt(ctx context.Context, topic string, partition int32, offset int64) (events.Record, error)
+}, namespace string) (scheduler.Namespace, error) {
 	topic := kafka.Topics{Namespace: namespace}.Definitions()
 	r, err := c.ReadAt(ctx, topic, 0, 0)
 	if err != nil {
@@ -82,7 +85,7 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 			if err != nil {
 				return err
 			}
-			return c.LendRange(ctx, r.Topic, r.Partition, begin, r.To, yield) // the folder keeps only the last record, until the next one
+			return kafka.LendWhole(ctx, c, r.Topic, r.Partition, begin, r.To, yield) // the folder keeps only the last record, until the next one
 		},
 		Commit: func(d *events.Delta, a projector.Anchor) error {
 			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})
@@ -92,5 +95,8 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 		return events.Hash{}, err
 	}
 	info, err := store.PartitionInfo(r.Partition)
+	if err == nil && !info.Exists { // nothing was folded
+		return state.Hash()
+	}
 	return info.StateHash, err
 }

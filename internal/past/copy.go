@@ -68,6 +68,8 @@ type Config struct {
 	Moment    Moment
 	// Dir is the data directory to make. It must not exist, be empty, or hold a copy that was broken off, which is made again.
 	Dir string
+	// Task, unless empty, is the only task that is asked for: only its partition is copied, and no dead letters.
+	Task string
 	// Progress is called with how many facts were copied or folded, and with how many there are; nil: not.
 	Progress func(done, of int64)
 }
@@ -117,6 +119,9 @@ func (c *copying) resolve(ctx context.Context) (err error) {
 	if c.cut, err = Resolve(ctx, c.Cluster, c.topics, c.partitions, c.Moment); err != nil {
 		return err
 	}
+	if c.Task != "" {
+		c.narrow()
+	}
 	c.mark = Mark{Namespace: c.Namespace, At: c.cut.Time, Hashes: make([]events.Hash, c.partitions)}
 	for p := range c.partitions {
 		end := c.cut.Ends[c.topics.Events()][p]
@@ -127,6 +132,18 @@ func (c *copying) resolve(ctx context.Context) (err error) {
 		return fmt.Errorf("namespace %s did not exist at %s: ask for a later moment", c.Namespace, c.cut.Time)
 	}
 	return c.readKeys(ctx)
+}
+
+// narrow leaves out what a task does not need: everything about it is in its partition, and the definitions.
+func (c *copying) narrow() {
+	home := events.Home(c.Task, c.partitions)
+	for topic, ends := range c.cut.Ends {
+		for p := range ends {
+			if topic != c.topics.Definitions() && (topic != c.topics.Events() || p != home) {
+				c.cut.Begins[topic][p], ends[p] = 0, 0
+			}
+		}
+	}
 }
 
 // readKeys reads the keys of encrypted content as they are now, without those that were erased and are still in the topic. If the topic

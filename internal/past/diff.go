@@ -184,7 +184,7 @@ func (x *differing) partition(ctx context.Context, store *projector.Store, p int
 		return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{p: a}})
 	}})
 	tasks := map[string]*touched{}
-	err = x.Cluster.ReadRange(ctx, x.topics.Events(), p, max(from, begin), to, func(r events.Record) error {
+	err = kafka.ReadWhole(ctx, x.Cluster, x.topics.Events(), p, max(from, begin), to, func(r events.Record) error {
 		if done := x.read.Add(1); done%1000 == 0 {
 			x.Progress(done, x.all)
 		}

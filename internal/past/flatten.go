@@ -10,7 +10,7 @@ import (
 )
 
 // Fields are what is known of a task, by name. The names are those of its JSON (FORMAT.md, "State"), with dots; a step has its path in place of a
-// number, such as steps.charge.attempt. The values are JSON.
+// number, such as steps.charge.attempt, and so has an entry of a list its ID if it has one, such as requests.r-1.verb. The values are JSON.
 type Fields map[string]string
 
 // fieldsOf returns the fields of a task: nil of none. If only is not empty, of its steps that one is there and no other.
@@ -66,15 +66,34 @@ func (f Fields) members(prefix string, v map[string]json.RawMessage) {
 		case raw[0] == '{' && json.Unmarshal(raw, &object) == nil:
 			f.members(at, object)
 		case raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
-			elements := map[string]json.RawMessage{}
-			for i, e := range list {
-				elements[strconv.Itoa(i)] = e
-			}
-			f.members(at, elements)
+			f.members(at, elements(list))
 		default:
 			f[at] = string(raw)
 		}
 	}
+}
+
+// elements names the entries of a list: by their ID or request if each has one, so that one which comes or goes does not change the names of the others;
+// otherwise by their index.
+func elements(list []json.RawMessage) map[string]json.RawMessage {
+	for _, key := range []string{"id", "request"} {
+		named := map[string]json.RawMessage{}
+		for _, e := range list {
+			var members map[string]json.RawMessage
+			var name string
+			if json.Unmarshal(e, &members) == nil && json.Unmarshal(members[key], &name) == nil && name != "" {
+				named[name] = e
+			}
+		}
+		if len(named) == len(list) { // each has a name that no other has
+			return named
+		}
+	}
+	named := map[string]json.RawMessage{}
+	for i, e := range list {
+		named[strconv.Itoa(i)] = e
+	}
+	return named
 }
 
 // Change is a field of a task that differs between two moments. From and To are JSON, and empty where the field is absent.

@@ -161,6 +161,35 @@ func TestTheCopyIsThePast(t *testing.T) {
 	}
 }
 
+// A copy for one task has the partition of the task, and nothing of the others.
+func TestTheCopyForATaskHasItsPartition(t *testing.T) {
+	t.Parallel()
+	w := worlds(t, 1)[0]
+	var task string
+	home := 0
+	for p, records := range w.log {
+		for _, r := range records {
+			if f, err := events.DecodeFact(&r); err == nil && f.Body.Name() == events.NameSubmitted {
+				task, home = f.Task, p
+			}
+		}
+	}
+	require.NotEmpty(t, task)
+	end := past.Moment{Time: events.At(time.Now().AddDate(500, 0, 0))}
+	dir := filepath.Join(t.TempDir(), "past")
+	mark, err := past.Copy(t.Context(), past.Config{Cluster: w.cluster, Namespace: "sim", Moment: end, Dir: dir, Task: task})
+	require.NoError(t, err)
+	for p, records := range w.log {
+		if p != home {
+			records = nil
+		}
+		sum, err := folded(t, p, records).Hash()
+		require.NoError(t, err)
+		require.Equal(t, sum, mark.Hashes[p], "partition %d", p)
+		require.EqualValues(t, len(records), mark.Ends[p])
+	}
+}
+
 func onBroker(t *testing.T, dir string, do func(*kafka.Cluster)) {
 	t.Helper()
 	b, err := embedded.Open(embedded.Config{Dir: filepath.Join(dir, past.BrokerDir), LockFile: filepath.Join(dir, past.LockFile), Logger: slog.New(slog.DiscardHandler)})

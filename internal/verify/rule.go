@@ -40,6 +40,11 @@ func NewRule(cut bool) *Rule { return &Rule{cut: cut} }
 // Epoch returns the epoch of the latest fact.
 func (r *Rule) Epoch() events.Epoch { return r.epoch }
 
+// Position returns the position of the latest fact, unless that is a claim, which has none.
+func (r *Rule) Position() events.Position {
+	return events.Position{Epoch: r.epoch, Sequence: r.next - 1}
+}
+
 // Judge returns "" for a fact, and otherwise the reason why the record is void.
 func (r *Rule) Judge(f *events.Fact) string {
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {

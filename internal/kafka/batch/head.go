@@ -28,6 +28,14 @@ func Each(answer []byte, from int64, fn func(Batch) bool) error {
 	return nil
 }
 
+// Whole returns how many bytes at the beginning of raw are whole batches, as their lengths say.
+func Whole(raw []byte) (n int) {
+	for !cutOff(raw[n:]) && size(raw[n:]) >= headerSize {
+		n += int(size(raw[n:]))
+	}
+	return n
+}
+
 // Head returns the batch without its records from the offset end on, not compressed. It must have a record before that.
 func (u Unpacker) Head(b Batch, end int64) (Batch, error) {
 	in := b.records()

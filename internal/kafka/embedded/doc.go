@@ -2,6 +2,7 @@
 //
 //	Open          takes the lock of a data directory, checks its logs and starts the broker
 //	Broker        the running broker; Close stops it within a bound
+//	OpenFiles     takes the lock of a data directory, and reads its logs without a broker
 //	Lock          the lock of a data directory, for other users of it
 //	KeepSessions  keeps group sessions as Broker does, for another kfake cluster
 //

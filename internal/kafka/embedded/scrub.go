@@ -39,34 +39,18 @@ type scrubbed struct {
 // memory while it starts.) Nothing is changed before every log has been examined.
 func scrub(dir string, log *slog.Logger) (scrubbed, error) {
 	var found scrubbed
-	if err := checkSums(dir); err != nil {
-		return found, err
-	}
-	topics, err := readTopics(dir)
+	x, err := begin(dir, log)
 	if err != nil {
 		return found, err
 	}
-	if err := refuseStrays(dir, topics); err != nil {
-		return found, err
-	}
-	known, err := readMarks(dir, log)
-	if err != nil {
-		return found, err
-	}
-	_, err = os.Stat(filepath.Join(dir, sessionFile))
-	hasSessions := err == nil && known == nil // if there are marks, it is from a stop that did not finish, or from an earlier one
 	var errs []error
 	var repairs []func() error
 	var forgets bool
-	room := new(fileRoom)
-	for _, t := range topics {
+	for _, t := range x.topics {
 		ends := make([]int64, t.Partitions)
 		for p := range t.Partitions {
-			l := &logScrub{
-				topic: t.Name, partition: int32(p), compacted: strings.Contains(t.Configs["cleanup.policy"], "compact"),
-				dir: filepath.Join(dir, "partitions", logFolder(t.Name, p)), log: log, room: room, marked: known != nil, mark: known.of(t, p),
-			}
-			errs = append(errs, l.run(hasSessions))
+			l := x.scrubOf(t, p)
+			errs = append(errs, l.run(x.hasSessions))
 			repairs = append(repairs, l.repairs...)
 			if len(l.segments) > 0 { // an empty log may begin again at 0
 				ends[p] = l.next
@@ -95,6 +79,47 @@ func scrub(dir string, log *slog.Logger) (scrubbed, error) {
 		}
 	}
 	return found, nil
+}
+
+// examination is what examining one log after another needs.
+type examination struct {
+	dir    string
+	log    *slog.Logger
+	topics []topicEntry
+	// marks are those of the last run; nil if there are none.
+	marks marks
+	// hasSessions says that the last run saved its open transactions.
+	hasSessions bool
+	room        *fileRoom
+}
+
+// begin reads what a data directory says about its logs, and refuses one that is not whole.
+func begin(dir string, log *slog.Logger) (*examination, error) {
+	x := &examination{dir: dir, log: log, room: new(fileRoom)}
+	err := checkSums(dir)
+	if err != nil {
+		return nil, err
+	}
+	if x.topics, err = readTopics(dir); err != nil {
+		return nil, err
+	}
+	if err := refuseStrays(dir, x.topics); err != nil {
+		return nil, err
+	}
+	if x.marks, err = readMarks(dir, log); err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(filepath.Join(dir, sessionFile))
+	x.hasSessions = err == nil && x.marks == nil // if there are marks, it is from a stop that did not finish, or from an earlier one
+	return x, nil
+}
+
+// scrubOf returns the scrub of a partition.
+func (x *examination) scrubOf(t topicEntry, p int) *logScrub {
+	return &logScrub{
+		topic: t.Name, partition: int32(p), compacted: strings.Contains(t.Configs["cleanup.policy"], "compact"),
+		dir: filepath.Join(x.dir, "partitions", logFolder(t.Name, p)), log: x.log, room: x.room, marked: x.marks != nil, mark: x.marks.of(t, p),
+	}
 }
 
 // refuseStrays refuses logs that the list of topics does not name: the list has lost a topic or a partition, and its records would not be

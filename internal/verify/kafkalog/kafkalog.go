@@ -1,6 +1,7 @@
 package kafkalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
@@ -65,19 +67,42 @@ func (e *CutError) Error() string {
 
 func (e *CutError) Unwrap() error { return e.err }
 
-// Read implements verify.Log. It returns a *CutError if records were deleted meanwhile. A log that ends before its end has lost records, which is
-// another error.
+// LostError says that a log ends before its end: records were lost since its bounds were asked for, because a replica that lacked them became the leader.
+type LostError struct {
+	Topic     string
+	Partition int32
+	// To is where the log ended when its bounds were asked for, and End where it ends now.
+	To, End int64
+	err     error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s partition %d ended at offset %d when its bounds were asked for, and ends at offset %d now: it lost records (an unclean leader election?), "+
+		"so this would be about less than the log had; see docs/lost.md, and repeat the command to read what is left: %s", e.Topic, e.Partition, e.To, e.End, e.err)
+}
+
+func (e *LostError) Unwrap() error { return e.err }
+
+// Read implements verify.Log. It returns a *CutError if records were deleted meanwhile, and a *LostError if the log no longer reaches s.To.
 func (l Log) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
 	err := l.read(ctx, s, yield)
 	out, ok := errors.AsType[*kafka.OutOfRangeError](err)
 	if !ok {
 		return err
 	}
-	start, asked := l.Cluster.StartOffset(ctx, out.Topic, out.Partition)
-	if asked != nil || start <= out.Offset {
+	of := kafka.Partitions{out.Topic: {out.Partition}}
+	starts, asked := l.Cluster.StartOffsets(ctx, of)
+	if asked != nil {
 		return err
 	}
-	return &CutError{out.Topic, out.Partition, start, err}
+	if start := starts[out.Topic][out.Partition]; start > out.Offset {
+		return &CutError{out.Topic, out.Partition, start, err}
+	}
+	ends, asked := l.Cluster.HighWatermarks(ctx, of)
+	if end := ends[out.Topic][out.Partition]; asked == nil && end < s.To {
+		return &LostError{out.Topic, out.Partition, s.To, end, err}
+	}
+	return err
 }
 
 func (l Log) read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
@@ -87,9 +112,12 @@ func (l Log) read(ctx context.Context, s verify.Span, yield func(events.Record) 
 	switch {
 	case s.Committed:
 	case s.Lend:
-		return l.Cluster.LendRange(ctx, s.Topic, s.Partition, s.From, s.To, yield)
+		return kafka.LendWhole(ctx, l.Cluster, s.Topic, s.Partition, s.From, s.To, yield)
 	default:
-		return l.Cluster.ReadRange(ctx, s.Topic, s.Partition, s.From, s.To, yield)
+		return kafka.ReadWhole(ctx, l.Cluster, s.Topic, s.Partition, s.From, s.To, yield)
+	}
+	if err := l.reaches(ctx, s); err != nil {
+		return err
 	}
 	r, err := kafka.NewReader(l.Cluster, kafka.ReaderConfig{ReadCommitted: true, MaxWait: 500 * time.Millisecond})
 	if err != nil {
@@ -97,10 +125,12 @@ func (l Log) read(ctx context.Context, s verify.Span, yield func(events.Record) 
 	}
 	defer r.Close()
 	r.Add(s.Topic, s.Partition, s.From, -1)
+	ctx, stop := l.whole(ctx, s)
+	defer stop()
 	for at := s.From; at < s.To; {
 		fetches, err := r.Poll(ctx)
 		if err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 		for _, f := range fetches {
 			for _, rec := range f.Records {
@@ -120,6 +150,39 @@ func (l Log) read(ctx context.Context, s verify.Span, yield func(events.Record) 
 			}
 			r.Add(s.Topic, s.Partition, at, -1)
 		}
+	}
+	return nil
+}
+
+// lookEvery is how often the end of a log is asked for while it is read.
+const lookEvery = 5 * time.Second
+
+// whole returns a context that ends if the log of a span loses its end, because nothing comes from there any more. stop waits until it looks no more.
+func (l Log) whole(ctx context.Context, s verify.Span) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for pause.For(ctx, lookEvery) {
+			if err := l.reaches(ctx, s); errors.As(err, new(*kafka.OutOfRangeError)) {
+				cancel(err)
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-ended
+	}
+}
+
+// reaches returns an error if the log of a span ends before the end of it.
+func (l Log) reaches(ctx context.Context, s verify.Span) error {
+	ends, err := l.Cluster.HighWatermarks(ctx, kafka.Partitions{s.Topic: {s.Partition}})
+	if err != nil {
+		return err
+	}
+	if end := ends[s.Topic][s.Partition]; end < s.To {
+		return &kafka.OutOfRangeError{Topic: s.Topic, Partition: s.Partition, Offset: end}
 	}
 	return nil
 }

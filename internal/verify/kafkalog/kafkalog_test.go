@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Records that are deleted after the bounds were asked for are a cut. An end that is gone is not: it would be a loss of records.
+// Records that are deleted after the bounds were asked for are a cut. An end that is gone is not: it is a loss of records.
 func TestACutIsNoLoss(t *testing.T) {
 	w := kafkatest.NewWorld(kafkatest.Start(t))
 	topic := w.Create(t)
@@ -40,6 +40,13 @@ func TestACutIsNoLoss(t *testing.T) {
 	_, err = read(verify.Span{From: 8, To: 10, Committed: true})
 	require.ErrorAs(t, err, new(*kafka.OutOfRangeError))
 	require.NotErrorAs(t, err, &cut)
+	var lost *kafkalog.LostError
+	for _, s := range []verify.Span{{From: 4, To: 9}, {From: 4, To: 9, Lend: true}, {From: 4, To: 9, Committed: true}, {From: 7, To: 9}} {
+		_, err = read(s) // the bounds said 9
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, [2]int64{9, 6}, [2]int64{lost.To, lost.End})
+		require.ErrorContains(t, err, "ended at offset 9 when its bounds were asked for, and ends at offset 6 now")
+	}
 	list, err := read(verify.Span{From: 4, To: 6})
 	require.NoError(t, err)
 	require.Equal(t, []string{"e", "f"}, list)

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import re
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +18,8 @@ from sagalog.errors import AgentError
 from sagalog.execution import Execution
 from sagalog.reader import Reader
 from sagalog.request import Request
-from sagalog.sink import Sink, client_log
+from sagalog.seldom import client_log
+from sagalog.sink import Sink
 from sagalog.wire import broker_list, encode, event, instant
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ Operation = Callable[[Attempt], Awaitable[Json]]
 
 HEARTBEAT_SECONDS = 1.0
 LEAVE_SECONDS = 10.0  # how long leaving the group may take
+BLOCKED_SECONDS = 5.0  # without a heartbeat
 LOOK_SECONDS = 0.25  # how soon a change of the partitions is made known
 MAX_CONCURRENCY = 128  # more unfinished requests would not fit into the metadata of a commit
 
@@ -51,6 +55,8 @@ class Agent:
         seal_key_file: str | None = None,
         kafka: Mapping[str, Any] | None = None,
     ) -> None:
+        if not re.fullmatch("[a-z][a-z0-9_-]{0,63}", name):
+            raise ValueError(f"{name!r} cannot name an agent: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -")
         if not 1 <= concurrency <= MAX_CONCURRENCY:
             raise ValueError(f"concurrency is {concurrency}; it must be from 1 to {MAX_CONCURRENCY}; start more instances for more")
         self.name, self.namespace, self.concurrency, self.grace = name, namespace, concurrency, grace
@@ -73,6 +79,9 @@ class Agent:
         return self._register(name, "undo")
 
     def _register(self, name: str, verb: str) -> Callable[[Operation], Operation]:
+        if callable(name):
+            raise TypeError('the decorator needs parentheses, such as @agent.operation() or @agent.operation("charge")')
+
         def register(function: Operation) -> Operation:
             if not asyncio.iscoroutinefunction(function):
                 raise TypeError(f"{verb} of operation {name!r} must be an async function; call what blocks by asyncio.to_thread")
@@ -110,7 +119,8 @@ class Agent:
         if not self.operations:
             raise AgentError(f"agent {self.name} has no operation: decorate a function with @agent.operation()")
         async with Sink(self._kafka) as self._sink:
-            await self._sink.check(self.namespace, self.brokers)
+            if not await self._connected():
+                return
             if self._seal_key_file is not None:
                 from sagalog.sealing import Keys  # needs the extra sealing
 
@@ -121,8 +131,19 @@ class Agent:
                 if self.keys is not None:
                     self.keys.close()
 
+    async def _connected(self) -> bool:
+        """False if a stop came first."""
+        checking, stopped = asyncio.create_task(self._sink.check(self.namespace, self.brokers)), asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({checking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if checking.done():
+                checking.result()
+            return checking.done()
+        finally:
+            checking.cancel()
+            stopped.cancel()
+
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         group = {
             **self._kafka, "group.id": f"{self.namespace}.agents.{self.name}", "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000,
@@ -191,9 +212,13 @@ class Agent:
             try:
                 await asyncio.wait_for(self._heartbeat(), HEARTBEAT_SECONDS)
             except (KafkaException, TimeoutError) as e:
-                log.warning("a heartbeat was not delivered: nodes may take this instance for gone: %s", e or "no answer within a second")
+                why = "no answer within a second" if isinstance(e, TimeoutError) else e.args[0]
+                log.warning("a heartbeat was not delivered: nodes may take this instance for gone: %s", why)
             for _ in range(round(HEARTBEAT_SECONDS / LOOK_SECONDS)):
+                before = time.monotonic()
                 await asyncio.sleep(LOOK_SECONDS)
+                if (blocked := time.monotonic() - before - LOOK_SECONDS) > BLOCKED_SECONDS:
+                    log.warning("the event loop was blocked for %.0f s, without heartbeats: call what blocks by asyncio.to_thread", blocked)
                 if self._reader.numbers != sent:
                     break
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from sagalog.wire import PROGRESS_BYTES, encode
+
 Json = Any  # None, bool, int, float, str, list or dict
-
-
-async def _nobody(_: Json) -> None:
-    """The progress of an attempt that a test makes, or whose step has no heartbeat, goes nowhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +37,9 @@ class Attempt:
     """Another instance may have received the same request. An undo may then find nothing left to undo."""
     traceparent: str = ""
     """The W3C trace context to pass on."""
-    _show: Callable[[Json], Awaitable[None]] = field(default=_nobody, repr=False, compare=False)
+    shown: list[Json] = field(default_factory=list, compare=False)
+    """Of an attempt that a test made: what its progress has shown."""
+    _show: Callable[[Json], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
 
     async def progress(self, value: Json) -> None:
         """Shows that the attempt goes on, and how far it has come.
@@ -47,4 +47,9 @@ class Attempt:
         A step with a heartbeat ends one heartbeat after its last acknowledged progress. Call this as often as you like: of the calls within a
         third of the heartbeat only the last one is sent. The value may have up to 16 KiB of JSON.
         """
-        await self._show(value)
+        if (size := len(encode(value))) > PROGRESS_BYTES:
+            raise ValueError(f"progress has {size} bytes; {PROGRESS_BYTES} are allowed")
+        if self._show is None:
+            self.shown.append(value)
+        else:
+            await self._show(value)

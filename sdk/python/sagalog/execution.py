@@ -14,8 +14,9 @@ from sagalog.attempt import Attempt, Json
 from sagalog.errors import Effect, Failure, Refused, Retryable, Unavailable
 from sagalog.reader import Reader
 from sagalog.request import Request, Until
+from sagalog.seldom import say
 from sagalog.sink import Sink
-from sagalog.wire import DETAIL_BYTES, OUTPUT_BYTES, PROGRESS_BYTES, duration, encode, event, instant, one_line
+from sagalog.wire import DETAIL_BYTES, OUTPUT_BYTES, duration, encode, event, instant, one_line
 
 if TYPE_CHECKING:
     from sagalog.sealing import Keys
@@ -104,7 +105,11 @@ class Execution:
     async def _called(self, function: Callable[[Attempt], Awaitable[Json]], attempt: Attempt) -> Json:
         if self._q.confirmed.left() <= 0:
             raise Unconfirmed
-        return await function(attempt)
+        try:
+            return await function(attempt)
+        except SystemExit as e:
+            log.error("an operation called sys.exit(%s), which ends the agent: %s", e.code, self._q)
+            raise
 
     async def _opened(self) -> dict[str, Json]:
         from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}
@@ -112,6 +117,7 @@ class Execution:
             return from_work
         if self._host.keys is None:
             text = "the input is sealed, and this agent has no key: give Agent the seal_key_file of the nodes"
+            say("no key", "an attempt was not made: %s: %s", text, self._q, every=60)
             raise Unavailable(text, code="no_key", effect="none")
         from sagalog.sealing import Erased, sealed
 
@@ -134,20 +140,21 @@ class Execution:
         try:
             encode(output)
         except (TypeError, ValueError) as e:
-            raise Refused(f"the output cannot be written as JSON: {e}", code="output", effect="done_unknown") from e
+            raise self._useless(f"the output cannot be written as JSON: {e}", "output") from e
         try:
             output = await self._sealed(output)
         except Exception as e:
             code = e.code if isinstance(e, Failure) else "no_key"
-            raise Refused(f"the output was not sealed: {e or type(e).__name__}", code=code, effect="done_unknown") from e
+            raise self._useless(f"the output was not sealed: {e or type(e).__name__}", code) from e
         if (size := len(encode(output))) > OUTPUT_BYTES:
-            text = f"output is over the limit: {size} bytes, the limit is {OUTPUT_BYTES}"
-            raise Refused(text, code="output_limit", effect="done_unknown")
+            raise self._useless(f"output is over the limit: {size} bytes, the limit is {OUTPUT_BYTES}", "output_limit")
         return output
 
+    def _useless(self, text: str, code: str) -> Refused:
+        log.warning("an attempt failed, because %s: %s", text, self._q)
+        return Refused(text, code=code, effect="done_unknown")
+
     async def _show(self, value: Json) -> None:
-        if (size := len(encode(value))) > PROGRESS_BYTES:
-            raise ValueError(f"progress has {size} bytes; {PROGRESS_BYTES} are allowed")
         self._value = value
         self._fresh.set()
         await asyncio.sleep(0)  # an operation that awaits nothing else would hold up heartbeats, and could not be cancelled

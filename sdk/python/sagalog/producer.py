@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -12,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from sagalog.attempt import Json
 from sagalog.errors import NotAcknowledged, Rejected
 from sagalog.sink import Sink
-from sagalog.wire import broker_list, duration, encode, event, instant
+from sagalog.wire import SUBMISSION_BYTES, broker_list, duration, encode, event, instant, seconds
 
 
 # What the brokers, or the client for them, answer to a record that they will never take.
@@ -24,7 +25,7 @@ FINAL = {
 
 @dataclass(frozen=True)
 class Receipt:
-    """Where a record is, in <ns>.submissions. It is durable; events/FORMAT.md says how to find out what became of it."""
+    """Where a record is, in <ns>.submissions. It is durable, which does not mean accepted: the engine judges it later, and refuses it by a dead letter."""
 
     id: str
     """The ID of the task."""
@@ -41,13 +42,13 @@ class Producer:
     """
 
     def __init__(self, brokers: str | Iterable[str], *, namespace: str = "sagalog", kafka: Mapping[str, Any] | None = None, timeout: float = 30.0) -> None:
-        self._brokers, self._namespace = broker_list(brokers), namespace
+        self._brokers, self._namespace, self._timeout = broker_list(brokers), namespace, timeout
         self._sink = Sink({"bootstrap.servers": self._brokers, "message.timeout.ms": int(timeout * 1000), **(kafka or {})})
 
     async def __aenter__(self) -> Self:
         await self._sink.__aenter__()
         try:
-            await self._sink.check(self._namespace, self._brokers)
+            await self._sink.check(self._namespace, self._brokers, self._timeout)
         except BaseException:
             await self._sink.__aexit__(None, None, None)
             raise
@@ -73,15 +74,19 @@ class Producer:
         """Returns when the submission is durable. Submitting the same ID again changes nothing, so repeat it if an error leaves that open.
 
         Choose an ID that follows from the business, such as that of the order: only then is a repeat recognised after a crash.
+        Raises ValueError for what no engine accepts.
         """
-        if id == "":
-            raise ValueError("id is empty: give an ID, or leave it out to have one made")
+        if id == "" or not workflow:
+            raise ValueError("workflow is empty" if not workflow else "id is empty: give an ID, or leave it out to have one made")
+        check_labels(labels or {})
         id = id or str(uuid.uuid4())
         given = {
             "id": id, "workflow": workflow, "version": version, "input": input, "priority": priority or None, "labels": dict(labels or {}) or None,
             "deadline": moment(deadline), "not_before": moment(not_before), "reply_to": reply_to, "reply_key": reply_key,
         }  # fmt: skip
         value = {k: v for k, v in given.items() if v is not None}
+        if (size := len(encode(value))) > SUBMISSION_BYTES:
+            raise ValueError(f"the submission has {size} bytes; a namespace takes at most {SUBMISSION_BYTES}, and half of that by default")
         m = await self._send(id, value, "sagalog.submission", str(uuid.uuid4()), id)
         return receipt(m, id)
 
@@ -121,4 +126,20 @@ def moment(of: timedelta | datetime | str | None) -> str | None:
     """A duration or an instant as text. A datetime without a zone is local time."""
     if isinstance(of, datetime):
         return instant(of)
-    return duration(of) if isinstance(of, timedelta) else of
+    text = duration(of) if isinstance(of, timedelta) else of
+    try:
+        if not text or seconds(text.lstrip("+")) > 0:
+            return text or None
+    except ValueError:
+        with suppress(ValueError):
+            datetime.fromisoformat(text or "")
+            return text
+    raise ValueError(f"{text!r} is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z")
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    if len(labels) > 32:
+        raise ValueError(f"a task has at most 32 labels, and these are {len(labels)}")
+    for key, value in labels.items():
+        if not isinstance(value, str) or not 0 < len(key.encode()) <= 64 or len(value.encode()) > 256 or set(key) & {":", "\0"}:
+            raise ValueError(f"label {key!r} is {value!r}; a key has 1 to 64 bytes without a colon, and a value is a text of up to 256 bytes")

@@ -20,6 +20,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from sagalog.errors import AgentError
 from sagalog.offsets import EVERYTHING, Partition, decode_done
 from sagalog.request import AttemptID, Request, StepID, Until
+from sagalog.seldom import due, say
+from sagalog.threads import detached, settle
 from sagalog.wire import headers
 
 log = logging.getLogger("sagalog")
@@ -30,6 +32,7 @@ ASK_SECONDS = 5.0
 ASSIGN_SECONDS = 30.0  # half of max.poll.interval.ms
 # A third of the session: an instance that was silent for longer may have been replaced, and what it is about to start undone.
 CONFIRMED_SECONDS = 3.0
+WAITING_SECONDS = 60.0
 REMEMBERED = 10_000  # attempts that were answered, and steps that were undone
 
 
@@ -46,38 +49,16 @@ class Reader:
         self._durable: list[tuple[Request, asyncio.Future[bool]]] = []
         self._answered: OrderedDict[AttemptID, None] = OrderedDict()
         self._undone: OrderedDict[StepID, None] = OrderedDict()
-        self._leaving = self._paused = self._unlearned = False
+        self._leaving = self._paused = self._unlearned = self._missing = False
         self._left = threading.Event()
         self._member = ""
         self._next_commit = 0.0
-        self._said: dict[str, float] = {}
         self.numbers: list[int] = []  # the partitions that are assigned, for the heartbeat
 
     # The event loop calls these.
 
     def start(self) -> asyncio.Future[None]:
-        """Begins to read, in a thread that does not keep the process alive: the client may wait for ever for brokers that are gone."""
-        ended: asyncio.Future[None] = self.loop.create_future()
-
-        def tell(error: BaseException | None) -> None:
-            if ended.done():
-                return
-            if error is None:
-                ended.set_result(None)
-            else:
-                ended.set_exception(error)
-
-        def work() -> None:
-            error: BaseException | None = None
-            try:
-                self.run()
-            except BaseException as e:
-                error = e
-            with suppress(RuntimeError):  # the loop has been closed meanwhile
-                self.loop.call_soon_threadsafe(tell, error)
-
-        threading.Thread(target=work, name="sagalog-reader", daemon=True).start()
-        return ended
+        return detached(self.run, "sagalog-reader")
 
     def finish(self, q: Request) -> None:
         """The request is over: its report is durable, or may not be sent any more."""
@@ -110,6 +91,7 @@ class Reader:
                     self._unlearned = False
                     self._consumer.unsubscribe()
                     self._subscribe()
+                self._await_topic()
                 while not self._commands.empty():
                     self._commands.get()()
                 self._settle()
@@ -120,6 +102,14 @@ class Reader:
 
     def _subscribe(self) -> None:
         self._consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    def _await_topic(self) -> None:
+        if not self._missing or self._left.is_set() or not due(f"topic {self.topic}", WAITING_SECONDS):
+            return
+        with suppress(KafkaException):  # others may have all its partitions by now
+            self._missing = self.topic not in self._consumer.list_topics(timeout=ASK_SECONDS).topics
+        if self._missing:
+            log.warning("waiting for the topic %s: a node creates it when a task first needs the agent; perhaps no workflow names it", self.topic)
 
     def _poll(self) -> None:
         room = 2 * self.concurrency - len(self._held)
@@ -146,7 +136,7 @@ class Reader:
             if known.get("ce_type") == "sagalog.work.stop":
                 self._stopped(json.loads(value or b""))
         except (KeyError, TypeError, ValueError) as e:
-            self._say("invalid", "the record at %s/%s/%s is no work request, and is dropped: %r", self.topic, number, offset, e)
+            say("invalid", "the record at %s/%s/%s is no work request, and is dropped: %r", self.topic, number, offset, e)
         partition.read(offset, 0)
         partition.finish(offset)
 
@@ -173,7 +163,7 @@ class Reader:
             self._held.pop(q.id, None)
             return True
         if q.end.left() <= 0:
-            self._say("late", "a request came after its time, and is dropped (a backlog, or this machine's clock is ahead): %s", q)
+            say("late", "a request came after its time, and is dropped (a backlog, or this machine's clock is ahead): %s", q)
         elif q.id not in self._answered and (q.undo or q.step not in self._undone):
             return False
         self._finish(q, began=False)
@@ -233,23 +223,24 @@ class Reader:
 
     def _store(self, numbers: Iterable[int]) -> set[int]:
         """Commits the partitions, and returns those of which the commit is durable."""
-        due = {n: self._partitions[n].due(time.time()) for n in numbers}
-        if not due:
+        positions = {n: self._partitions[n].due(time.time()) for n in numbers}
+        if not positions:
             return set()
         try:
-            result = self._consumer.commit(offsets=[TopicPartition(self.topic, n, low, text) for n, (low, text) in due.items()], asynchronous=False)
+            result = self._consumer.commit(offsets=[TopicPartition(self.topic, n, low, text) for n, (low, text) in positions.items()], asynchronous=False)
         except KafkaException as e:
-            self._say("commit", "offsets were not committed, and are committed again soon: %s", e)
+            say("commit", "offsets were not committed, and are committed again soon: %s", e)
             return set()
         if self._consumer.memberid() != self._member:  # a commit of somebody who is no member confirms nothing
             return set()
         stored = {t.partition for t in result if t.error is None}
         for n in stored:
-            self._partitions[n].committed = due[n]
+            self._partitions[n].committed = positions[n]
         return stored
 
     def _assigned(self, consumer: Consumer, added: list[TopicPartition]) -> None:
         self._member = consumer.memberid()
+        self._missing = self._missing and not added
         until = Until(ASSIGN_SECONDS)
         committed = self._committed(consumer, added, until) if added else []
         start = []
@@ -264,6 +255,7 @@ class Reader:
         if start:
             (consumer.pause if self._paused or self._unlearned else consumer.resume)(start)
         self.numbers = sorted(self._partitions)
+        log.info("this instance has the partitions %s of %s", self.numbers, self.topic)
 
     def _committed(self, consumer: Consumer, added: list[TopicPartition], until: Until) -> list[TopicPartition] | None:
         """Asks for the group's offsets until a stop, or for as long as a callback may take. None if there was no answer."""
@@ -273,7 +265,7 @@ class Reader:
                 if all(t.error is None for t in committed):
                     return committed
             except KafkaException as e:
-                self._say("committed", "the group's offsets cannot be read; trying again: %s", e)
+                say("committed", "the group's offsets cannot be read; trying again: %s", e)
             if until.left() <= 0 or self._left.wait(COMMIT_SECONDS):
                 return None
 
@@ -285,7 +277,7 @@ class Reader:
         try:
             begin, end = consumer.get_watermark_offsets(t, timeout=0.001 if self._left.is_set() else max(min(ASK_SECONDS, until.left()), 0.001))
         except KafkaException as e:
-            self._say("end", "the end of %s/%s is not known, so its requests count as shared with other instances: %s", self.topic, t.partition, e)
+            say("end", "the end of %s/%s is not known, so its requests count as shared with other instances: %s", self.topic, t.partition, e)
             begin, end = 0, EVERYTHING
         if t.offset < 0:
             return Partition(t.partition, begin, [], 0)
@@ -308,25 +300,14 @@ class Reader:
         if error.fatal():
             raise AgentError(f"reading {self.topic} is not possible any more: {error}; start the agent again")
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            self._say("topic", "waiting for the topic %s, which a node creates when a step first needs this agent", self.topic)
+            self._missing = not self._partitions
         elif code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-            self._say("denied", "reading %s is not allowed: %s (sagalog generate acls --role agent prints what an agent needs)", self.topic, error)
+            say("denied", "reading %s is not allowed: %s (sagalog generate acls --role agent prints what an agent needs)", self.topic, error)
         else:
-            self._say(f"error {code}", "reading %s: %s; trying again", self.topic, error)
-
-    def _say(self, about: str, text: str, *values: object) -> None:
-        """Logs at most one warning in ten seconds about the same: while a broker is away, hundreds would say it."""
-        if time.monotonic() - self._said.get(about, -10.0) >= 10:
-            self._said[about] = time.monotonic()
-            log.warning(text, *values)
+            say(f"error {code}", "reading %s: %s; trying again", self.topic, error)
 
 
 def remember(what: "OrderedDict[Any, None]", key: object) -> None:
     what[key] = None
     if len(what) > REMEMBERED:
         what.popitem(last=False)
-
-
-def settle(answer: asyncio.Future[bool], value: bool) -> None:
-    if not answer.done():
-        answer.set_result(value)

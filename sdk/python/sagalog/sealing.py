@@ -13,8 +13,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sagalog.attempt import Json
-from sagalog.errors import Refused, Unavailable
-from sagalog.sink import client_log
+from sagalog.errors import AgentError, Refused, Unavailable
+from sagalog.seldom import client_log
 from sagalog.wire import encode
 
 FRESH_SECONDS = 0.5  # an erasure holds within a second
@@ -37,7 +37,10 @@ class Keys:
         self._erased: dict[str, str] = {}  # by ID: when
         self._lock = threading.Lock()
         self._next, self._read_at, self._failed_at = OFFSET_BEGINNING, -TRUSTED_SECONDS, -REST_SECONDS
-        self._wrapping()  # a file that cannot be read is a fault at the start
+        try:
+            self._wrapping()
+        except (OSError, ValueError) as e:
+            raise AgentError(f"the key file {key_file} cannot be used: {e}; copy that of the nodes") from None
         self._consumer = Consumer({**config, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True, "enable.metrics.push": False, "logger": client_log})
         self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
 
@@ -145,9 +148,3 @@ def sealed(value: Json) -> str | None:
     """What a value that is sealed as a whole holds; None for any other."""
     name = value.get("$sealed") if isinstance(value, dict) and len(value) == 1 else None
     return name if isinstance(name, str) and name.count(".") == 2 else None
-
-
-def holds_sealed(value: Json) -> bool:
-    if isinstance(value, dict):
-        return sealed(value) is not None or any(map(holds_sealed, value.values()))
-    return isinstance(value, list) and any(map(holds_sealed, value))

@@ -1,9 +1,7 @@
 """Writes records, and awaits the answer of the brokers."""
 
 import asyncio
-import logging
 import threading
-import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,28 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
 from sagalog.errors import AgentError
-
-SELDOM_SECONDS = 30.0
-
-
-class Seldom(logging.Filter):
-    """Lets a kind of message of the Kafka client through once in a while: while no broker answers it writes many lines a second."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else record.msg
-        now = time.monotonic()
-        if now - self._said.get(kind, -SELDOM_SECONDS) < SELDOM_SECONDS:
-            return False
-        self._said[kind] = now
-        return True
-
-
-client_log = logging.getLogger("sagalog.kafka")
-client_log.addFilter(Seldom())
+from sagalog.seldom import client_log
+from sagalog.threads import detached, settle
 
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 20.0
@@ -44,7 +22,11 @@ class Sink:
     def __init__(self, config: dict[str, Any]) -> None:
         # murmur2 puts a task's records into its home partition. Repeats of a record change nothing, so the producer need not be idempotent; one that
         # is ends for good when brokers forget its sequence numbers.
-        self._client = Client({"linger.ms": 1, "enable.metrics.push": False, "logger": client_log, **config, "acks": "all", "enable.idempotence": False, "partitioner": "murmur2_random"})
+        given = {"linger.ms": 1, "enable.metrics.push": False, "logger": client_log, **config, "acks": "all", "enable.idempotence": False, "partitioner": "murmur2_random"}
+        try:
+            self._client = Client(given)
+        except KafkaException as e:
+            raise AgentError(f"the Kafka client refuses its settings: {e.args[0].str()}; correct kafka={{...}}") from None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._answers, name="sagalog-sink", daemon=True)
 
@@ -56,12 +38,12 @@ class Sink:
         self._ended.set()
         await asyncio.to_thread(self._thread.join)
 
-    async def check(self, namespace: str, brokers: str) -> None:
+    async def check(self, namespace: str, brokers: str, timeout: float = CONNECT_SECONDS) -> None:
         """Raises AgentError unless the brokers answer and have the namespace."""
         try:
-            known = (await asyncio.to_thread(self._client.list_topics, timeout=CONNECT_SECONDS)).topics
+            known = (await detached(lambda: self._client.list_topics(timeout=timeout), "sagalog-connect")).topics
         except KafkaException as e:
-            raise AgentError(f"no broker answers at {brokers}: {e.args[0]}; check the addresses, and TLS and SASL in kafka={{...}}") from e
+            raise AgentError(f"no broker answers at {brokers}: {e.args[0]}; check the addresses, and TLS and SASL in kafka={{...}}") from None
         if f"{namespace}.submissions" not in known:
             found = sorted(t.removesuffix(".submissions") for t in known if t.endswith(".submissions") and not t.startswith("dlq."))
             raise AgentError(f"the brokers at {brokers} have no namespace {namespace!r}, or may not show it; they have: {', '.join(found) or 'none'}")
@@ -74,7 +56,7 @@ class Sink:
         answer: asyncio.Future[Message] = loop.create_future()
 
         def answered(error: KafkaError | None, message: Message) -> None:
-            loop.call_soon_threadsafe(settle, answer, error, message)
+            loop.call_soon_threadsafe(settle, answer, message, KafkaException(error) if error else None)
 
         while True:
             try:
@@ -87,12 +69,3 @@ class Sink:
     def _answers(self) -> None:
         while not self._ended.is_set():
             self._client.poll(POLL_SECONDS)
-
-
-def settle(answer: asyncio.Future[Message], error: KafkaError | None, message: Message) -> None:
-    if answer.done():
-        return
-    if error is None:
-        answer.set_result(message)
-    else:
-        answer.set_exception(KafkaException(error))

@@ -12,10 +12,11 @@ from confluent_kafka import Message
 OUTPUT_BYTES = 256 << 10
 PROGRESS_BYTES = 16 << 10
 DETAIL_BYTES = 16 << 10
+SUBMISSION_BYTES = 1 << 20  # the most that a namespace may be set to take
 MESSAGE_BYTES = 1024
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def seconds(text: str) -> float:
@@ -61,4 +62,7 @@ def event(kind: str, id: str, source: str, **more: str) -> list[tuple[str, str |
 
 
 def broker_list(brokers: str | Iterable[str]) -> str:
-    return brokers if isinstance(brokers, str) else ",".join(brokers)
+    joined = brokers if isinstance(brokers, str) else ",".join(brokers)
+    if not joined.strip(" ,"):
+        raise ValueError("brokers is empty; give addresses such as k1:9092,k2:9092")
+    return joined

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 import sagalog.agent
 import sagalog.sealing
+import sagalog.seldom
+import sagalog.sink
 from confluent_kafka import KafkaError, KafkaException
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from world import Finishes, Sink, execution, until, work
@@ -22,7 +25,7 @@ from sagalog.errors import Unavailable
 from sagalog.reader import Reader
 from sagalog.request import Request, Until
 from sagalog.sealing import Keys
-from sagalog.sink import Seldom
+from sagalog.seldom import client_line
 
 SEALED = {"$sealed": "k1..AAAA"}
 
@@ -238,7 +241,98 @@ def test_a_stop_does_not_wait_for_brokers_that_are_gone(monkeypatch: pytest.Monk
     assert "the group was not left" in caplog.text
 
 
-def test_the_client_says_the_same_seldom() -> None:
-    seen = Seldom()
+def test_the_client_says_the_same_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sagalog.seldom, "_said", {})
     lines = [logging.makeLogRecord({"msg": "%s [%s] %s", "args": (kind, "producer-1", "Connection refused")}) for kind in ("FAIL", "FAIL", "ERROR", "FAIL")]
-    assert [seen.filter(line) for line in lines] == [True, False, True, False]
+    assert [client_line(line) for line in lines] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("returns, why", [({1, 2}, "cannot be written as JSON"), (float("nan"), "cannot be written as JSON"), ("x" * (300 << 10), "over the limit")])
+def test_an_output_that_is_refused_is_logged(returns: Any, why: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def do(a: Attempt) -> Json:
+        return returns
+
+    assert attempt(do)["effect"] == "done_unknown"
+    (line,) = caplog.messages
+    assert why in line and "task 't', step 's'" in line
+
+
+def test_a_sealed_input_without_a_key_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sagalog.seldom, "_said", {})
+    for _ in range(3):
+        assert attempt(ok, input=SEALED)["error"]["code"] == "no_key"
+    (line,) = caplog.messages
+    assert "seal_key_file" in line
+
+
+def test_an_operation_that_exits_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def do(a: Attempt) -> None:
+        sys.exit(3)
+
+    with pytest.raises(SystemExit):
+        attempt(do)
+    assert any("sys.exit(3)" in line and "task 't'" in line for line in caplog.messages)
+
+
+def test_a_decorator_without_parentheses_is_a_fault() -> None:
+    agent = sagalog.Agent("card", brokers="127.0.0.1:1")
+    for decorator in (agent.operation, agent.undo):
+        with pytest.raises(TypeError, match="parentheses"):
+            decorator(ok)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["My Agent!", "", "Card", "a" * 65])
+def test_an_agent_has_a_name_that_a_step_can_have(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name an agent"):
+        sagalog.Agent(name, brokers="127.0.0.1:1")
+
+
+def test_a_missing_key_file_and_a_wrong_setting_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(sagalog.AgentError, match="seal.key cannot be used.*No such file"):
+        Keys("sagalog", str(tmp_path / "seal.key"), {})
+    with pytest.raises(sagalog.AgentError, match="no.such.setting"):
+        sagalog.Producer("127.0.0.1:1", kafka={"no.such.setting": 1})
+
+
+def test_a_stop_ends_the_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client may wait longer than anybody."""
+    asked, never = threading.Event(), threading.Event()
+
+    class Silent:
+        def __init__(self, config: dict[str, Any]) -> None:
+            pass
+
+        def poll(self, timeout: float) -> None:
+            time.sleep(0.01)
+
+        def list_topics(self, timeout: float) -> None:
+            asked.set()
+            never.wait()
+
+    monkeypatch.setattr(sagalog.sink, "Client", Silent)
+
+    async def run() -> None:
+        agent = sagalog.Agent("card", brokers="127.0.0.1:1")
+        agent.operation()(ok)
+        running = asyncio.create_task(agent.run())
+        await until("the client waits", asked.is_set)
+        agent.stop()
+        await running
+
+    asyncio.run(asyncio.wait_for(run(), 600))
+
+
+def test_a_blocked_event_loop_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sagalog.agent, "BLOCKED_SECONDS", 0.5)
+
+    async def main() -> None:
+        agent = sagalog.Agent("card", brokers="127.0.0.1:1")
+        agent._sink = Sink()  # type: ignore[assignment]
+        agent._reader = type("R", (), {"numbers": []})()
+        beating = asyncio.create_task(agent._heartbeats())
+        await until("a heartbeat is sent", lambda: agent._sink.sent)  # type: ignore[attr-defined]
+        time.sleep(2)
+        await until("the block is logged", lambda: "the event loop was blocked" in caplog.text)
+        beating.cancel()
+
+    asyncio.run(main())

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sagalog.reader
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from engine import REPOSITORY, Engine, eventually
+from world import until
 
-from sagalog import Agent, AgentError, NotAcknowledged, NotSent, Producer, Receipt, Rejected
+from sagalog import Agent, AgentError, Attempt, NotAcknowledged, NotSent, Producer, Receipt, Rejected
 
 APPROVAL = """
 workflow: approval
@@ -132,7 +134,7 @@ def test_a_missing_namespace_and_a_missing_broker(engine: Engine) -> None:
         produce(engine, lambda p: p.submit("approval"), namespace="other")
 
     async def nobody() -> None:
-        async with Producer("127.0.0.1:9"):
+        async with Producer("127.0.0.1:9", timeout=1):
             raise AssertionError("it is connected to nobody")
 
     with pytest.raises(AgentError, match="no broker answers at 127.0.0.1:9"):
@@ -147,6 +149,32 @@ def test_an_agent_that_cannot_work_says_why(engine: Engine, tmp_path: Path) -> N
         agent.operation()(lambda a: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="from 1 to 128"):
         Agent("idle", brokers=engine.kafka, concurrency=1000)
+
+
+def test_an_agent_says_each_minute_that_it_waits(engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sagalog.reader, "WAITING_SECONDS", 0.5)
+    caplog.set_level("INFO", "sagalog")
+    waiting = "waiting for the topic sagalog.work.cashier"
+
+    async def main() -> None:
+        agent = Agent("cashier", brokers=engine.kafka)
+
+        @agent.operation()
+        async def ok(a: Attempt) -> None:
+            pass
+
+        running = asyncio.create_task(agent.run())
+        await until("it is said twice", lambda: caplog.text.count(waiting) >= 2)
+        await asyncio.to_thread(engine.apply, "named", "workflow: named\nsteps: {s: {agent: cashier}}\n")
+        async with Producer(engine.kafka) as p:
+            await p.submit("named", id="named-1")
+        assert (await asyncio.to_thread(engine.ended, "named-1"))["state"] == "processed"
+        assert "this instance has the partitions [0" in caplog.text
+        assert waiting in caplog.text.partition("this instance has the partitions [0")[0]
+        agent.stop()
+        await running
+
+    asyncio.run(main())
 
 
 def test_an_empty_id_is_a_fault() -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,11 @@ def test_the_page_runs(page: Page, engine: Engine, processes: list[Process]) -> 
     processes.append(page.start("train.py", long))
     engine.sagalog("task", "submit", "-w", "train", "--id", "train-1", "--input", '{"epochs": 5}')
     assert engine.ended("train-1")["steps"][0]["output"] == {"epochs": 5}
+    (page.dir / "test_card.py").write_text(page.next("python"))
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTEST_CURRENT_TEST", "BROKERS")} | {"SAGALOG_BIN": program()}
+    tested = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_card.py"], cwd=page.dir, env=env, timeout=WAIT_SECONDS, capture_output=True, text=True)
+    assert "3 passed" in tested.stdout, tested.stdout + tested.stderr
+
     assert not page.blocks, "each block of the page is used"
 
     processes[0].popen.terminate()

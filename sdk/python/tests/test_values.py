@@ -4,10 +4,11 @@ import asyncio
 import random
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from sagalog import Attempt
+from sagalog import Agent, Attempt, Producer
 from sagalog.offsets import Partition, decode_done, encode_done
 from sagalog.producer import moment
 from sagalog.wire import one_line, seconds, timestamp
@@ -91,4 +92,37 @@ def test_an_expired_request_holds_nothing_back() -> None:
 def test_an_attempt_can_be_made_for_a_test() -> None:
     a = Attempt(input={"amount": 20}, key="k")
     asyncio.run(a.progress({"done": 1}))
-    assert (a.input["amount"], a.undo, a.number) == (20, False, 1)
+    assert (a.input["amount"], a.undo, a.number, a.shown) == (20, False, 1, [{"done": 1}])
+    with pytest.raises(ValueError, match="16384 are allowed"):
+        asyncio.run(a.progress("x" * (16 << 10)))
+
+
+@pytest.mark.parametrize(
+    "given, why",
+    [
+        ({"workflow": ""}, "workflow is empty"),
+        ({"deadline": "soon"}, "'soon' is neither"),
+        ({"not_before": "10"}, "'10' is neither"),
+        ({"deadline": timedelta()}, "'0ms' is neither"),
+        ({"labels": {"a": 1}}, "label 'a' is 1"),
+        ({"labels": {"a:b": "1"}}, "without a colon"),
+        ({"labels": {"a": "x" * 257}}, "up to 256 bytes"),
+        ({"labels": {str(i): "" for i in range(33)}}, "at most 32"),
+        ({"input": "x" * (1 << 20)}, "takes at most 1048576"),
+    ],
+)
+def test_what_no_engine_accepts_is_not_sent(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        asyncio.run(Producer("127.0.0.1:1").submit(**{"workflow": "order", **given}))
+
+
+@pytest.mark.parametrize("given", ["10m", "+1h30m", ".5s", "2μs", "2026-11-21T14:00:00Z", "2026-11-21T14:00:00.123456789+02:00"])
+def test_times_that_an_engine_accepts(given: str) -> None:
+    assert moment(given) == given
+
+
+def test_no_brokers_are_a_fault() -> None:
+    for empty in ("", " , "):
+        for brokers in (empty, [empty]):
+            with pytest.raises(ValueError, match="brokers is empty"):
+                Agent("card", brokers=brokers)

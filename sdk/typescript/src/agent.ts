@@ -39,6 +39,7 @@ export class Agent {
   #there = false;
 
   constructor(name: string, options: AgentOptions) {
+    if (!/^[a-z][a-z0-9_-]{0,63}$/.test(name)) throw new AgentError(`"${name}" cannot name an agent: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -`);
     this.name = name;
     this.instance = options.instance ?? `${hostname()}-${randomUUID().slice(0, 8)}`;
     this.#options = options;

@@ -169,6 +169,7 @@ describe("an agent in TypeScript", () => {
     const serving = (options: AgentOptions) => new Agent("card", options).step(() => ({})).run();
     await assert.rejects(serving({ brokers: world.brokers, namespace: "nowhere" }), { name: "AgentError", message: /the namespace nowhere does not exist at .*: start a node/ });
     await assert.rejects(serving({ brokers: "127.0.0.1:1" }), { name: "AgentError", message: /the brokers 127.0.0.1:1 cannot be reached: Connection to 127.0.0.1:1 failed/ });
+    for (const name of ["", "My Agent!", "Card"]) assert.throws(() => new Agent(name, { brokers: world.brokers }), { name: "AgentError", message: /cannot name an agent/ });
     await assert.rejects(new Agent("card", { brokers: world.brokers }).run(), { name: "AgentError", message: /has no operation/ });
   });
 
