@@ -68,7 +68,7 @@ var star = map[string][]string{
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy":   {"internal/pause"},
-	"internal/webhook": nil, // signs and sends messages, whatever they are about
+	"internal/webhook": nil,      // signs and sends messages, whatever they are about
 	"internal/ui":      {"docs"}, // it knows only the HTTP API, and serves the documents
 	"docs":             nil,      // the documents, embedded
 
