@@ -60,7 +60,7 @@ var Rules = []Rule{
 		Name: "SagalogAgentMissing", For: time.Minute, Critical: true,
 		Expr:        `sum by (agent) (sagalog_agent_ready_steps) > 0 and on (agent) max by (agent) (sagalog_agent_live_instances) == 0`,
 		Summary:     "{{ $value }} attempts wait for agent {{ $labels.agent }}, and no instance of it runs",
-		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME.",
+		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME, with --seal-key-file FILE if the namespace is sealed.",
 		Command:     "sagalog agents list",
 	},
 	{
@@ -169,7 +169,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDiskLow", Expr: `min by (instance) (sagalog_disk_free_bytes) < 1073741824`, Critical: true,
 		Summary:     "the disk of {{ $labels.instance }} has only {{ $value | humanize1024 }}B left",
-		Description: "Make room now, or move the data directory to a larger disk. A node whose disk is full ends, and needs 128 MiB to start again. Its data directory may be deleted while it is stopped if the disk of the brokers is another one: the node then folds the log again.",
+		Description: "Make room now, or move the data directory to a larger disk. A node whose disk is full ends, and needs 128 MiB to start again. If nothing else can go, the folder state in its data directory may be deleted while the node is stopped: it then folds the log again. Move the folder checkpoints to another disk, and do not delete it: a copy of the namespace can be made from it. Never delete the folder broker, in which `sagalog dev` keeps the log.",
 		Command:     "sagalog nodes list",
 	},
 	{
