@@ -54,7 +54,7 @@ func (l *localCheck) neighbour(ctx context.Context, here string, live []events.P
 
 var (
 	// nodeInfo is the metric by which a node says which it is.
-	nodeInfo = regexp.MustCompile(`^sagalog_node_info\{namespace_id="([^"]+)",node="([^"]+)"\} 1$`)
+	nodeInfo = regexp.MustCompile(`^sagalog_node_info\{namespace_id="([^"]+)",node="([^"]+)"[,}]`)
 	// errNoIdentity is returned if the listener asks for a token.
 	errNoIdentity = errors.New("it says only with a token which node it is")
 )

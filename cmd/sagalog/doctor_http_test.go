@@ -19,7 +19,7 @@ import (
 // A node of this namespace announces the port of each listener. Only what the listener itself says counts.
 func TestDoctorAsksTheListenerWhichNodeItIs(t *testing.T) {
 	t.Parallel()
-	const says = `sagalog_node_info{namespace_id="NAMESPACE",node="n7"} 1` + "\n"
+	const says = `sagalog_node_info{namespace_id="NAMESPACE",node="n7",owner="true"} 1` + "\n"
 	metrics := func(status int, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/metrics" {

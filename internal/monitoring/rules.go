@@ -194,9 +194,9 @@ var Rules = []Rule{
 	},
 	{
 		Name: "SagalogNodeMissing", For: 2 * time.Minute,
-		Expr:        `max by (node) (max_over_time(sagalog_node_info[1h])) unless max by (node) (sagalog_node_info)`,
+		Expr:        `max by (node, namespace_id) (max_over_time(sagalog_node_info{owner="true"}[1h])) unless max by (node, namespace_id) (sagalog_node_info)`,
 		Summary:     "Prometheus reached node {{ $labels.node }} within the last hour, and does not reach it any more",
-		Description: "It was stopped or died, or the scrape fails. The other nodes do its work meanwhile. Look at its log and at its machine, and start it again with the flags that it had.",
+		Description: "It was stopped or died, or the scrape fails. The other nodes do its work meanwhile. (Nodes without the role owner do not count: their names may change with each rollout.) Look at its log and at its machine, and start it again with the flags that it had.",
 		Command:     "sagalog nodes list",
 		Over:        "When the node is back, and in any case an hour after Prometheus last reached it: a node that was removed for good needs no silence.",
 	},
