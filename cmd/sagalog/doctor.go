@@ -86,7 +86,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	}
 	findings = append(findings, local.log(ctx, cluster)...)
 	nodes, running := local.running(ctx, cluster)
-	local.address(nodes)
+	local.address(ctx, nodes)
 	findings = append(findings, running...)
 	findings = append(findings, local.level(ctx, cluster)...)
 	findings = append(findings, local.unnamed(ctx, cluster)...)

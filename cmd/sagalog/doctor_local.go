@@ -281,52 +281,6 @@ func alive(api string) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// address checks whether the API can listen. live are the nodes that are alive: where one of them listens, nothing is to be stopped.
-func (l *localCheck) address(live []events.Presence) {
-	if !l.roles.node.API {
-		return
-	}
-	listener, err := net.Listen("tcp", l.http)
-	if err == nil {
-		_ = listener.Close() // nobody can have connected to it yet
-		l.add(checkHTTP, doctor.StatusOK, l.http+" is free", "")
-		return
-	}
-	here := l.httpTLS.scheme() + l.http
-	if l.engine == here {
-		l.add(checkHTTP, doctor.StatusOK, l.http+" is where that node serves its API", "")
-		return
-	}
-	if name := nodeAt(live, l.http); name != "" && !l.starting && alive(here) {
-		l.add(checkHTTP, doctor.StatusOK, fmt.Sprintf("%s is where node %s serves its API; give its flags to check it, or another --http to check a further node", l.http, name), "")
-		return
-	}
-	l.add(checkHTTP, doctor.StatusFail, fmt.Sprintf("the API cannot listen on %s: %s", l.http, err), "stop what listens there, unless it is a node, or give another address (--http; port 0 takes a free one)")
-}
-
-// nodeAt returns the name of the live node with the API at an address. Nodes may announce another host than the one that they listen on, so the
-// port decides; "" means that none has it.
-func nodeAt(live []events.Presence, addr string) (name string) {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return ""
-	}
-	for i := range live {
-		announced := live[i].HTTP[strings.LastIndex(live[i].HTTP, "/")+1:]
-		_, theirs, err := net.SplitHostPort(announced)
-		switch {
-		case err != nil || theirs != port:
-		case announced == addr:
-			return live[i].Instance
-		case name == "":
-			name = live[i].Instance
-		default:
-			name += " or " + live[i].Instance
-		}
-	}
-	return name
-}
-
 // earliest is about the time when this version was written. A correct clock shows no earlier time.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -74,7 +74,7 @@ func TestDoctorChecksBeforeDuringAndAfterANode(t *testing.T) {
 	text, err := io.ReadAll(metrics.Body)
 	require.NoError(t, err)
 	require.NoError(t, metrics.Body.Close())
-	require.Regexp(t, `\nsagalog_node_info\{namespace_id="[^"]+",node="n1"\} 1\n`, string(text), "what SagalogNodeMissing and SagalogOtherNamespace watch")
+	require.Regexp(t, `\nsagalog_node_info\{namespace_id="[^"]+",node="n1",owner="true"\} 1\n`, string(text), "what SagalogNodeMissing and SagalogOtherNamespace watch")
 	elsewhere := place{dir: t.TempDir(), env: at.env}.run(t, command...)
 	require.Equal(t, 0, elsewhere.code(), "from another directory, as the command of an alert runs")
 	require.Contains(t, examined(t, elsewhere)[checkHTTP][doctor.StatusOK][0].What, "is where node n1 serves its API")

@@ -132,8 +132,15 @@ func (s *session) agree(u requestUse, ids []string) error {
 	if u.warning == "" {
 		return nil
 	}
-	if asks, err := concerns(s, u, ids); err != nil || !asks {
+	asks, err := concerns(s, u, ids)
+	if err != nil {
 		return err
+	}
+	if !asks && s.flag("operation") == "" { // a task that is being undone by the time of the request refuses it
+		return s.cmd.Flags().Set("operation", string(events.Do))
+	}
+	if !asks {
+		return nil
 	}
 	return Agree(s.cmd, u.warning, u.kind+" "+Counted(len(ids), "task")+"?")
 }
@@ -149,7 +156,7 @@ func concerns(s *session, u requestUse, ids []string) (bool, error) {
 	}
 	for _, id := range ids {
 		doc, err := s.get(s.cmd.Context(), taskPath(id), nil)
-		if _, refused := errors.AsType[*Problem](err); refused {
+		if p, refused := errors.AsType[*Problem](err); refused && p.Status == http.StatusNotFound {
 			continue // the request itself says why
 		}
 		if err != nil {

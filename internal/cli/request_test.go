@@ -1,6 +1,10 @@
 package cli_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
@@ -75,6 +79,7 @@ func TestSkippingAnUndoAsksFirst(t *testing.T) {
 	require.Empty(t, e.Inputs(events.Reports))
 	require.Equal(t, 0, e.run("task", "skip", "x", "--step", "ship").code, "the step itself is skipped unasked")
 	asked := len(e.Inputs(events.Reports))
+	require.Contains(t, string(e.Inputs(events.Reports)[asked-1].Value), `"operation":"do"`, "a task that is being undone by then refuses it")
 
 	e.submit(t, "y")
 	e.Park("y", "the bank is closed")
@@ -89,4 +94,25 @@ func TestSkippingAnUndoAsksFirst(t *testing.T) {
 	r = e.run("task", "skip", "y", "--step", "ship", "--yes", "--request-id", "k")
 	require.NotEqual(t, 2, r.code, r.err)
 	require.Len(t, e.Inputs(events.Reports), asked+1)
+}
+
+// If the task cannot be read, nobody knows whether an undo would be skipped: the request is not sent.
+func TestASkipIsNotSentIfTheTaskCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			sent.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"status":403,"code":"forbidden","title":"Forbidden","detail":"The token is not for reading."}`)
+	}))
+	defer s.Close()
+	for _, ids := range [][]string{{"x"}, {"x", "y"}} {
+		r := run(append(append([]string{"task", "skip"}, ids...), "--step", "ship", "--api", s.URL)...)
+		require.NotEqual(t, 0, r.code)
+		require.Contains(t, r.err, "not for reading")
+	}
+	require.Zero(t, sent.Load())
 }

@@ -60,7 +60,7 @@ var Rules = []Rule{
 		Name: "SagalogAgentMissing", For: time.Minute, Critical: true,
 		Expr:        `sum by (agent) (sagalog_agent_ready_steps) > 0 and on (agent) max by (agent) (sagalog_agent_live_instances) == 0`,
 		Summary:     "{{ $value }} attempts wait for agent {{ $labels.agent }}, and no instance of it runs",
-		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME.",
+		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME, with --seal-key-file FILE if the namespace is sealed.",
 		Command:     "sagalog agents list",
 	},
 	{
@@ -169,7 +169,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDiskLow", Expr: `min by (instance) (sagalog_disk_free_bytes) < 1073741824`, Critical: true,
 		Summary:     "the disk of {{ $labels.instance }} has only {{ $value | humanize1024 }}B left",
-		Description: "Make room now, or move the data directory to a larger disk. A node whose disk is full ends, and needs 128 MiB to start again. Its data directory may be deleted while it is stopped if the disk of the brokers is another one: the node then folds the log again.",
+		Description: "Make room now, or move the data directory to a larger disk. A node whose disk is full ends, and needs 128 MiB to start again. If nothing else can go, the folder state in its data directory may be deleted while the node is stopped: it then folds the log again. Move the folder checkpoints to another disk, and do not delete it: a copy of the namespace can be made from it. Never delete the folder broker, in which `sagalog dev` keeps the log.",
 		Command:     "sagalog nodes list",
 	},
 	{
@@ -194,9 +194,9 @@ var Rules = []Rule{
 	},
 	{
 		Name: "SagalogNodeMissing", For: 2 * time.Minute,
-		Expr:        `max by (node) (max_over_time(sagalog_node_info[1h])) unless max by (node) (sagalog_node_info)`,
+		Expr:        `max by (node, namespace_id) (max_over_time(sagalog_node_info{owner="true"}[1h])) unless max by (node, namespace_id) (sagalog_node_info)`,
 		Summary:     "Prometheus reached node {{ $labels.node }} within the last hour, and does not reach it any more",
-		Description: "It was stopped or died, or the scrape fails. The other nodes do its work meanwhile. Look at its log and at its machine, and start it again with the flags that it had.",
+		Description: "It was stopped or died, or the scrape fails. The other nodes do its work meanwhile. (Nodes without the role owner do not count: their names may change with each rollout.) Look at its log and at its machine, and start it again with the flags that it had.",
 		Command:     "sagalog nodes list",
 		Over:        "When the node is back, and in any case an hour after Prometheus last reached it: a node that was removed for good needs no silence.",
 	},
