@@ -141,12 +141,12 @@ func (f *Files) ReadAt(ctx context.Context, topic string, number int32, offset i
 	return found, err
 }
 
-// ReadRange is kafka.Cluster.ReadRange, except that to cannot be -1.
+// ReadRange is kafka.ReadWhole: the log must reach to. The files show everything to the end of the log, which is above Bounds if a transaction is open.
 func (f *Files) ReadRange(ctx context.Context, topic string, number int32, from, to int64, fn func(events.Record) error) error {
 	return f.read(ctx, &batch.Decoder{Topic: topic, Partition: number, Next: from, End: to}, fn)
 }
 
-// LendRange is kafka.Cluster.LendRange, except that to cannot be -1.
+// LendRange is kafka.LendWhole.
 func (f *Files) LendRange(ctx context.Context, topic string, number int32, from, to int64, fn func(events.Record) error) error {
 	return f.read(ctx, &batch.Decoder{Topic: topic, Partition: number, Next: from, End: to, ReuseHeaders: true}, fn)
 }
@@ -159,7 +159,10 @@ func (f *Files) read(ctx context.Context, d *batch.Decoder, fn func(events.Recor
 	if d.Next < l.begin {
 		return fmt.Errorf("read %s/%d from %d: %w", d.Topic, d.Partition, d.Next, &kafka.OutOfRangeError{Topic: d.Topic, Partition: d.Partition, Offset: d.Next})
 	}
-	d.End, d.Unpacker = min(d.End, l.end), f.unpack
+	if d.End > l.end {
+		return fmt.Errorf("read %s/%d to %d: the log ends at %d: %w", d.Topic, d.Partition, d.End, l.end, &kafka.OutOfRangeError{Topic: d.Topic, Partition: d.Partition, Offset: l.end})
+	}
+	d.Unpacker = f.unpack
 	d.Show = func(r *events.Record) error { return fn(*r) }
 	for i, s := range l.segments {
 		if d.Next >= d.End || d.Ended() {
@@ -171,6 +174,9 @@ func (f *Files) read(ctx context.Context, d *batch.Decoder, fn func(events.Recor
 		if err := l.show(ctx, s, d); err != nil {
 			return err
 		}
+	}
+	if d.Next < d.End && !d.Ended() {
+		return fmt.Errorf("read %s/%d: its files had records up to offset %d, and now end at %d", d.Topic, d.Partition, d.End, d.Next)
 	}
 	return nil
 }
@@ -193,7 +199,7 @@ func (l *logFiles) show(ctx context.Context, s segmentScrub, d *batch.Decoder) e
 		if _, err := io.ReadFull(io.NewSectionReader(file, at, s.size-at), raw); err != nil {
 			return fmt.Errorf("read %s at byte %d: %w", file.Name(), at, err)
 		}
-		n := batch.Whole(raw)
+		n, next := batch.Whole(raw)
 		if n == 0 {
 			if most >= s.size-at {
 				return fmt.Errorf("read %s: at byte %d is no whole batch, and there was one before", file.Name(), at)
@@ -201,10 +207,25 @@ func (l *logFiles) show(ctx context.Context, s segmentScrub, d *batch.Decoder) e
 			most *= 2 // for a batch that is larger
 			continue
 		}
-		if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: raw[:n]}); err != nil {
-			return err
+		if err := decode(d, raw[:n], next); err != nil {
+			return kafka.Unreadable(err)
 		}
 		at, most = at+int64(n), readBytes
+	}
+	return nil
+}
+
+// decode decodes whole batches, which end before offset next. The client takes an unreadable batch for a broker's answer that is cut off, unless it is the
+// first one: so an error comes only when the batch is decoded again, from its offset on.
+func decode(d *batch.Decoder, raw []byte, next int64) error {
+	for from := int64(-1); d.Next < min(next, d.End) && !d.Ended(); {
+		if d.Next == from {
+			return &batch.Error{Topic: d.Topic, Partition: d.Partition, Offset: from, Err: errors.New("a batch cannot be decoded")}
+		}
+		from = d.Next
+		if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: raw}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
