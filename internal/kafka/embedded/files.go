@@ -75,9 +75,9 @@ func (f *Files) Partitions(topic string) int32 {
 	return 0
 }
 
-// Bounds returns the first offset of a partition and its last stable offset.
-func (f *Files) Bounds(topic string, number int32) (begin, stable int64, err error) {
-	l, err := f.log(topic, number)
+// Bounds returns the first offset of a partition and its last stable offset. ctx ends the examination of the log.
+func (f *Files) Bounds(ctx context.Context, topic string, number int32) (begin, stable int64, err error) {
+	l, err := f.log(ctx, topic, number)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -85,7 +85,7 @@ func (f *Files) Bounds(topic string, number int32) (begin, stable int64, err err
 }
 
 // log returns a log, which it examines at the first call.
-func (f *Files) log(topic string, number int32) (*logFiles, error) {
+func (f *Files) log(ctx context.Context, topic string, number int32) (*logFiles, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := partition{topic, number}
@@ -98,7 +98,7 @@ func (f *Files) log(topic string, number int32) (*logFiles, error) {
 	}
 	s := f.x.scrubOf(f.x.topics[i], int(number))
 	defer func() { s.room.b = nil }() // a segment is large
-	if err := s.run(f.x.hasSessions); err != nil {
+	if err := s.run(ctx, f.x.hasSessions); err != nil {
 		return nil, err
 	}
 	l := &logFiles{at: at, dir: s.dir, segments: s.segments}
@@ -127,7 +127,7 @@ func (f *Files) log(topic string, number int32) (*logFiles, error) {
 
 // ReadAt is kafka.Cluster.ReadAt.
 func (f *Files) ReadAt(ctx context.Context, topic string, number int32, offset int64) (found events.Record, err error) {
-	l, err := f.log(topic, number)
+	l, err := f.log(ctx, topic, number)
 	if err == nil && offset >= l.end {
 		err = fmt.Errorf("read %s/%d at %d: %w", topic, number, offset, &kafka.OutOfRangeError{Topic: topic, Partition: number, Offset: offset})
 	}
@@ -152,7 +152,7 @@ func (f *Files) LendRange(ctx context.Context, topic string, number int32, from,
 }
 
 func (f *Files) read(ctx context.Context, d *batch.Decoder, fn func(events.Record) error) error {
-	l, err := f.log(d.Topic, d.Partition)
+	l, err := f.log(ctx, d.Topic, d.Partition)
 	if err != nil {
 		return err
 	}

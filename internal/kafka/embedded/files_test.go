@@ -22,7 +22,7 @@ func inFiles(t *testing.T, dir string) (list []events.Record) {
 	f, err := embedded.OpenFiles(embedded.Config{Dir: dir})
 	require.NoError(t, err)
 	before := snapshotOf(t, dir)
-	begin, stable, err := f.Bounds("ns.events", 0)
+	begin, stable, err := f.Bounds(t.Context(), "ns.events", 0)
 	require.NoError(t, err)
 	require.NoError(t, f.LendRange(t.Context(), "ns.events", 0, begin, stable, func(r events.Record) error {
 		one, err := f.ReadAt(t.Context(), "ns.events", 0, r.Offset)
@@ -91,11 +91,15 @@ func TestFilesShowWhatTheBrokerShows(t *testing.T) {
 	require.NoError(t, err)
 	_, err = embedded.Open(embedded.Config{Dir: dir})
 	require.ErrorAs(t, err, new(*embedded.LockedError), "the files are read")
-	_, _, err = f.Bounds("ns.none", 0)
+	_, _, err = f.Bounds(t.Context(), "ns.none", 0)
 	require.ErrorIs(t, err, kafka.ErrUnknownTopic)
 	require.Zero(t, f.Partitions("ns.none"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	_, _, err = f.Bounds(ctx, topic, 0)
+	require.ErrorIs(t, err, context.Canceled, "before the log is examined")
+	_, _, err = f.Bounds(t.Context(), topic, 0)
+	require.NoError(t, err)
 	require.ErrorIs(t, f.LendRange(ctx, topic, 0, 3, 9, nil), context.Canceled)
 	require.NoError(t, f.Close())
 }
@@ -118,7 +122,7 @@ func TestFilesRefuseWhatTheBrokerRefuses(t *testing.T) {
 	want := d.refused(t)
 	f, err := embedded.OpenFiles(embedded.Config{Dir: d.dir})
 	require.NoError(t, err)
-	_, _, err = f.Bounds("ns.events", 0)
+	_, _, err = f.Bounds(t.Context(), "ns.events", 0)
 	var damage *embedded.DamageError
 	require.ErrorAs(t, err, &damage)
 	require.Equal(t, want, damage)
@@ -141,7 +145,7 @@ func compared(t *testing.T, dir, topic string) (begin, stable int64) {
 	require.NoError(t, b.Close())
 	f, err := embedded.OpenFiles(embedded.Config{Dir: dir})
 	require.NoError(t, err)
-	begin, stable, err = f.Bounds(topic, 0)
+	begin, stable, err = f.Bounds(t.Context(), topic, 0)
 	require.NoError(t, err)
 	require.Equal(t, []int64{wantBegin, wantStable}, []int64{begin, stable})
 	end := want[len(want)-1].Offset + 1
