@@ -311,7 +311,9 @@ func TestVoidDataIsJSONWhateverTheValueIs(t *testing.T) {
 	values := []string{"oops\n{", "", "null", "\xff", "{\"a\":\"\xff\"}", "{\n  \"a\": 1\n}", `{"a":1}`}
 	log := slices.Clone(runs(t, 1)[0].partitions)
 	last := log[0][len(log[0])-1]
-	old := log[0][slices.IndexFunc(log[0], func(r events.Record) bool { return r.Header(events.HeaderType) == events.TypePrefix+string(events.NameSubmitted) })]
+	old := log[0][slices.IndexFunc(log[0], func(r events.Record) bool {
+		return r.Header(events.HeaderType) == events.TypePrefix+string(events.NameSubmitted)
+	})]
 	log[0] = slices.Clone(log[0])
 	for i, v := range values {
 		old.Offset, old.Value = last.Offset+1+int64(i), []byte(v)

@@ -32,7 +32,7 @@ type Void struct {
 	By        string `parquet:"by,optional,dict"`
 	Cause     string `parquet:"cause,optional"`
 	// Data is the value of the record. One that is no JSON is a JSON text, in which U+FFFD stands for what is not UTF-8.
-	Data      string `parquet:"data,optional" is:"json"`
+	Data string `parquet:"data,optional" is:"json"`
 }
 
 // Voids exports the table of void records into the directory void of cfg.Dir, like Facts.
