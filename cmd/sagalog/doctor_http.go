@@ -42,7 +42,7 @@ func (l *localCheck) neighbour(ctx context.Context, here string, live []events.P
 	node, namespaceID, err := identity(ctx, here)
 	switch announced := nodeAt(live, l.http); {
 	case err == nil && l.made > 0 && namespaceID == l.namespaceID:
-		l.add(checkHTTP, doctor.StatusOK, fmt.Sprintf("%s is where node %s serves its API; give its flags to check it, or another --http to check a further node", l.http, node), "")
+		l.add(checkHTTP, doctor.StatusOK, fmt.Sprintf("%s is where node %s serves its API: use its flags to check that node, or another --http to check a new one", l.http, node), "")
 	case errors.Is(err, errNoIdentity) && announced != "":
 		l.add(checkHTTP, doctor.StatusWarn, fmt.Sprintf("what listens on %s says only with a token which node it is; node %s announces this port", l.http, announced),
 			"look whether that node runs on this machine. If it does not, stop what listens there, or give another address (--http)")

@@ -1,7 +1,7 @@
 // Command sagalog is the engine and its client in one binary.
 //
 //	go run github.com/sagalog/sagalog/cmd/sagalog dev    # everything in one process, to try it
-//	sagalog node --brokers kafka:9092                    # a node of an engine
+//	sagalog serve --brokers kafka:9092 --node n1         # a node of an engine
 //	sagalog workflow apply order.yaml
 //	sagalog task submit -w order --input '{"total": 12}' --wait
 //

@@ -53,8 +53,8 @@ type unreachable struct {
 	err error
 }
 
-// Error asks for the node that ought to run before it says how to start one: an engine started in its place would be an empty one, which takes
-// what was meant for the other. Only where a first try looks does it name `sagalog dev`.
+// Error asks about the node that ought to run before it says how to start one: an engine started in its place would be empty, and would take
+// what was meant for that node. It names `sagalog dev` only for the default address, at which somebody who tries Sagalog looks.
 func (e *unreachable) Error() string {
 	text := fmt.Sprintf("no engine answers at %s: is its node running there, and is --api its address? `sagalog serve --brokers HOST:PORT` starts a node", e.url)
 	if e.url == DefaultAPI {

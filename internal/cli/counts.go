@@ -13,9 +13,9 @@ import (
 func countCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "count", Short: "Count tasks in groups: by reason, state, workflow, step, error code or label", Args: cobra.NoArgs,
-		Long: "Count the tasks that match, in groups, the largest first: one line for all that are parked for the same reason. A task may be in several groups of\n" +
-			"step, error_code and waiting_for. With a filter, each node looks at its newest 50,000 tasks that match. OLDEST is when the task that has been\n" +
-			"unchanged for longest last changed. While some partitions cannot be read, the exit code is 7.",
+		Long: "Count the tasks that match, in groups, the largest first: for example, one line for all that are parked for the same reason. With step, error_code and\n" +
+			"waiting_for, a task may be in several groups. With a filter, each node looks at its newest 50,000 tasks that match. OLDEST is the earliest time at which\n" +
+			"a task of the group last changed. While some partitions cannot be read, the exit code is 7.",
 		Example: "  sagalog task count --by reason --state parked\n  sagalog task count --by label:tenant --state parked --workflow order",
 		RunE:    client(func(s *session, _ []string) error { return countTasks(s) }),
 	})

@@ -11,8 +11,9 @@ import (
 func nodesCommand() *cobra.Command {
 	g := group("nodes", "Look at nodes", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List nodes: whether they are alive, what they own, and what is free on their disks", Args: cobra.NoArgs,
-		Long: "List the nodes whose heartbeats were seen in the last minute. One that was killed is silent, and one that stopped is not listed: `sagalog partitions\n" +
-			"takeovers PARTITION` shows from whom a partition came. CLOCK is how far the node's clock is ahead of that of the node that answers.",
+		Long: "List the nodes whose heartbeats were seen in the last minute. A node that was killed is listed as silent for that minute; one\n" +
+			"that was stopped is not listed. `sagalog partitions takeovers PARTITION` shows from which node a partition came. CLOCK is how far the node's clock is\n" +
+			"ahead of that of the node that answers.",
 		RunE: client(func(s *session, _ []string) error {
 			return s.whole("/v1/nodes", "nodes", listing{none: "no heartbeat of a node was seen in the last minute", head: row{"NODE", "STATE", "PARTITIONS", "STARTED", "LAST SEEN", "CLOCK", "STORE", "DISK FREE"}, cells: rowOf(nodeRow)})
 		}),

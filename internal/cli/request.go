@@ -35,7 +35,7 @@ type requestUse struct {
 
 const newCalls = "Steps that run once more are undone first, then done again with new idempotency keys: services will see new calls."
 
-const leavesEffect = "Skipping the undo of a step leaves what the step did: nothing undoes it any more, although the task may end as undone. `sagalog task complete --operation undo` records that you undid it by hand."
+const leavesEffect = "Skipping the undo of a step leaves what the step did: nothing will undo it, although the task may end as undone. If you undid it by hand, record that with `sagalog task complete --operation undo` instead."
 
 // member is a member of a request.
 type member struct {

@@ -25,7 +25,7 @@ FINAL = {
 
 @dataclass(frozen=True)
 class Receipt:
-    """Where a record is, in <ns>.submissions. It is durable, which does not mean accepted: the engine judges it later, and refuses it by a dead letter."""
+    """Where a record is, in <ns>.submissions. It is durable, which does not mean accepted: the engine judges it later, and a rejected one becomes a dead letter."""
 
     id: str
     """The ID of the task."""
