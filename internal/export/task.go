@@ -145,7 +145,7 @@ const foldDir = ".fold-"
 
 func newStates[R any](cfg *Config, table string, partition int32, rows func(*events.Task, life) ([]R, error)) (*states[R], error) {
 	dir := filepath.Join(cfg.Dir, table, fmt.Sprintf(foldDir+"%05d", partition))
-	store, err := projector.Open(dir, projector.Options{Namespace: cfg.NamespaceID.String(), CacheBytes: 32 << 20, MemTableBytes: 8 << 20})
+	store, err := projector.Open(dir, projector.Options{Namespace: cfg.NamespaceID.String(), CacheBytes: 16 << 20, MemTableBytes: 4 << 20})
 	if err != nil {
 		return nil, err
 	}
