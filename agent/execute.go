@@ -58,7 +58,7 @@ func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	if !ok {
 		// Another instance may offer it, for example while a new version is being deployed.
 		return try{failure: &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "no_operation",
-			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s", x.agent.name, call.Verb())}}
+			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s; it offers %s", x.agent.name, call.Verb(), x.agent.verbs())}}
 	}
 	by := w.CompleteBy.Time()
 	if cap, ok := ctx.Deadline(); ok && w.Heartbeat > 0 {

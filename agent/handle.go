@@ -52,6 +52,10 @@ type Undo[In, Out any] struct {
 
 // WithUndo registers the function that reverses the effects of the do. It must succeed even if there is nothing to reverse,
 // since the outcome of the do may be unknown.
+//
+// In and Out are those of the do that it is given with. Nothing checks that before an undo runs: an input or output that does not decode is then a
+// permanent failure, and parks the task. In may differ if the definitions map the input of the undo (undo: {with: ...}), and either may be
+// another type that decodes the same JSON, such as a struct with fewer members or json.RawMessage.
 func WithUndo[In, Out any](fn func(context.Context, Undo[In, Out]) error) Option {
 	return WithRawUndo(func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
 		var u Undo[In, Out]

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -133,6 +134,16 @@ func (a *agent) offers(operation string) []events.Operation {
 		}
 	}
 	return out
+}
+
+// verbs lists what the agent offers, such as "do capture, undo capture".
+func (a *agent) verbs() string {
+	var list []string
+	for c := range a.functions {
+		list = append(list, c.Verb())
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }
 
 // named returns the operations with a name, and whether the agent does and undoes them.

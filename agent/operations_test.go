@@ -65,7 +65,7 @@ func TestAnAttemptCallsTheOperationThatItNames(t *testing.T) {
 			r, ok := h.Await(w)
 			require.True(t, ok, call)
 			require.Equal(t, "no_operation", r.Error.Code)
-			require.Equal(t, "this instance does not offer the operation: "+message, r.Error.Message)
+			require.Equal(t, "this instance does not offer the operation: "+message+"; it offers do, do authorize, do capture, undo authorize", r.Error.Message)
 			require.Equal(t, events.EffectNone, r.Effect)
 		}
 	})
@@ -117,4 +117,15 @@ func TestAnAgentHasALimitedNumberOfOperations(t *testing.T) {
 	require.NoError(t, r.Err())
 	agent.HandleOperation(r, "bank", "last", same)
 	require.EqualError(t, r.Err(), `agent "bank", operation "last" is one more than the 1000 operations that an agent may have: divide them among several agents`)
+}
+
+func TestTheHarnessNamesAnOperationBehindASlash(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var undone string
+		h := agenttest.Start(t, bank(&undone))
+		require.JSONEq(t, `{"of":"x","by":"capture/capture"}`, string(h.Do("bank/capture", hold{Of: "x"}).Output))
+		require.Equal(t, events.ResultCompleted, h.Undo("bank/authorize", hold{Of: "x"}, hold{By: "b"}).Result)
+		require.Equal(t, "b", undone)
+	})
 }

@@ -149,3 +149,35 @@ func TestProgressOverTheLimitIsRefused(t *testing.T) {
 	require.Error(t, agent.Progress(context.Background(), func() {}))
 	require.NoError(t, agent.Progress(context.Background(), "outside an attempt"))
 }
+
+// A test sets the heartbeat of a request and nothing else of it, and waits for the outcome.
+func TestTheHarnessAwaitsTheOutcomeBehindTheProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			for range 10 {
+				if err := agent.Progress(ctx, "on the way"); err != nil {
+					return in, err
+				}
+				select {
+				case <-time.After(20 * time.Second):
+				case <-ctx.Done():
+				}
+			}
+			return in, ctx.Err()
+		}))
+		w := h.Work("package", events.Do, parcel{ID: "p"})
+		w.Heartbeat, w.CompleteBy = events.Duration(30*time.Second), events.At(time.Now().Add(time.Hour))
+		h.Send(w)
+		r, ok := h.Await(w)
+		require.True(t, ok)
+		require.Equal(t, events.ResultCompleted, r.Result, "%+v", r)
+		require.Equal(t, events.ResultProgress, h.Reports()[0].Result)
+
+		short := h.Work("package", events.Do, parcel{ID: "q"})
+		short.Heartbeat = events.Duration(10 * time.Second)
+		h.Send(short)
+		_, ok = h.Await(short)
+		require.False(t, ok, "it has until its complete-by time, which is less than a heartbeat away")
+	})
+}

@@ -24,6 +24,48 @@
 // An accepted fact that does not fit the state is a defect of its writer. Apply returns ErrImpossible, and the
 // partition stops: stopping beats a wrong state.
 //
+// # Reading the log
+//
+// The facts are in the topic <ns>.events, by default sagalog.events, as many partitions as the engine has. Each is read on its own, and Home says in
+// which one a task is. Only the fold tells what is void, so a reader needs a State, and begins at the first record that the topic holds. If the log was
+// cut (the setting keep_log), that is a CarryBegun, with which Apply begins; the facts of the carry bring the tasks of before. This is a whole reader:
+//
+//	// follow folds a partition of the log, from its first record until ctx ends, and shows each fact with the state after it.
+//	func follow(ctx context.Context, brokers []string, partition int32, show func(*events.Fact, *events.State)) error {
+//		start := map[string]map[int32]kgo.Offset{"sagalog.events": {partition: kgo.NewOffset().AtStart()}}
+//		c, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(start))
+//		if err != nil {
+//			return err
+//		}
+//		defer c.Close()
+//		state := events.NewState(partition, nil)
+//		for {
+//			fetches := c.PollFetches(ctx)
+//			if err := fetches.Err(); err != nil {
+//				return err
+//			}
+//			for _, k := range fetches.Records() {
+//				r := events.Record{Topic: k.Topic, Partition: k.Partition, Offset: k.Offset, Key: k.Key, Value: k.Value}
+//				for _, h := range k.Headers {
+//					r.Headers = append(r.Headers, events.Header(h))
+//				}
+//				f, err := events.DecodeFact(&r)
+//				if err != nil {
+//					return err
+//				}
+//				switch fate, err := state.Apply(f, r.Offset); {
+//				case err != nil:
+//					return err
+//				case fate == events.FateAccepted:
+//					show(f, state)
+//				}
+//			}
+//		}
+//	}
+//
+// The Name of a body says which kind of fact it is, and FORMAT.md describes each. The state keeps all tasks in memory, unless its reader evicts them
+// and gives NewState a Loader. A reader of some tasks needs none of this: client.Engine.History has their facts.
+//
 // # A task
 //
 //	(none)      -- Submitted                          --> pending

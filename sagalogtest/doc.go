@@ -4,7 +4,24 @@
 //	e := sagalogtest.Start(t)
 //	e.Apply(definition)
 //	e.Serve(agents)
-//	task, err := e.Client().Run(t.Context(), client.Submission{Workflow: "order", Input: input})
+//	task, err := e.Client().Run(t.Context(), client.Submission{Workflow: "order", Input: json.RawMessage(`{"total": 12}`)})
+//
+// The definition is YAML or JSON, and agents is an agent.Registry with the agents that it names:
+//
+//	workflow: order
+//	input: {type: object, required: [total]}       # a JSON Schema; a submission that does not fit is refused
+//	steps:
+//	  reserve:
+//	    agent: stock                               # gets the input of the task
+//	    undo: {}                                   # is undone if the task fails later
+//	  pay:
+//	    needs: [reserve]
+//	    agent: bank
+//	    with: {total: "${ input.total }", reservation: "${ steps.reserve.output.id }"}
+//	    retry: {attempts: 3, backoff: 1s}          # then the task is undone
+//	output: "${ steps.pay.output }"
+//
+// scheduler.JSONSchema has every key, and docs/workflows.md explains them.
 //
 // # Virtual time
 //
@@ -15,6 +32,9 @@
 //		e := sagalogtest.Start(t)
 //		...
 //	})
+//
+// The wait before a retry is spread by up to a quarter either way: after `backoff: 1h` the next attempt starts 45 to 75 minutes later. So assert at
+// least three quarters of it. The spread depends on the ID of the task, so that a test that gives IDs sees the same waits each time.
 //
 // In a bubble, agents and tests must not use real sockets, since time stands still while anything waits for one. Pass the t and its
 // context that synctest.Test gives. Timers may be a quarter of a second late.

@@ -117,7 +117,8 @@ func (f *For) String() string {
 	return text
 }
 
-// Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most MaxBackoff.
+// Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most MaxBackoff, and all of that spread by up to a quarter
+// either way: the wait may exceed MaxBackoff by a quarter. The spread is a function of task, step and retry (supervisor.Backoff).
 type Retry struct {
 	// Attempts includes the first one.
 	Attempts   int             `json:"attempts"`

@@ -9,6 +9,28 @@
 // adopts the result, so it does not depend on the defaults of the version of Sagalog that reads it. Scheduler answers an
 // owner: Plan says what follows from a task's state, and Admit picks the ready steps that start now.
 //
+// # A definition
+//
+// A workflow has steps, which run in parallel unless one needs another:
+//
+//	workflow: order
+//	input: {type: object, required: [total]}       # a JSON Schema; a submission that does not fit is refused
+//	steps:
+//	  reserve:
+//	    agent: stock                               # gets the input of the task
+//	    undo: {}                                   # is undone if the task fails later
+//	  pay:
+//	    needs: [reserve]
+//	    agent: bank
+//	    with: {total: "${ input.total }", reservation: "${ steps.reserve.output.id }"}
+//	    retry: {attempts: 3, backoff: 1s}          # then the task is undone
+//	output: "${ steps.pay.output }"
+//
+// JSONSchema returns the schema of definitions, with every key, its meaning and its default. docs/workflows.md explains them. Package client
+// applies a definition, and package sagalogtest tests one.
+//
+// # How steps are planned
+//
 // A step has a kind (stepKind), which says how it starts, how it is undone, and what its attempts receive. There are three kinds: the work
 // of an agent, a wait for a signal, and a sleep. The last two have no attempts and no undo.
 //

@@ -5,6 +5,13 @@
 //	report := h.Do("package", map[string]any{"id": "p-1"})
 //	require.Equal(t, events.ResultCompleted, report.Result)
 //
+// An operation with a name is "bank/capture". Work, Send and Await are for all else, such as a step with a heartbeat:
+//
+//	w := h.Work("package", events.Do, map[string]any{"id": "p-1"})
+//	w.Heartbeat = events.Duration(time.Second)
+//	h.Send(w)
+//	report, ok := h.Await(w) // h.Reports() has the progress before it
+//
 // It works inside a testing/synctest bubble too, so complete-by times and retries cost no real time.
 //
 // # Stability

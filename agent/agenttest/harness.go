@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -74,13 +75,16 @@ func Start(t testing.TB, r *agent.Registry, options ...Option) *Harness {
 // Stop stops the runner cleanly and returns the error of Run. The harness also stops when the test ends.
 func (h *Harness) Stop() error { return h.stop() }
 
-// Work returns a complete request for a new task; change it and Send it.
+// Work returns a complete request for a new task, to do (events.Do) or undo (events.Undo) what the name says: "bank" is the agent, and
+// "bank/capture" its operation of that name. Change it, Send it and Await its outcome. For a step with a heartbeat set Heartbeat, and CompleteBy to
+// the latest end of the attempt.
 func (h *Harness) Work(name string, op events.Operation, input any) events.Work {
 	h.t.Helper()
 	h.sent++
 	task := fmt.Sprintf("task-%d", h.sent)
+	name, function, _ := strings.Cut(name, "/") // the name of an agent has no slash
 	w := events.Work{
-		Task: task, Run: 1, Workflow: "test", Version: 1, Step: "step", Agent: name, Operation: op, Attempt: 1,
+		Task: task, Run: 1, Workflow: "test", Version: 1, Step: "step", Agent: name, Function: function, Operation: op, Attempt: 1,
 		CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)), Input: h.encode(input), Home: int32(h.sent % 4),
 		Ticket: fmt.Sprintf("ticket-%d", h.sent),
 	}
@@ -90,13 +94,14 @@ func (h *Harness) Work(name string, op events.Operation, input any) events.Work 
 	return w
 }
 
-// Do makes one attempt and returns its report. It fails the test if no report comes by the complete-by time.
+// Do makes one attempt and returns its report. The name is that of an agent, or "agent/operation". It fails the test if no report comes by the
+// complete-by time.
 func (h *Harness) Do(name string, input any) events.Report {
 	h.t.Helper()
 	return h.must(h.Work(name, events.Do, input))
 }
 
-// Undo makes one attempt to undo. A nil output means that the outcome of the do is unknown.
+// Undo makes one attempt to undo; the name is as in Do. A nil output means that the outcome of the do is unknown.
 func (h *Harness) Undo(name string, input, output any) events.Report {
 	h.t.Helper()
 	w := h.Work(name, events.Undo, input)
@@ -116,7 +121,8 @@ func (h *Harness) must(w events.Work) events.Report {
 	return r
 }
 
-// Send delivers a request to its agent.
+// Send delivers a request to its agent. One with a Heartbeat and no CapBy may take until CompleteBy, if it shows progress: it is sent as the engine
+// would, with that time as its CapBy.
 func (h *Harness) Send(w events.Work) {
 	h.t.Helper()
 	h.Sources[w.Agent].Add(h.Record(w))
@@ -126,7 +132,10 @@ func (h *Harness) Send(w events.Work) {
 func (h *Harness) Record(w events.Work) events.Record {
 	h.t.Helper()
 	if h.Sources[w.Agent] == nil {
-		h.t.Fatalf("agenttest: agent %q is not registered", w.Agent)
+		h.t.Fatalf("agenttest: agent %q is not registered; the registered ones are %s", w.Agent, strings.Join(slices.Sorted(maps.Keys(h.Sources)), ", "))
+	}
+	if w.Heartbeat > 0 && w.CapBy == 0 {
+		w.CapBy, w.CompleteBy = w.CompleteBy, min(w.CompleteBy, events.At(time.Now()).Add(w.Heartbeat.Std()))
 	}
 	r, err := events.EncodeWork(w, events.Subject{ID: w.IdempotencyKey, Source: "agenttest", Time: events.At(time.Now())})
 	if err != nil {
@@ -135,15 +144,15 @@ func (h *Harness) Record(w events.Work) events.Record {
 	return r
 }
 
-// Await waits for the report of a request, until its complete-by time.
+// Await waits for the outcome of a request, until its complete-by time, or with a heartbeat until its CapBy. Progress is no outcome: Reports has it.
 func (h *Harness) Await(w events.Work) (events.Report, bool) {
 	h.t.Helper()
-	t := time.NewTimer(time.Until(w.CompleteBy.Time()))
+	t := time.NewTimer(time.Until(max(w.CompleteBy, w.CapBy).Time()))
 	defer t.Stop()
 	for {
 		records, more := h.Sink.Records()
 		for _, r := range slices.Backward(h.reports(records)) {
-			if r.Task == w.Task && r.Ticket == w.Ticket && r.Run == w.Run && r.Step == w.Step && r.Operation == w.Operation && r.Attempt == w.Attempt {
+			if r.Result != events.ResultProgress && r.Task == w.Task && r.Ticket == w.Ticket && r.Run == w.Run && r.Step == w.Step && r.Operation == w.Operation && r.Attempt == w.Attempt {
 				return r, true
 			}
 		}

@@ -40,6 +40,13 @@ var guardable atomic.Bool
 
 // Guard must be the first call of a program that runs bindings of this package. For each command such a program starts itself once
 // more, as the guard of that command, and in a guard this call does not return. Without it bindings are refused.
+//
+// A test binary is such a program too:
+//
+//	func TestMain(m *testing.M) {
+//		execagent.Guard()
+//		os.Exit(m.Run())
+//	}
 func Guard() {
 	if len(os.Args) > 2 && os.Args[0] == guardName {
 		os.Exit(watch(os.Args[1], os.Args[2:]))

@@ -19,7 +19,7 @@ import (
 // supported says why this program cannot run commands; nil if it can.
 func supported() error {
 	if !guardable.Load() {
-		return errors.New("this program runs no commands: it must call execagent.Guard first in main")
+		return errors.New("this program runs no commands: it must call execagent.Guard first in main, or in TestMain")
 	}
 	return nil
 }

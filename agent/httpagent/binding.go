@@ -81,13 +81,20 @@ type headerTemplate struct {
 // service.
 const DefaultConcurrency = 64
 
-// Fault is one mistake in a binding file.
+// Fault is one mistake in a binding file. It is an error, and has the fields
+//
+//	File    string
+//	Line    int    // from 1
+//	Column  int    // from 1
+//	Message string
+//	Unset   bool   // the environment has no variable of a name
 type Fault = agentfile.Fault
 
-// Faults are all mistakes that were found, ordered by file and line.
+// Faults are all mistakes that were found, ordered by file and line: a []Fault that is an error, for errors.As.
 type Faults = agentfile.Faults
 
-// Kind is how the documents of agent files bind agents to HTTP services, for a program that reads files of several kinds.
+// Kind is how the documents of agent files bind agents to HTTP services. It is for the program sagalog, which reads files
+// of several kinds; its type is internal, and other programs call Load or Parse.
 func Kind() agentfile.Kind { return agentfile.Kind{Key: "http", Bind: bind, Schema: schema} }
 
 // Load reads all *.yaml and *.yml files at the root of dir (such as os.DirFS of a directory). Each file holds one binding

@@ -62,6 +62,25 @@ var simulations = map[string]simulation{
 		fault:   [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-1000x480"}},
 		healthy: [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000-10x480"}},
 	},
+	"SagalogDiskLow": {
+		fault:   [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "1000000000x480"}},
+		healthy: [][2]string{{`sagalog_disk_free_bytes{instance="a"}`, "2000000000x480"}},
+	},
+	"SagalogNodeMissing": {
+		fault: [][2]string{ // a node of another namespace has the same name
+			{`sagalog_node_info{instance="a",namespace_id="x",node="n1",owner="true"}`, "1x480"}, {`sagalog_node_info{instance="b",namespace_id="x",node="n2",owner="true"}`, "1x420 _x60"},
+			{`sagalog_node_info{instance="c",namespace_id="y",node="n2",owner="true"}`, "1x480"},
+		},
+		healthy: [][2]string{ // n2 was removed for good, n3 is back at another address, and a pod that only serves the API was replaced
+			{`sagalog_node_info{instance="a",namespace_id="x",node="n1",owner="true"}`, "1x480"}, {`sagalog_node_info{instance="b",namespace_id="x",node="n2",owner="true"}`, "1x100 _x380"},
+			{`sagalog_node_info{instance="c",namespace_id="x",node="n3",owner="true"}`, "1x420 _x60"}, {`sagalog_node_info{instance="d",namespace_id="x",node="n3",owner="true"}`, "_x430 1x50"},
+			{`sagalog_node_info{instance="e",namespace_id="x",node="api-1",owner="false"}`, "1x420 _x60"}, {`sagalog_node_info{instance="f",namespace_id="x",node="api-2",owner="false"}`, "_x420 1x60"},
+		},
+	},
+	"SagalogOtherNamespace": {
+		fault:   [][2]string{{`sagalog_node_info{instance="a",namespace_id="x",node="n1"}`, "1x420 _x60"}, {`sagalog_node_info{instance="a",namespace_id="y",node="dev"}`, "_x440 1x40"}},
+		healthy: [][2]string{{`sagalog_node_info{instance="a",namespace_id="x",node="n1"}`, "1x480"}, {`sagalog_node_info{instance="b",namespace_id="y",node="n1"}`, "1x480"}},
+	},
 	"SagalogCarryOverdue": {
 		fault:   [][2]string{{`sagalog_carry_age_seconds{partition="0"}`, "51x480"}, {`sagalog_keep_log_seconds{instance="a"}`, "100x480"}},
 		healthy: [][2]string{{`sagalog_carry_age_seconds{partition="0"}`, "51x480"}, {`sagalog_keep_log_seconds{instance="a"}`, "0x480"}},

@@ -40,6 +40,7 @@ var made = map[string]bool{
 	"SagalogDeadlinesPassed": true, "SagalogDeadLetters": true, "SagalogInputLag": true, "SagalogOpenTransaction": true, "SagalogDown": true, "SagalogWebhookFailing": true,
 	"SagalogPartitionUnowned": false, "SagalogPartitionStopped": false, "SagalogTakeovers": false, "SagalogEffectsStuck": false, "SagalogTimersLate": false, "SagalogClock": false,
 	"SagalogProjectionLag": false, "SagalogDiskFull": false, "SagalogCarryOverdue": false, "SagalogScheduleMissed": false,
+	"SagalogDiskLow": false, "SagalogNodeMissing": false, "SagalogOtherNamespace": false,
 	"SagalogKeysUnread": false, "SagalogHeldForKeys": false,
 }
 

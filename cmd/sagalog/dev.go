@@ -92,6 +92,10 @@ func (c *devConfig) validate() error {
 	if err := loopback("--kafka", c.kafka); err != nil {
 		return err
 	}
+	// On a machine of a production node, an empty engine would take the tasks that were meant for that node.
+	if to := os.Getenv("SAGALOG_BROKERS"); to != "" && to != c.kafka {
+		return usage("SAGALOG_BROKERS is %q, but `sagalog dev` starts an empty engine with its own broker. `sagalog serve` starts a node on those brokers. To try Sagalog on this machine, unset SAGALOG_BROKERS", to)
+	}
 	return nil
 }
 

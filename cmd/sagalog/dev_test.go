@@ -49,3 +49,15 @@ func TestDevAppliesNothingIfAnyFileHasAFault(t *testing.T) {
 	require.Contains(t, p.err.String(), "package")
 	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data", "state"))
 }
+
+// Where the settings of a node are in the environment, an empty engine would take the tasks that were meant for that node.
+func TestDevRefusesTheSettingsOfANode(t *testing.T) {
+	startsAgain(t)
+	t.Parallel()
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=k1:9092"}}
+	p := at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none")
+	require.Equal(t, 2, p.code(), p.err.String())
+	require.Contains(t, p.err.String(), `SAGALOG_BROKERS is "k1:9092"`)
+	require.Contains(t, p.err.String(), "`sagalog serve` starts a node")
+	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data"))
+}

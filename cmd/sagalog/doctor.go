@@ -29,7 +29,7 @@ func doctorCommand() *cobra.Command {
 		Short: "Check whether `serve` would work with the same flags, and say what to change",
 		Long: `Check whether ` + "`sagalog serve`" + ` would work with the same flags: each broker, TLS, authentication, permissions, the
 namespace and the settings of its topics, in-sync replicas, the end of the log, the agents and workflows, the data
-directory (its node, format, lock and free space), the address of the API, and the clock.
+directory (its node, format, lock and free space), the address of the API, and the clock. It also says which nodes run now.
 
 It changes nothing, creates no topics, and works before the namespace exists. It exits with 1 if a check fails. A warning is about
 something that works but that you should know. With --quiet it prints only warnings and failures.`,
@@ -78,7 +78,6 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	local.data()
 	local.files()
 	local.webhook()
-	local.address()
 	local.clock()
 	local.traces()
 	findings := doctor.Diagnose(ctx, cluster, local.need(cluster, agents))
@@ -86,6 +85,9 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 		findings = append(findings, doctor.Finding{Check: doctor.CheckSecurity, Status: doctor.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})
 	}
 	findings = append(findings, local.log(ctx, cluster)...)
+	nodes, running := local.running(ctx, cluster)
+	local.address(ctx, nodes)
+	findings = append(findings, running...)
 	findings = append(findings, local.level(ctx, cluster)...)
 	findings = append(findings, local.unnamed(ctx, cluster)...)
 	findings = append(findings, local.unserved(ctx, cluster)...)

@@ -15,6 +15,7 @@ import (
 
 const (
 	checkLevel = "level"
+	checkNodes = "nodes"
 	// presenceTail is how many of the latest heartbeats are read: several seconds of them in a large cluster.
 	presenceTail = 2000
 	// heardWithin is how old the last heartbeat of a live node may be. Doctor looks once, by its machine's clock.
@@ -39,6 +40,30 @@ func (l *localCheck) level(ctx context.Context, cluster *kafka.Cluster) []doctor
 		return nil
 	}
 	return []doctor.Finding{levelFinding(catalog.Settings().Level, events.FormatVersion, nodesOf(live))}
+}
+
+// running says which nodes of the namespace are alive, and that nothing is decided if none is. It finds nothing without a namespace, or if the brokers
+// do not answer; other checks report that.
+func (l *localCheck) running(ctx context.Context, cluster *kafka.Cluster) ([]events.Presence, []doctor.Finding) {
+	if l.made == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, definitionsWait)
+	defer cancel()
+	live, err := l.heard(ctx, cluster, kafka.Topics{Namespace: l.namespace}.Presence())
+	if err != nil {
+		return nil, nil
+	}
+	nodes := nodesOf(live)
+	if len(nodes) == 0 {
+		return nil, []doctor.Finding{{Check: checkNodes, Status: doctor.StatusWarn, What: "no node of namespace " + l.namespace + " is alive: nothing is decided, and inputs wait in their topics",
+			Remedy: "start one: sagalog serve with these flags"}}
+	}
+	var names []string
+	for i := range nodes {
+		names = append(names, nodes[i].Instance)
+	}
+	return nodes, []doctor.Finding{{Check: checkNodes, Status: doctor.StatusOK, What: "alive: " + strings.Join(names, ", ")}}
 }
 
 // heard returns the heartbeats of the nodes and of the instances of agents that are alive.

@@ -281,23 +281,6 @@ func alive(api string) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// address checks whether the API can listen.
-func (l *localCheck) address() {
-	if !l.roles.node.API {
-		return
-	}
-	listener, err := net.Listen("tcp", l.http)
-	switch {
-	case err == nil:
-		_ = listener.Close() // nobody can have connected to it yet
-		l.add(checkHTTP, doctor.StatusOK, l.http+" is free", "")
-	case l.engine == l.httpTLS.scheme()+l.http:
-		l.add(checkHTTP, doctor.StatusOK, l.http+" is where that node serves its API", "")
-	default:
-		l.add(checkHTTP, doctor.StatusFail, fmt.Sprintf("the API cannot listen on %s: %s", l.http, err), "stop what listens there, or give another address (--http; port 0 takes a free one)")
-	}
-}
-
 // earliest is about the time when this version was written. A correct clock shows no earlier time.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 

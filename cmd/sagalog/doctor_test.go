@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -64,12 +65,26 @@ func TestDoctorChecksBeforeDuringAndAfterANode(t *testing.T) {
 	require.Equal(t, "namespace sagalog has 8 partitions", found[doctor.CheckNamespace][doctor.StatusOK][0].What)
 	require.Contains(t, found[checkData][doctor.StatusWarn][0].What, "node n1 runs in the data directory")
 	require.Contains(t, found[checkHTTP][doctor.StatusOK][0].What, "is where that node serves its API")
+	require.Equal(t, "alive: n1", found[checkNodes][doctor.StatusOK][0].What)
+	listed := at.run(t, "nodes", "list", "--api", n.endpoints(data).HTTP)
+	require.Equal(t, 0, listed.code(), listed.err.String())
+	require.Regexp(t, `\nn1 +alive +8 .* MiB +[0-9]+ MiB\n`, listed.out.String())
+	metrics, err := http.Get(n.endpoints(data).HTTP + "/metrics")
+	require.NoError(t, err)
+	text, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	require.NoError(t, metrics.Body.Close())
+	require.Regexp(t, `\nsagalog_node_info\{namespace_id="[^"]+",node="n1",owner="true"\} 1\n`, string(text), "what SagalogNodeMissing and SagalogOtherNamespace watch")
+	elsewhere := place{dir: t.TempDir(), env: at.env}.run(t, command...)
+	require.Equal(t, 0, elsewhere.code(), "from another directory, as the command of an alert runs")
+	require.Contains(t, examined(t, elsewhere)[checkHTTP][doctor.StatusOK][0].What, "is where node n1 serves its API")
 
 	require.Equal(t, 0, n.stop())
 	after := at.run(t, command...)
 	require.Equal(t, 0, after.code())
 	found = examined(t, after)
 	require.Contains(t, found[checkData][doctor.StatusOK][0].What, "can be written and is free")
+	require.Contains(t, found[checkNodes][doctor.StatusWarn][0].What, "no node of namespace sagalog is alive: nothing is decided")
 	require.Len(t, found[doctor.CheckReplicas][doctor.StatusWarn], 1, "one broker keeps one copy")
 }
 

@@ -94,7 +94,7 @@ are about the submission of the task.`,
 		f.StringVar(&c.format, "format", string(export.Parquet), "parquet, csv or jsonl")
 		f.BoolVar(&c.noPayloads, "no-payloads", false, "leave empty what users put in: data, input, output, the messages of errors")
 		if t.name == "facts" {
-			f.BoolVar(&c.void, "void", false, "also write the void records, which are no facts, to DIR/void, each with the reason (why)")
+			f.BoolVar(&c.void, "void", false, "also write the void records, which do not count as facts, to DIR/void, each with the reason (column why)")
 		}
 		g.AddCommand(cmd)
 	}

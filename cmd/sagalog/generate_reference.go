@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
@@ -63,14 +62,14 @@ func references(ctx context.Context, root *cobra.Command) (pages map[string][]by
 	if err := filePages(pages); err != nil {
 		return nil, err
 	}
-	api, metrics, exposed, err := ofAnEngine(ctx)
+	api, metrics, err := ofAnEngine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var wrong [3]error
+	var wrong [2]error
 	pages["expressions.md"], wrong[0] = reference.Expressions()
 	pages["http.md"], wrong[1] = reference.HTTP(api)
-	pages["metrics.md"], wrong[2] = reference.Metrics(metrics, exposed)
+	pages["metrics.md"] = metrics
 	return pages, errors.Join(wrong[:]...)
 }
 
@@ -124,23 +123,23 @@ func fixedLimits() []reference.Limit {
 	}
 }
 
-// ofAnEngine starts an engine with everything that has metrics, and returns its OpenAPI document, its metrics, and what it exposes of them when it has run a task.
-func ofAnEngine(ctx context.Context) (api []byte, metrics *prometheus.Registry, exposed []byte, err error) {
+// ofAnEngine starts an engine with everything that has metrics, and returns its OpenAPI document, and the page of its metrics when it has run a task.
+func ofAnEngine(ctx context.Context) (api, metrics []byte, err error) {
 	dir, err := os.MkdirTemp("", "sagalog-reference-")
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	c, err := everything(dir)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	d := &dev{cfg: c, process: newProcess(true), bindings: newBindings()}
 	d.bindings.reports = new(reports)
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, step := range []func(context.Context) error{d.readFiles, d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents} {
 		if err := step(ctx); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -151,10 +150,13 @@ func ofAnEngine(ctx context.Context) (api []byte, metrics *prometheus.Registry, 
 		err = oneTask(ctx, url)
 	}
 	if err == nil {
-		exposed, err = download(ctx, url+"/metrics")
+		var exposed []byte
+		if exposed, err = download(ctx, url+"/metrics"); err == nil {
+			metrics, err = reference.Metrics(d.metrics, exposed) // before the end, which takes the store's metrics away
+		}
 	}
 	stop()
-	return api, d.metrics, exposed, errors.Join(err, <-ended)
+	return api, metrics, errors.Join(err, <-ended)
 }
 
 // oneTask runs a task of the example, so that each histogram has a value.

@@ -1,4 +1,12 @@
 // Command sagalog is the engine and its client in one binary.
+//
+//	go run github.com/sagalog/sagalog/cmd/sagalog dev    # everything in one process, to try it
+//	sagalog serve --brokers kafka:9092 --node n1         # a node of an engine
+//	sagalog workflow apply order.yaml
+//	sagalog task submit -w order --input '{"total": 12}' --wait
+//
+// `dev` runs a broker at 127.0.0.1:9092, and the API and the page at http://127.0.0.1:8642, and prints what to try. `sagalog help` lists all commands,
+// and docs/reference/cli.md has them with their flags. Go programs use package scheduler/client, and agents package agent.
 package main
 
 import (

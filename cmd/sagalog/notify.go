@@ -18,7 +18,7 @@ func notifyReady() error {
 		_ = conn.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("say to the service manager that the start is over: %w", err)
+		return fmt.Errorf("notify the service manager (NOTIFY_SOCKET) that the start is complete: %w", err)
 	}
 	return nil
 }

@@ -149,11 +149,11 @@ func (s *serving) bind(context.Context) error {
 }
 
 // look runs the checks of this machine before anything is created here or on the brokers: a refused start leaves nothing behind.
-func (s *serving) look(context.Context) error {
+func (s *serving) look(ctx context.Context) error {
 	s.local.workflows()
 	s.local.data()
 	s.local.access(s.gate)
-	s.local.address()
+	s.local.address(ctx, nil)
 	s.local.clock()
 	s.local.traces()
 	return s.refuse(s.local.findings)

@@ -213,7 +213,7 @@ func (c *stateConfig) rebuildHashes(ctx context.Context, b rebuilding) error {
 	topic := kafka.Topics{Namespace: c.namespace}.Events()
 	var ranges []node.FoldRange
 	for _, r := range b.rows {
-		ranges = append(ranges, node.FoldRange{Topic: topic, Partition: r.Partition, To: r.Offset})
+		ranges = append(ranges, node.FoldRange{Topic: topic, Partition: r.Partition, To: r.Offset, Short: true})
 	}
 	return node.FoldAll(ctx, b.cluster, store, ranges, func(i int, sum events.Hash) {
 		r := &b.rows[i]

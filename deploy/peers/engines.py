@@ -198,7 +198,7 @@ class Tools:
 
 
 def start_postgres(run):
-    """A cluster of its own with Debian's defaults, so with fsync and synchronous_commit, but with memory and WAL for a server under load."""
+    """A separate cluster with Debian's defaults, so with fsync and synchronous_commit, but with memory and WAL for a server under load."""
     (port,) = free_ports(1)
     data, user = run.dir / "data", None
     if os.geteuid() == 0:  # as root it refuses to start

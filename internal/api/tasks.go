@@ -169,8 +169,9 @@ func (s *tasks) awaitToken(ctx context.Context, id, text string, wait *time.Dura
 func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error {
 	if t != nil {
 		switch {
-		case tok.mark == "", tok.offset < 0:
+		case tok.offset < 0:
 			return nil
+		case tok.mark == "": // package client made it from a place, and only a rejection tells
 		case tok.input == events.Submissions && t.Content == tok.mark:
 			return nil // it is the accepted one, or a repeat of it
 		case tok.input == events.Submissions:

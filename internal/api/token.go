@@ -9,7 +9,7 @@ import (
 
 // token is in the answer to a write, and a later read can wait for it. It holds the coordinates of an input,
 // "s/<partition>/<offset>" or "r/...", and, after one more slash, the part that shows whether the input took effect: the
-// submission's content hash or the request's ID. Its text is opaque base64url.
+// submission's content hash or the request's ID. Its text is opaque base64url; only package client makes some, without that part.
 //
 // The offset is -1 if there is nothing to wait for, because the input was known already.
 type token struct {

@@ -68,8 +68,9 @@ var star = map[string][]string{
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy":   {"internal/pause"},
-	"internal/webhook": nil, // signs and sends messages, whatever they are about
-	"internal/ui":      nil, // it knows only the HTTP API
+	"internal/webhook": nil,      // signs and sends messages, whatever they are about
+	"internal/ui":      {"docs"}, // it knows only the HTTP API, and serves the documents
+	"docs":             nil,      // the documents, embedded
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
 	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/sealing", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},
@@ -181,6 +182,8 @@ var homes = []home{
 		"state and offset go in one batch (INV3), which only one place can promise"},
 	{"github.com/parquet-go/parquet-go", []string{"internal/export"},
 		"it is before its version 1, so one place should know it"},
+	{"github.com/yuin/goldmark", []string{"internal/ui"},
+		"documents are rendered in one place, where links and anchors are checked"},
 	{"modernc.org/sqlite", []string{"cmd/orders", "internal/e2e"},
 		"it would add 8 MB to sagalog, and only the shop of the example has a database (the process tests read what it wrote)"},
 }

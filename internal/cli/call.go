@@ -53,8 +53,14 @@ type unreachable struct {
 	err error
 }
 
+// Error asks about the node that ought to run before it says how to start one: an engine started in its place would be empty, and would take
+// what was meant for that node. It names `sagalog dev` only for the default address, at which somebody who tries Sagalog looks.
 func (e *unreachable) Error() string {
-	return fmt.Sprintf("no engine answers at %s: start one with `sagalog dev` or point --api at it (%s)", e.url, e.err)
+	text := fmt.Sprintf("no engine answers at %s: is its node running there, and is --api its address? `sagalog serve --brokers HOST:PORT` starts a node", e.url)
+	if e.url == DefaultAPI {
+		text += "; only to try Sagalog, `sagalog dev` starts an empty engine with its own broker"
+	}
+	return fmt.Sprintf("%s (%s)", text, e.err)
 }
 func (e *unreachable) Unwrap() error { return e.err }
 

@@ -156,7 +156,8 @@ func TestAnAPIThatDoesNotAnswerIsReported(t *testing.T) {
 	for _, args := range [][]string{{"task", "list"}, {"task", "get", "x"}, {"task", "watch", "x"}, {"task", "submit", "--from", "-", "--retry-for", "1ms"}} {
 		r := runContext(context.Background(), `{"workflow":"order"}`, append(args, "--api", url)...)
 		require.Equal(t, 1, r.code)
-		require.Contains(t, r.err, "no engine answers at "+url+": start one with `sagalog dev` or point --api at it")
+		require.Contains(t, r.err, "no engine answers at "+url+": is its node running there, and is --api its address? `sagalog serve --brokers HOST:PORT` starts a node (")
+		require.NotContains(t, r.err, "sagalog dev", "an empty engine must not take what was meant for another one")
 	}
 }
 
@@ -267,7 +268,7 @@ func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	var all strings.Builder
 	for _, args := range []string{
 		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "task get a --at 0@0", "workflow list", "workflow show order", "agents list",
-		"partitions list", "partitions takeovers 0", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
+		"partitions list", "partitions takeovers 0", "nodes list", "task count --by reason --state parked", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
 		"alert ack " + missingBank.ID + " --by ada", "alert list --kind agent_missing", "alert list --kind deadline_passed", "alert list --open=false", "alert list --open=false --kind undone -o jsonl",
 	} {
 		r := e.run(strings.Fields(args)...)

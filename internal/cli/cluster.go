@@ -17,8 +17,8 @@ import (
 func agentsCommand(d Deps) *cobra.Command {
 	g := group("agents", "Look at agents, validate their files, pause and resume them", agentListCommand(), agentValidateCommand(d),
 		agentPauseCommand("pause", "Start nothing more at an agent", `No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed: the first act when a service behind it fails.
-Attempts that run go on, and deadlines count on. An agent is known if an instance of it runs, or if a workflow names it; for any other name the
-exit code is 3, unless you give --force.`),
+Attempts that run go on, and deadlines count on. An agent is known if an instance of it runs, or if a workflow names it. For any other name the
+command changes nothing and exits with 3, unless you give --force.`),
 		agentPauseCommand("resume", "Let a paused agent go on", "What waited for the agent starts as it has room."))
 	g.Aliases = []string{"agent"}
 	return g
@@ -33,7 +33,7 @@ func agentPauseCommand(verb, short, long string) *cobra.Command {
 	c.Flags().String("reason", "", "the reason, for those who see the agent paused")
 	c.Flags().String("by", "", "who "+verb+"s it, for the record")
 	if verb == "pause" {
-		c.Flags().Bool("force", false, "pause also an agent that is not known, before it is started for the first time")
+		c.Flags().Bool("force", false, "also pause an agent that is not known, for example before its first start")
 		WithoutVariable(c.Flags(), "force")
 	}
 	return c

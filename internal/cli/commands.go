@@ -30,7 +30,7 @@ type Deps struct {
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(d), alertCommand(), partitionsCommand(), statsCommand(), deadLetterCommand(), namespaceCommand(d), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(d), jobCommand(), scheduleCommand(), limitCommand(), agentsCommand(d), alertCommand(), nodesCommand(), partitionsCommand(), statsCommand(), deadLetterCommand(), namespaceCommand(d), demoCommand(), tokenCommand(), whoamiCommand(), versionCommand(d),
 	}
 }
 

@@ -46,7 +46,7 @@ func deadLetterCommand() *cobra.Command {
 	})
 	letterFlags(list)
 	list.Flags().Bool("open", false, "only open ones: neither redriven nor dismissed")
-	list.Flags().String("key", "", "only those whose record has this key: the ID of a task as a rule")
+	list.Flags().String("key", "", "only those whose record has this key, which is usually the ID of a task")
 	WithoutVariable(list.Flags(), "key")
 	list.Flags().Int("limit", 100, "dead letters a page, up to 1000")
 	list.Flags().String("cursor", "", "continue after an earlier page")

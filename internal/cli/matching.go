@@ -141,7 +141,7 @@ func (s jobCaller) askMatching(u requestUse, args []string) error {
 	if err := showCount(s.err, count); err != nil {
 		return err
 	}
-	if u.warning != "" {
+	if u.warning != "" && (!u.ofUndo || s.flag("operation") != string(events.Do)) {
 		s.note("%s", u.warning)
 	}
 	if !yes && !agreed(s.cmd.InOrStdin(), s.err, fmt.Sprintf("%s %s?", u.kind, Counted(count.Matched, "task"))) {

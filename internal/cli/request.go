@@ -3,15 +3,18 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -26,9 +29,13 @@ type requestUse struct {
 	members []member
 	// warning is what somebody has to agree to before any task is asked, "" for nothing.
 	warning string
+	// ofUndo says that the warning is about undos only.
+	ofUndo bool
 }
 
 const newCalls = "Steps that run once more are undone first, then done again with new idempotency keys: services will see new calls."
+
+const leavesEffect = "Skipping the undo of a step leaves what the step did: nothing will undo it, although the task may end as undone. If you undid it by hand, record that with `sagalog task complete --operation undo` instead."
 
 // member is a member of a request.
 type member struct {
@@ -125,7 +132,49 @@ func (s *session) agree(u requestUse, ids []string) error {
 	if u.warning == "" {
 		return nil
 	}
+	asks, err := concerns(s, u, ids)
+	if err != nil {
+		return err
+	}
+	if !asks && s.flag("operation") == "" { // a task that is being undone by the time of the request refuses it
+		return s.cmd.Flags().Set("operation", string(events.Do))
+	}
+	if !asks {
+		return nil
+	}
 	return Agree(s.cmd, u.warning, u.kind+" "+Counted(len(ids), "task")+"?")
+}
+
+// concerns says whether the warning is about what is asked of the tasks. Without --operation, each task decides whether an undo is meant: that is so
+// while the task is being undone, also if it is parked meanwhile.
+func concerns(s *session, u requestUse, ids []string) (bool, error) {
+	if !u.ofUndo || s.isSet("yes") {
+		return true, nil
+	}
+	if operation := s.flag("operation"); operation != "" {
+		return operation == string(events.Undo), nil
+	}
+	for _, id := range ids {
+		doc, err := s.get(s.cmd.Context(), taskPath(id), nil)
+		if p, refused := errors.AsType[*Problem](err); refused && p.Status == http.StatusNotFound {
+			continue // the request itself says why
+		}
+		if err != nil {
+			return false, err
+		}
+		var t api.TaskDocument
+		if err := decode(doc, &t); err != nil {
+			return false, err
+		}
+		if t.State == string(events.TaskStateUndoing) || t.State == string(events.TaskStateError) && slices.ContainsFunc(t.Steps, undoBegun) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func undoBegun(s api.StepDocument) bool {
+	return s.Undo != nil || s.State == string(events.StepStateUndoing) || s.State == string(events.StepStateUndone) || s.State == string(events.StepStateUndoFailed)
 }
 
 // send asks a task.

@@ -26,7 +26,7 @@ func TestDecidingAboutAStep(t *testing.T) {
 	}
 	r := e.run("task", "skip", "p", "--step", "ship", "--result", "@"+file, "--request-id", "a", "--reason", "known")
 	require.Equal(t, 0, r.code, r.err)
-	require.JSONEq(t, `{"id":"a","kind":"skip","task":"p","step":"ship","output":{"id":17},"reason":"known"}`, last())
+	require.JSONEq(t, `{"id":"a","kind":"skip","task":"p","step":"ship","operation":"do","output":{"id":17},"reason":"known"}`, last())
 	r = e.run("task", "skip", "p", "--step", "ship", "--step", "pack")
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, "ship was given already: a request is about one step")

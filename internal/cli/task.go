@@ -23,7 +23,7 @@ var taskStates = []string{"pending", "processing", "processed", "undoing", "undo
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
-		submitCommand(), getCommand(d.Log), listCommand(d.Log), itemsCommand(), historyCommand(d.Log), watchCommand(),
+		submitCommand(), getCommand(d.Log), listCommand(d.Log), countCommand(), itemsCommand(), historyCommand(d.Log), watchCommand(),
 		requestCommand(requestUse{
 			kind: "cancel", short: "Cancel a task and undo its steps",
 			long: "Cancel a task: every step that may have had an effect is undone. A task refuses it (exit 4) past the point of no return, and if it is\n" +
@@ -44,8 +44,9 @@ func taskCommand(d Deps) *cobra.Command {
 		requestCommand(requestUse{
 			kind: "skip", short: "Go on without a step", step: true,
 			long: "Go on without a step that has not begun, has failed, has timed out or waits. The pivot cannot be skipped. A step that may have had an\n" +
-				"effect is still undone if the task is undone. A skipped undo counts as done, and what the step did stays.",
-			members: []member{memberOperation, memberOutput},
+				"effect is still undone if the task is undone. If the task is being undone, or with --operation undo, the undo is skipped: it counts as done,\n" +
+				"and what the step did stays, so the command asks first, unless you give --yes. `task get` shows what was left.",
+			members: []member{memberOperation, memberOutput}, warning: leavesEffect, ofUndo: true,
 		}),
 		requestCommand(requestUse{
 			kind: "complete", short: "Record that a step was done by hand", step: true,

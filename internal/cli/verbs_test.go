@@ -67,7 +67,7 @@ func TestEachVerbIsAnsweredByCommandAndCall(t *testing.T) {
 				switch {
 				case slices.Contains(aboutStep, verb):
 					q.Step = "ship"
-					args, body = append(args, "--step", "ship"), `{"step":"ship"}`
+					args, body = append(args, "--step", "ship", "--yes"), `{"step":"ship"}`
 				case verb == events.RequestRerun:
 					args = append(args, "--yes")
 				case verb == events.RequestSignal:

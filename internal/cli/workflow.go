@@ -198,8 +198,8 @@ func (s *session) whole(path, member string, of listing) error {
 func showCommand() *cobra.Command {
 	c := outputAlso(&cobra.Command{
 		Use: "show NAME", Short: "Read a version of a workflow", Args: cobra.ExactArgs(1),
-		Long: "Read a version of a workflow. With -o yaml the command prints the definition as a file that `sagalog workflow apply` takes: the same content, with the files\n" +
-			"inside that a $ref named, and without the comments.",
+		Long: "Read a version of a workflow. With -o yaml the command prints the definition as a file that `sagalog workflow apply` takes: the same content, but\n" +
+			"without the comments, and with the files that a $ref named included.",
 		Example: "  sagalog workflow show drone-delivery\n  sagalog workflow show drone-delivery --version 2 -o json\n  sagalog workflow show drone-delivery -o yaml > drone-delivery.yaml",
 		RunE: client(func(s *session, args []string) error {
 			if err := onlyName(args[0]); err != nil {

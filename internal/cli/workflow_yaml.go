@@ -44,7 +44,7 @@ func writeDefinition(out io.Writer, doc json.RawMessage) error {
 	if w.AppliedBy != "" {
 		fmt.Fprintf(&b, " by %s", Printable(w.AppliedBy))
 	}
-	b.WriteString("\n# Comments of the applied file are not kept, and the files that it named with $ref are in here.\n")
+	b.WriteString("\n# The comments of the applied file are not kept. The files that it named with $ref are included here.\n")
 	enc, err := yaml.NewDumper(&b, yaml.WithIndent(2))
 	if err != nil {
 		return err

@@ -304,3 +304,40 @@ func TestVoidRecordsAreATableOfTheirOwn(t *testing.T) {
 	require.NotZero(t, whys["late_claim"], whys)
 	require.NotZero(t, whys["epoch_over"], whys)
 }
+
+// Anyone can write to the log as an owner that has lost its partition. The lines of JSON stay JSON, and the data in them, whatever the value is.
+func TestVoidDataIsJSONWhateverTheValueIs(t *testing.T) {
+	t.Parallel()
+	values := []string{"oops\n{", "", "null", "\xff", "{\"a\":\"\xff\"}", "{\n  \"a\": 1\n}", `{"a":1}`}
+	log := slices.Clone(runs(t, 1)[0].partitions)
+	last := log[0][len(log[0])-1]
+	old := log[0][slices.IndexFunc(log[0], func(r events.Record) bool {
+		return r.Header(events.HeaderType) == events.TypePrefix+string(events.NameSubmitted)
+	})]
+	log[0] = slices.Clone(log[0])
+	for i, v := range values {
+		old.Offset, old.Value = last.Offset+1+int64(i), []byte(v)
+		log[0] = append(log[0], old)
+	}
+	dir := t.TempDir()
+	_, err := Voids(t.Context(), configOf(readable(log, -1), dir, JSONL))
+	require.NoError(t, err)
+	got := map[int64]string{}
+	for name, text := range filesOf(t, filepath.Join(dir, "void")) {
+		if !strings.HasSuffix(name, ".jsonl") {
+			continue
+		}
+		for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+			var row struct {
+				Partition int32
+				Offset    int64
+				Data      json.RawMessage
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &row), line)
+			if row.Partition == 0 && row.Offset > last.Offset {
+				got[row.Offset-last.Offset-1] = string(row.Data)
+			}
+		}
+	}
+	require.Equal(t, map[int64]string{0: `"oops\n{"`, 1: "", 2: "null", 3: `"\ufffd"`, 4: `"{\"a\":\"\ufffd\"}"`, 5: `{"a":1}`, 6: `{"a":1}`}, got)
+}

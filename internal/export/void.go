@@ -1,8 +1,11 @@
 package export
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -28,7 +31,8 @@ type Void struct {
 	Operation string `parquet:"operation,optional,dict"`
 	By        string `parquet:"by,optional,dict"`
 	Cause     string `parquet:"cause,optional"`
-	Data      string `parquet:"data,optional" is:"json"`
+	// Data is the value of the record. One that is no JSON is a JSON text, in which U+FFFD stands for what is not UTF-8.
+	Data string `parquet:"data,optional" is:"json"`
 }
 
 // Voids exports the table of void records into the directory void of cfg.Dir, like Facts.
@@ -73,7 +77,17 @@ func (t voids) void(r *events.Record, why string, emit func(entry[Void]) error) 
 		row.Step, row.Item = step, &item
 	}
 	if t.payloads {
-		row.Data = string(r.Value)
+		row.Data = jsonOf(r.Value)
 	}
 	return emit(entry[Void]{&row, r.Offset, row.Time, "", len(row.Data) + len(row.Task) + len(row.Cause)})
+}
+
+// jsonOf returns a value as JSON on one line, though nothing has proved that it is JSON.
+func jsonOf(value []byte) string {
+	var line bytes.Buffer
+	if len(value) == 0 || utf8.Valid(value) && json.Compact(&line, value) == nil {
+		return line.String()
+	}
+	b, _ := json.Marshal(string(value)) // a text has no error
+	return string(b)
 }

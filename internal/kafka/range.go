@@ -106,7 +106,7 @@ func (c *Cluster) readRange(ctx context.Context, d *batch.Decoder, reaches int64
 			return fmt.Errorf("read %s/%d from %d: %w", d.Topic, d.Partition, from, denied(c, err, opRead, d.Topic, ""))
 		}
 		if err := d.Decode(got.raw); err != nil {
-			return unreadable(err)
+			return Unreadable(err)
 		}
 		if d.Next <= from && !d.Ended() {
 			return fmt.Errorf("read %s/%d from %d: the log ends at %d, before its end of %d: %w", d.Topic, d.Partition, from,
@@ -116,8 +116,8 @@ func (c *Cluster) readRange(ctx context.Context, d *batch.Decoder, reaches int64
 	return nil
 }
 
-// unreadable gives the error of an unreadable answer its type. Any other error comes from the caller's function.
-func unreadable(err error) error {
+// Unreadable gives the error of a batch.Decoder its type, such as *TooLargeError. It returns an error of the caller's function unchanged.
+func Unreadable(err error) error {
 	if bad, ok := errors.AsType[*batch.Error](err); ok {
 		bad.Err = typed(bad.Err, bad.Topic, bad.Partition, bad.Offset)
 	}

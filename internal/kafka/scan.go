@@ -163,7 +163,7 @@ func (s *scan) ask(ctx context.Context, leader int32, topic kmsg.MetadataRespons
 				return err
 			}
 			if err := s.partitions[p.Partition].Decode(p); err != nil {
-				return unreadable(err)
+				return Unreadable(err)
 			}
 		}
 	}

@@ -24,20 +24,21 @@ var EngineAlerts = []EngineAlert{
 	{"deadline_passed", true, "A task has not ended at its deadline. Before its pivot it is undone.", []string{"SagalogDeadlinesPassed"}, "sagalog task get ID"},
 	{"soft_limit_passed", true, "A step or a task is not over after its `remind_after`.", nil, "sagalog task get ID"},
 	{"agent_missing", true, "Steps have waited for 30 s for an operation that no live instance offers.", []string{"SagalogAgentMissing", "SagalogAgentBacklog"}, "sagalog agents list"},
-	{"schedule_blocked", true, "Due times in a row are passed over, because a task of the schedule has not ended.", nil, "sagalog schedule get NAME"},
+	{"schedule_blocked", true, "Several due times in a row were skipped, because a task of the schedule has not ended.", nil, "sagalog schedule get NAME"},
 	{"concurrency_blocked", true, "Tasks have waited for 15 minutes for the permit of a task that is parked.", nil, "sagalog limit get WORKFLOW/KEY"},
 	{"undone", false, "A task was undone.", []string{"SagalogUndoRate"}, "sagalog task get ID"},
 	{"permanent_failure", false, "A service refused a step for good.", []string{"SagalogStepFailing"}, "sagalog task history ID"},
 	{"effect_failed", false, "The brokers refuse a record that the engine has to write.", []string{"SagalogEffectsStuck"}, "sagalog doctor --brokers HOST:PORT"},
-	{"schedule_missed", false, "Due times of a schedule are older than its `catch_up`, and start no task.", []string{"SagalogScheduleMissed"}, "sagalog schedule get NAME"},
+	{"schedule_missed", false, "Due times of a schedule were older than its `catch_up`, so they started no task.", []string{"SagalogScheduleMissed"}, "sagalog schedule get NAME"},
 	{"schedule_failed", false, "The task of a due time was rejected, or cannot be submitted.", nil, "sagalog schedule next NAME"},
 }
 
 // overview writes the alerts of the engine and the rules side by side.
 func overview(b *strings.Builder) {
-	b.WriteString("\n## Which alert\n\nThe engine raises alerts about single tasks, agents, schedules and limits: `sagalog alert list` shows those that are open, `sagalog alert list --open=false` also those\n" +
-		"that report something that happened, and [the webhook](webhook.md) sends both. The rules watch the metrics of all nodes, also for what an engine that is down\ncannot say. " +
-		"Where both watch the same, a line names both.\n\n| alert of the engine | rule | means | first command |\n|---|---|---|---|\n")
+	b.WriteString("\n## Which alert\n\nThe engine raises alerts about single tasks, agents, schedules and limits: `sagalog alert list` shows those that are open, `sagalog alert list --open=false` the newest\n" +
+		"that were raised, including those that only report an event, and [the webhook](webhook.md) sends both kinds. The rules watch the metrics of all nodes, so they also notice what an\nengine that is down cannot report. " +
+		"Neither list includes the other: `sagalog alert list` says nothing about the rules, and Prometheus nothing about single tasks. If both watch the same thing,\nthey share a line. " +
+		"`sagalog doctor` takes the same flags as the node's `sagalog serve`.\n\n| alert of the engine | rule | means | first command |\n|---|---|---|---|\n")
 	named := map[string]bool{}
 	for _, a := range EngineAlerts {
 		var links []string

@@ -21,6 +21,8 @@ type Rule struct {
 	Summary, Description string
 	// Command shows more.
 	Command string
+	// Over says when the alert ends, if that is not as soon as the fault is gone.
+	Over string
 }
 
 // Options change the rules.
@@ -37,8 +39,8 @@ var Rules = []Rule{
 	{
 		Name: "SagalogTasksParked", Expr: `sum by (workflow) (sagalog_tasks{state="error"}) > 0`, For: 5 * time.Minute,
 		Summary:     "{{ $value }} tasks of workflow {{ $labels.workflow }} are parked",
-		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. One that is being undone cannot be cancelled: skip or complete the undo. docs/waiting.md, section operator, has all ways.",
-		Command:     "sagalog task list --state parked --workflow {{ $labels.workflow }}",
+		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. The command counts them by reason; `sagalog task list --state parked` names them. A task that is being undone cannot be cancelled: retry the undo, or undo the step by hand and complete the undo. Skipping the undo leaves what the step did. docs/waiting.md, section operator, lists all options.",
+		Command:     "sagalog task count --by reason --state parked --workflow {{ $labels.workflow }}",
 	},
 	{
 		Name: "SagalogTasksParkedLong", Expr: `max(sagalog_task_oldest_seconds{state="error"}) > {3600s}`, Critical: true,
@@ -52,12 +54,13 @@ var Rules = []Rule{
 		Summary:     "{{ $value | humanizePercentage }} of the tasks of workflow {{ $labels.workflow }} that end are undone",
 		Description: "Each says why. If one service refuses what it used to accept, pause its agent until it is repaired.",
 		Command:     "sagalog task list --state undone --workflow {{ $labels.workflow }} --since 1h",
+		Over:        "Up to 15 minutes after the last such task, because the rate covers 15 minutes.",
 	},
 	{
 		Name: "SagalogAgentMissing", For: time.Minute, Critical: true,
 		Expr:        `sum by (agent) (sagalog_agent_ready_steps) > 0 and on (agent) max by (agent) (sagalog_agent_live_instances) == 0`,
 		Summary:     "{{ $value }} attempts wait for agent {{ $labels.agent }}, and no instance of it runs",
-		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME.",
+		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME, with --seal-key-file FILE if the namespace is sealed.",
 		Command:     "sagalog agents list",
 	},
 	{
@@ -70,20 +73,23 @@ var Rules = []Rule{
 		Name: "SagalogStepFailing", For: 10 * time.Minute,
 		Expr:        `sum by (workflow, step) (rate(sagalog_attempts_total{outcome=~"failed|timed_out"}[10m])) / sum by (workflow, step) (rate(sagalog_attempts_total[10m])) > 0.2`,
 		Summary:     "{{ $value | humanizePercentage }} of the attempts of step {{ $labels.step }} of workflow {{ $labels.workflow }} fail or time out",
-		Description: "Retries may still bring the tasks through. Look at the errors, and pause the agent if its service needs rest.",
-		Command:     "sagalog task list --workflow {{ $labels.workflow }} --failed-step {{ $labels.step }}",
+		Description: "Retries may still bring the tasks through. The command shows how attempts end; `sagalog task list --workflow WORKFLOW --failed-step STEP` lists the tasks whose step has not succeeded yet, with the errors. Pause the agent if its service needs time to recover.",
+		Command:     "sagalog stats --workflow {{ $labels.workflow }} --step {{ $labels.step }} --since 30m --every 5m",
+		Over:        "Up to 10 minutes after the last failure, because the rate covers 10 minutes.",
 	},
 	{
 		Name: "SagalogDeadlinesPassed", Expr: `increase(sagalog_deadlines_passed_total[15m]) > 0`,
 		Summary:     "deadlines of tasks of workflow {{ $labels.workflow }} passed",
-		Description: "A task before its pivot is then undone; past its pivot it goes on. Look at what they waited for.",
-		Command:     "sagalog task list --workflow {{ $labels.workflow }} --since 24h",
+		Description: "A task before its pivot is then undone; past its pivot it goes on. The command names the tasks, the newest first. Look at what they waited for.",
+		Command:     "sagalog alert list --open=false --kind deadline_passed",
+		Over:        "15 minutes after the last such deadline.",
 	},
 	{
 		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
-		Summary:     "inputs were rejected: {{ $labels.reason }}",
+		Summary:     `{{ $value | printf "%.0f" }} inputs were rejected in 15 minutes: {{ $labels.reason }}`,
 		Description: "They are in the dead-letter topics with the reason. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`), or dismiss them.",
 		Command:     "sagalog dlq list --open",
+		Over:        "15 minutes after the last rejection, whether or not anybody took care of it: only `sagalog dlq list --open` says what is left. The webhook sends no message about dead letters.",
 	},
 	{
 		Name: "SagalogInputLag", Expr: `max by (topic) (sagalog_input_lag_seconds) > {60s}`, For: 5 * time.Minute,
@@ -124,9 +130,10 @@ var Rules = []Rule{
 	},
 	{
 		Name: "SagalogTakeovers", Expr: `sum(increase(sagalog_takeovers_total{cause!="stopped"}[30m])) > 3`,
-		Summary:     "{{ $value }} partitions were taken over from nodes that were silent or faulty",
-		Description: "Nodes die, stand still or lose the brokers. Look at their logs and at the memory, disk and network of their machines.",
+		Summary:     `{{ $value | printf "%.0f" }} partitions were taken over from nodes that were silent or faulty`,
+		Description: "Nodes crash, hang or lose the brokers. The column TAKEN OVER names the earlier owner while its partitions are elsewhere; `sagalog partitions takeovers PARTITION` names it afterwards too. Look at the node's log and at the memory, disk and network of its machine.",
 		Command:     "sagalog partitions list",
+		Over:        "30 minutes after the take-overs.",
 	},
 	{
 		Name: "SagalogEffectsStuck", Expr: `max by (class) (sagalog_outbox_oldest_seconds) > {120s}`, For: 2 * time.Minute,
@@ -139,6 +146,7 @@ var Rules = []Rule{
 		Summary:     "1 in 100 timers is judged {{ $value | humanizeDuration }} late or later",
 		Description: "The owners have more to do than they can, or inputs cannot be read. See SagalogInputLag and SagalogOpenTransaction.",
 		Command:     "sagalog partitions list",
+		Over:        "Up to 5 minutes after the last late timer, because the rate covers 5 minutes.",
 	},
 	{
 		Name: "SagalogClock", Expr: `max by (instance, against) (abs(sagalog_clock_offset_seconds)) > 10`, For: 2 * time.Minute,
@@ -155,8 +163,14 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDiskFull", Expr: `predict_linear(sagalog_disk_free_bytes[6h], {86400s}) < 0`, For: time.Hour,
 		Summary:     "the disk of {{ $labels.instance }} will be full within a day",
-		Description: "Make room, or move the data directory to a larger disk. A node whose disk is full ends.",
-		Command:     "sagalog doctor --brokers HOST:PORT",
+		Description: "Make room, or move the data directory to a larger disk. A node exits when its disk is full. This alert extrapolates the last six hours; SagalogDiskLow watches what is left.",
+		Command:     "sagalog nodes list",
+	},
+	{
+		Name: "SagalogDiskLow", Expr: `min by (instance) (sagalog_disk_free_bytes) < 1073741824`, Critical: true,
+		Summary:     "the disk of {{ $labels.instance }} has only {{ $value | humanize1024 }} bytes left",
+		Description: "Make room now, or move the data directory to a larger disk. A node exits when its disk is full, and needs 128 MiB to start again. If nothing else can go, you may delete the folder state in the data directory of the stopped node: it then folds the log again. Move the folder checkpoints to another disk, and do not delete it: a copy of the namespace can be made from it. Never delete the folder broker, in which `sagalog dev` keeps the log.",
+		Command:     "sagalog nodes list",
 	},
 	{
 		Name: "SagalogCarryOverdue", Expr: `max(sagalog_carry_age_seconds) > 0.5 * max(sagalog_keep_log_seconds) and max(sagalog_keep_log_seconds) > 0`, For: time.Hour,
@@ -169,18 +183,36 @@ var Rules = []Rule{
 		Summary:     "due times of schedule {{ $labels.schedule }} were missed",
 		Description: "Nobody decided at those times, and they were older than catch_up afterwards. Fill in what is needed with a trigger.",
 		Command:     "sagalog schedule get {{ $labels.schedule }}",
+		Over:        "An hour after the last missed time.",
 	},
 	{
 		Name: "SagalogWebhookFailing", Expr: `sum(rate(sagalog_webhook_deliveries_total{outcome="failed"}[15m])) > 0 or max(sagalog_webhook_oldest_seconds) > {900s}`, For: 15 * time.Minute,
 		Summary:     "messages of the webhook are not delivered",
 		Description: "The log of the nodes shows what the receiver answers. No task is affected. Each message is tried for 24 hours, and then given up.",
-		Command:     "sagalog webhook test",
+		Command:     "sagalog webhook test --webhook URL --webhook-secret-file FILE",
+		Over:        "Up to 15 minutes after the last failure, because the rate covers 15 minutes.",
+	},
+	{
+		Name: "SagalogNodeMissing", For: 2 * time.Minute,
+		Expr:        `max by (node, namespace_id) (max_over_time(sagalog_node_info{owner="true"}[1h])) unless max by (node, namespace_id) (sagalog_node_info)`,
+		Summary:     "Prometheus no longer reaches node {{ $labels.node }}, which it reached within the last hour",
+		Description: "It was stopped, it crashed, or the scrape fails. The other nodes do its work meanwhile; the command lists them. (Nodes without the role owner do not count: their names may change with each rollout.) Look at the log and the machine of the missing node, and start it again with the flags that it had.",
+		Command:     "sagalog nodes list",
+		Over:        "When the node is back, and in any case an hour after Prometheus last reached it: a node that was removed for good needs no silence.",
+	},
+	{
+		Name: "SagalogOtherNamespace", Critical: true,
+		Expr:        `count by (instance) (count by (instance, namespace_id) (max_over_time(sagalog_node_info[1h]))) > 1`,
+		Summary:     "{{ $labels.instance }} has served {{ $value }} namespaces within an hour",
+		Description: "Another engine listens where a node listened before, perhaps an empty one that somebody started with `sagalog dev`. It accepts tasks that were meant for the node. List what it accepted (`sagalog task list --all -o jsonl`), stop it, start the node again with the flags that it had, and submit those tasks again there. Compare first what ran meanwhile: the other engine may have called real services, which cannot know that the calls of the second run repeat them. If the namespace was replaced on purpose, by a copy, there is nothing to do.",
+		Command:     "sagalog namespace show",
+		Over:        "An hour after the change.",
 	},
 	{
 		Name: "SagalogDown", Expr: `absent(sagalog_partitions)`, For: 2 * time.Minute, Critical: true,
 		Summary:     "Prometheus reaches no node of the engine",
-		Description: "None runs, or the scrape fails. While no node runs nothing is decided; inputs stay in their topics.",
-		Command:     "sagalog partitions list",
+		Description: "No node runs, or the scrape fails. While no node runs, nothing is decided; inputs stay in their topics, and nothing is lost. The command says which nodes are alive. Look at the machines (systemctl status, or the pods) and logs of the others, and start each with the flags and the data directory that it had (docs/cluster.md). Never run `sagalog dev` there: it starts an empty engine, which accepts what was meant for this one.",
+		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 }
 
@@ -267,6 +299,9 @@ func Runbook() []byte {
 			when = "after " + short(r.For)
 		}
 		fmt.Fprintf(&b, "%s, %s:\n\n```\n%s\n```\n\n%s\n\n```\n%s\n```\n", r.severity(), when, Options{}.expr(r), r.Description, plain(r.Command))
+		if r.Over != "" {
+			fmt.Fprintf(&b, "\nWhen it ends: %s\n", r.Over)
+		}
 	}
 	return []byte(b.String())
 }

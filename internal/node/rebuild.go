@@ -49,6 +49,8 @@ type FoldRange struct {
 	To        int64
 	// TopicID goes into the anchor; a store that no node opens needs none.
 	TopicID projector.TopicID
+	// Short folds a log that ends before To as far as it goes, for a caller that compares the hash; otherwise such a log has lost records, which is an error.
+	Short bool
 }
 
 // FoldAll folds partitions from their beginning into an empty store, as many at once as there are processors, and calls
@@ -77,7 +79,7 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 	state := events.NewState(r.Partition, store.Partition(r.Partition).Loader())
 	err := projector.Fold(ctx, projector.Folding{
 		State: state, Evict: true, TopicID: r.TopicID,
-		Read: func(yield func(events.Record) error) error {
+		Read: func(yield func(events.Record) error) error { // what is lent is valid long enough: the folder keeps only the last record, until the next one
 			if r.To == 0 {
 				return nil
 			}
@@ -85,7 +87,10 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 			if err != nil {
 				return err
 			}
-			return kafka.LendWhole(ctx, c, r.Topic, r.Partition, begin, r.To, yield) // the folder keeps only the last record, until the next one
+			if r.Short {
+				return c.LendRange(ctx, r.Topic, r.Partition, begin, r.To, yield)
+			}
+			return kafka.LendWhole(ctx, c, r.Topic, r.Partition, begin, r.To, yield)
 		},
 		Commit: func(d *events.Delta, a projector.Anchor) error {
 			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})

@@ -19,6 +19,8 @@ type stateMetrics struct {
 	partitions int32
 
 	tasks, oldest, due, size, keep, carry *prometheus.Desc
+	// node has only labels: whose node this is.
+	node prometheus.Metric
 }
 
 // liveStates are the states that a task leaves again.
@@ -39,6 +41,8 @@ func newStateMetrics(n *Node) *stateMetrics {
 		due:  prometheus.NewDesc("sagalog_timers_due", "Timers of tasks that are due and not judged yet, by kind, of at most 20 tasks of each partition.", []string{"kind"}, nil),
 		size: prometheus.NewDesc("sagalog_partitions", "Partitions of the namespace.", nil, nil),
 		keep: prometheus.NewDesc("sagalog_keep_log_seconds", "How long facts are kept in the log (the setting keep_log); 0 means forever.", nil, nil),
+		node: prometheus.MustNewConstMetric(prometheus.NewDesc("sagalog_node_info", "1; the labels are the name of the node, the ID of the namespace that it serves, and whether it has the role owner.", []string{"node", "namespace_id", "owner"}, nil),
+			prometheus.GaugeValue, 1, n.cfg.Name, n.ns.record.ID, strconv.FormatBool(n.cfg.Roles.Owner)),
 		carry: prometheus.NewDesc("sagalog_carry_age_seconds", "How long ago the last complete carry of a partition began, by which its log can be cut; 0 if nothing was decided since.",
 			[]string{"partition"}, nil),
 	}
@@ -52,10 +56,12 @@ func (m *stateMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.size
 	ch <- m.keep
 	ch <- m.carry
+	ch <- m.node.Desc()
 }
 
 // Collect implements prometheus.Collector.
 func (m *stateMetrics) Collect(ch chan<- prometheus.Metric) {
+	ch <- m.node
 	owned := m.owners.owned()
 	for of, n := range m.counts(owned) {
 		ch <- prometheus.MustNewConstMetric(m.tasks, prometheus.GaugeValue, float64(n), of.workflow, string(of.state))

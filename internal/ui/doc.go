@@ -1,5 +1,5 @@
 // Package ui is the page that every node with the role api serves: a program in TypeScript (src), built by Vite into dist, which is
-// committed and embedded, so that building Sagalog needs no Node.
+// committed and embedded, so that building Sagalog needs no Node. Beside it, at docs/, are the documents of Sagalog as plain HTML.
 //
 // The page uses the public HTTP API and nothing else. Its address holds all that it shows, so a link shows the same to another person.
 //

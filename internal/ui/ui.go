@@ -23,7 +23,7 @@ type Options struct {
 	Prefix string
 }
 
-// Handler serves the page below o.Prefix: its files, and at every other path the page itself, which reads from the address what to show.
+// Handler serves the page below o.Prefix: its files, the documents of Sagalog below docs/, and at every other path the page itself, which reads from the address what to show.
 // The API has to be mounted below the same prefix, as prefix/v1. The handler answers GET and HEAD, and other methods with 405.
 func Handler(o Options) (http.Handler, error) {
 	files, err := fs.Sub(dist, "dist")
@@ -33,6 +33,10 @@ func Handler(o Options) (http.Handler, error) {
 	index, err := fs.ReadFile(files, "index.html")
 	if err != nil {
 		return nil, fmt.Errorf("read the page: %w", err)
+	}
+	written, err := newDocuments()
+	if err != nil {
+		return nil, err
 	}
 	prefix := "/" + strings.Trim(o.Prefix, "/")
 	if prefix != "/" {
@@ -51,6 +55,14 @@ func Handler(o Options) (http.Handler, error) {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		name := strings.TrimPrefix(r.URL.Path, prefix)
+		if name == "docs" {
+			http.Redirect(w, r, prefix+"docs/", http.StatusMovedPermanently)
+			return
+		}
+		if document, ok := strings.CutPrefix(name, "docs/"); ok {
+			written.serve(w, r, document)
+			return
+		}
 		if info, err := fs.Stat(files, name); err == nil && !info.IsDir() && name != "index.html" {
 			h.Set("Cache-Control", "no-cache")
 			if strings.HasPrefix(name, "assets/") { // their names change with their content

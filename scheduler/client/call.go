@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/pause"
 )
 
@@ -83,6 +84,9 @@ func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
 	defer cancel()
 	resp, err := w.call(bounded, c)
 	if err != nil {
+		if x, ok := errors.AsType[*url.Error](err); ok { // a token in the query helps nobody
+			x.URL, _, _ = strings.Cut(x.URL, "?")
+		}
 		return 0, unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
@@ -186,6 +190,9 @@ func (p *problem) kind() error {
 	}
 	if p.Status >= http.StatusInternalServerError {
 		return ErrUnavailable
+	}
+	if p.Reason == events.RejectUnknownWorkflow {
+		return ErrUnknownWorkflow
 	}
 	return ErrInvalid
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,15 @@ type Receipt struct {
 	Offset int64
 	// Known says that the engine already knew this submission.
 	Known bool
-	// Token is set over HTTP and by Submit only. GET /v1/tasks/{id}?token= with it is no older than the submission.
+	// Token makes a read wait until the engine has judged the submission: Engine.Accepted, or GET /v1/tasks/{id}?token=. It is empty for a
+	// signal over Kafka, and for a submission of SubmitAll that is Known.
 	Token string
+}
+
+// tokenOf returns the token of a submission at a place in the log. It is that of the API without the content of the submission: the engine looks up
+// whether the input at that place was rejected.
+func tokenOf(partition int32, offset int64) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(events.CauseInput(events.Submissions, partition, offset)))
 }
 
 // Result is the outcome of one submission of many.
@@ -136,6 +144,9 @@ func prepare(s Submission) (draft, error) {
 			return draft{}, err
 		}
 		s.ID = id.String()
+	}
+	if len(s.Input) > 0 && !json.Valid(s.Input) {
+		return draft{}, &Error{Kind: ErrInvalid, Places: []Place{{Pointer: "/input", Message: "is not JSON: a text needs quotes, as json.Marshal writes them"}}}
 	}
 	body, err := events.Marshal(&s)
 	if err != nil {

@@ -11,6 +11,31 @@
 //	defer c.Close()
 //	receipt, err := c.Submit(ctx, client.Submission{ID: "delivery-42", Workflow: "drone-delivery", Input: input})
 //
+// `go run github.com/sagalog/sagalog/cmd/sagalog dev` is a whole engine in one process, to try this: its API and its Kafka broker have these two
+// addresses. In tests, package sagalogtest runs one.
+//
+// # A definition
+//
+// Apply makes a definition the current one, so that tasks of the workflow can be submitted:
+//
+//	workflow: order
+//	input: {type: object, required: [total]}       # a JSON Schema; a submission that does not fit is refused
+//	steps:
+//	  reserve:
+//	    agent: stock                               # gets the input of the task
+//	    undo: {}                                   # is undone if the task fails later
+//	  pay:
+//	    needs: [reserve]
+//	    agent: bank
+//	    with: {total: "${ input.total }", reservation: "${ steps.reserve.output.id }"}
+//	    retry: {attempts: 3, backoff: 1s}          # then the task is undone
+//	output: "${ steps.pay.output }"
+//
+// Each agent is a program of yours (package agent), or a service or command that a file describes. scheduler.JSONSchema has every key, and
+// docs/workflows.md explains them.
+//
+// # What a receipt means
+//
 // A receipt means that the submission is durable. Whether it is accepted is decided later: the first submission of an ID
 // wins, a repeat with the same content has no further effect, and other content is a conflict. An engine knows the workflows
 // and earlier submissions, so over HTTP most refusals come at once, as errors of this package. Over Kafka they become dead

@@ -44,14 +44,15 @@ func (e *Engine) Get(ctx context.Context, id string) (*Task, error) {
 }
 
 // Accepted returns a task once its submission has been judged: as soon as it can be read or, if the engine did not accept it, with the
-// error that says why. It waits until ctx ends. The receipt is that of Submit; one of SubmitAll has no token, and is treated as by Get.
+// error that says why, such as ErrConflict, or ErrInvalid with the reason of the dead letter. It waits until ctx ends. The receipt is one of Submit or
+// SubmitAll, over HTTP or Kafka: of the same namespace as the engine, or it waits in vain. Without a token Accepted is Get.
 func (e *Engine) Accepted(ctx context.Context, r Receipt) (*Task, error) {
 	return e.read(ctx, r.ID, reading{token: r.Token})
 }
 
 // Wait returns a task when it has ended or is parked; Task.State says which of them. It waits until ctx ends, across restarts of the engine.
 // ErrNotFound: no such task was known for half a minute. ErrUnavailable: ctx ended first, or the engine did not answer for
-// HTTPConfig.RetryFor.
+// HTTPConfig.RetryFor. If ctx ended, the error says what the task was waiting for, and the task is returned as it was last seen, or nil.
 func (e *Engine) Wait(ctx context.Context, id string) (*Task, error) {
 	return e.wait(ctx, Receipt{ID: id})
 }
@@ -68,22 +69,64 @@ func (e *Engine) Run(ctx context.Context, s Submission) (*Task, error) {
 
 func (e *Engine) wait(ctx context.Context, r Receipt) (*Task, error) {
 	seen := time.Now() // when the task was known, or the wait began
+	var last *Task
+	var answered bool
 	for {
-		t, err := e.read(ctx, r.ID, reading{token: r.Token, wait: waitStep})
-		state := State("not known")
+		t, err := e.read(ctx, r.ID, reading{token: r.Token, wait: stepOf(ctx)})
+		over := ctx.Err() != nil
+		answered = answered || err == nil || errors.Is(err, ErrNotFound)
 		switch {
 		case err == nil && (t.State.Ended() || t.State == StateParked):
 			return t, nil
 		case err == nil:
-			seen, state = time.Now(), t.State
+			seen, last = time.Now(), t
+		case over && answered && errors.Is(err, ErrUnavailable):
 		case !errors.Is(err, ErrNotFound) || time.Since(seen) >= waitStep:
 			return nil, err
 		}
-		if !pause.For(ctx, retryFirst) { // a node that stops answers at once, whether it knows the task or not
-			return t, fmt.Errorf("%w: task %q is still %s: %w", ErrUnavailable, r.ID, state, context.Cause(ctx))
+		if over || !pause.For(ctx, retryFirst) { // a node that stops answers at once, whether it knows the task or not
+			return last, fmt.Errorf("%w: task %q %s: %w", ErrUnavailable, r.ID, last.standing(), context.Cause(ctx))
 		}
 	}
 }
+
+// stepOf is how long the next call waits: less than ctx has left, so that the engine says where the task stands before ctx ends.
+func stepOf(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return waitStep
+	}
+	return min(waitStep, max(0, time.Until(end)*9/10).Truncate(time.Millisecond))
+}
+
+// standing says where a task stands; it is nil if no engine knew it.
+func (t *Task) standing() string {
+	if t == nil {
+		return "is not known yet"
+	}
+	text := "is still " + string(t.State)
+	for i, w := range t.WaitingFor {
+		switch {
+		case i == 0:
+			text += ", waits for "
+		case i == waitsShown:
+			return text + " and more"
+		default:
+			text += ", "
+		}
+		text += w.Kind
+		if w.For != "" {
+			text += " " + w.For
+		}
+		if w.Step != "" {
+			text += fmt.Sprintf(" (step %s)", w.Step)
+		}
+	}
+	return text
+}
+
+// waitsShown bounds the error of a task with thousands of items.
+const waitsShown = 3
 
 // waitStep is how long one call waits: below the idle limits of common proxies.
 const waitStep = 30 * time.Second

@@ -13,11 +13,11 @@ var (
 	// ErrInvalid is returned for a submission, request or definition that cannot be used: a member is wrong, or the input does not fit
 	// the workflow's schema. Sending it again does not help. Its *Error names each place.
 	ErrInvalid = errors.New("not valid")
-	// ErrUnknownWorkflow is returned over HTTP for a workflow or version that is not known.
+	// ErrUnknownWorkflow is returned over HTTP and by Engine.Accepted for a workflow or version that is not known.
 	ErrUnknownWorkflow = errors.New("the workflow is not known")
 	// ErrNotFound is returned for a task that is not known: nobody submitted it, or it ended so long ago that it was forgotten.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict is returned over HTTP if the ID of a submission or request is taken by one with other content.
+	// ErrConflict is returned over HTTP and by Engine.Accepted if the ID of a submission or request is taken by one with other content.
 	ErrConflict = errors.New("the ID is taken by other content")
 	// ErrRefused is returned for a request that the task's state does not allow, such as a cancel past the pivot. Its *Error has the
 	// Reason and the State.
@@ -79,7 +79,10 @@ func (e *Error) Error() string {
 		if p.Line > 0 {
 			fmt.Fprintf(&b, "%d:%d ", p.Line, p.Column)
 		}
-		fmt.Fprintf(&b, "%s: %s", p.Pointer, p.Message)
+		if p.Pointer != "" {
+			b.WriteString(p.Pointer + ": ")
+		}
+		b.WriteString(p.Message)
 	}
 	return b.String()
 }

@@ -245,6 +245,10 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 		if err := json.Unmarshal(line, &a); err != nil || a.Line < 1 || a.Line > len(drafts) {
 			return missing(fmt.Errorf("%w: POST %s/v1/tasks: the answer is not of a Sagalog engine", ErrUnavailable, w.base))
 		}
-		results[a.Line-1] = a.result(drafts[a.Line-1].id)
+		r := a.result(drafts[a.Line-1].id)
+		if r.Err == nil && r.Token == "" && r.Offset >= 0 { // the lines of a batch have none
+			r.Token = tokenOf(r.Partition, r.Offset)
+		}
+		results[a.Line-1] = r
 	}
 }

@@ -93,7 +93,13 @@ func (w *kafkaWay) close() {
 // submit produces all drafts and waits for their answers. A draft goes to the home partition of its task, so that the
 // engine need not send it there.
 func (w *kafkaWay) submit(ctx context.Context, drafts []draft) []Result {
-	return w.produce(ctx, w.records(drafts))
+	results := w.produce(ctx, w.records(drafts))
+	for i := range results {
+		if r := &results[i]; r.Err == nil {
+			r.Token = tokenOf(r.Partition, r.Offset)
+		}
+	}
+	return results
 }
 
 // send implements way. The engine takes signals from the submissions too, so that a producer need not be allowed to write reports.

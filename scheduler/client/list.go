@@ -137,7 +137,8 @@ type Event struct {
 	Partition int32     `json:"partition"`
 	Offset    int64     `json:"offset"`
 	Time      time.Time `json:"time"`
-	// Type is the kind of fact, such as StepCompleted; FORMAT.md describes each with its Data.
+	// Type is the kind of fact, such as StepCompleted, which is the text of an events.Name; events.NameStepCompleted has it. FORMAT.md describes each
+	// with its Data.
 	Type string `json:"type"`
 	// Owner is the node that decided it.
 	Owner   string `json:"owner"`

@@ -1,5 +1,5 @@
-// Package load drives an engine in a closed loop, in the same way for all: so many tasks are always under way, and when one has ended the
-// next is submitted. A task counts as ended when the client has its result.
+// Package load drives an engine in a closed loop, in the same way for all: a fixed number of tasks is always under way, and when one has ended
+// the next is submitted. A task counts as ended when the client has its result.
 //
 // It prints one JSON object a line: {"event": "begin"} and {"event": "end"} around the measured time, so that the caller can read the CPU
 // of the processes at these moments, and at last {"event": "result", ...} when every task has ended.

@@ -200,7 +200,8 @@ type Position struct {
 	Committed bool
 }
 
-// ByClient lets the client decode an answer. It returns the records, markers included, and the offset to read next.
+// ByClient lets the client decode an answer. It returns the records, markers included, and the offset to read next. The records before an unreadable batch
+// are returned without its error, which comes when that offset is read.
 func (u Unpacker) ByClient(p *kmsg.FetchResponseTopicPartition, at Position) ([]*kgo.Record, int64, error) {
 	isolation := kgo.ReadUncommitted()
 	if at.Committed {
@@ -209,8 +210,11 @@ func (u Unpacker) ByClient(p *kmsg.FetchResponseTopicPartition, at Position) ([]
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, IsolationLevel: isolation, Offset: at.Offset, Topic: at.Topic, Partition: at.Partition,
 	}, p, u.bounded, nil)
-	if fp.Err != nil && len(fp.Records) == 0 {
-		return nil, 0, fp.Err
+	if n := len(fp.Records); fp.Err != nil {
+		if n == 0 {
+			return nil, 0, fp.Err
+		}
+		next = fp.Records[n-1].Offset + 1 // the client skips a record of an unknown format
 	}
 	return fp.Records, next, nil
 }

@@ -176,6 +176,26 @@ func TestADecoderRejectsADamagedBatch(t *testing.T) {
 	}
 }
 
+// A batch that cannot be read, behind one that the client has to read, is not skipped: it is an error when it is read again.
+func TestNothingUnreadableIsSkipped(t *testing.T) {
+	t.Parallel()
+	unusual, last := batchOf(0, 3), len(batchOf(0, 3))
+	unusual[attributesAt+1] |= attributeAppendTime
+	for name, damage := range map[string]func(batch []byte){
+		"format": func(batch []byte) { batch[magicAt] = 9 },
+		"sum":    func(batch []byte) { batch[crcAt]++ },
+	} {
+		p := kmsg.NewFetchResponseTopicPartition()
+		p.RecordBatches = append(summed(unusual), batchOf(3, 1)...)
+		damage(p.RecordBatches[last:])
+		d := Decoder{Topic: "x", Unpacker: Unpacker{kgo.DefaultDecompressor()}, End: 4, Show: func(*events.Record) error { return nil }}
+		require.NoError(t, d.Decode(&p), name)
+		require.EqualValues(t, 3, d.Next, name)
+		require.Error(t, d.Decode(&p), name)
+		require.EqualValues(t, 3, d.Next, name)
+	}
+}
+
 func BenchmarkDecoder(b *testing.B) {
 	p := kmsg.NewFetchResponseTopicPartition()
 	for i := range 20 {

@@ -28,12 +28,13 @@ func Each(answer []byte, from int64, fn func(Batch) bool) error {
 	return nil
 }
 
-// Whole returns how many bytes at the beginning of raw are whole batches, as their lengths say.
-func Whole(raw []byte) (n int) {
+// Whole returns how many bytes at the beginning of raw are whole batches, as their lengths say, and the offset after them.
+func Whole(raw []byte) (n int, next int64) {
 	for !cutOff(raw[n:]) && size(raw[n:]) >= headerSize {
+		next = Batch{raw[n:]}.Next()
 		n += int(size(raw[n:]))
 	}
-	return n
+	return n, next
 }
 
 // Head returns the batch without its records from the offset end on, not compressed. It must have a record before that.

@@ -75,9 +75,9 @@ func (f *Files) Partitions(topic string) int32 {
 	return 0
 }
 
-// Bounds returns the first offset of a partition and its last stable offset.
-func (f *Files) Bounds(topic string, number int32) (begin, stable int64, err error) {
-	l, err := f.log(topic, number)
+// Bounds returns the first offset of a partition and its last stable offset. ctx ends the examination of the log.
+func (f *Files) Bounds(ctx context.Context, topic string, number int32) (begin, stable int64, err error) {
+	l, err := f.log(ctx, topic, number)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -85,7 +85,7 @@ func (f *Files) Bounds(topic string, number int32) (begin, stable int64, err err
 }
 
 // log returns a log, which it examines at the first call.
-func (f *Files) log(topic string, number int32) (*logFiles, error) {
+func (f *Files) log(ctx context.Context, topic string, number int32) (*logFiles, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := partition{topic, number}
@@ -98,7 +98,7 @@ func (f *Files) log(topic string, number int32) (*logFiles, error) {
 	}
 	s := f.x.scrubOf(f.x.topics[i], int(number))
 	defer func() { s.room.b = nil }() // a segment is large
-	if err := s.run(f.x.hasSessions); err != nil {
+	if err := s.run(ctx, f.x.hasSessions); err != nil {
 		return nil, err
 	}
 	l := &logFiles{at: at, dir: s.dir, segments: s.segments}
@@ -127,7 +127,7 @@ func (f *Files) log(topic string, number int32) (*logFiles, error) {
 
 // ReadAt is kafka.Cluster.ReadAt.
 func (f *Files) ReadAt(ctx context.Context, topic string, number int32, offset int64) (found events.Record, err error) {
-	l, err := f.log(topic, number)
+	l, err := f.log(ctx, topic, number)
 	if err == nil && offset >= l.end {
 		err = fmt.Errorf("read %s/%d at %d: %w", topic, number, offset, &kafka.OutOfRangeError{Topic: topic, Partition: number, Offset: offset})
 	}
@@ -141,25 +141,28 @@ func (f *Files) ReadAt(ctx context.Context, topic string, number int32, offset i
 	return found, err
 }
 
-// ReadRange is kafka.Cluster.ReadRange, except that to cannot be -1.
+// ReadRange is kafka.ReadWhole: the log must reach to. The files show everything to the end of the log, which is above Bounds if a transaction is open.
 func (f *Files) ReadRange(ctx context.Context, topic string, number int32, from, to int64, fn func(events.Record) error) error {
 	return f.read(ctx, &batch.Decoder{Topic: topic, Partition: number, Next: from, End: to}, fn)
 }
 
-// LendRange is kafka.Cluster.LendRange, except that to cannot be -1.
+// LendRange is kafka.LendWhole.
 func (f *Files) LendRange(ctx context.Context, topic string, number int32, from, to int64, fn func(events.Record) error) error {
 	return f.read(ctx, &batch.Decoder{Topic: topic, Partition: number, Next: from, End: to, ReuseHeaders: true}, fn)
 }
 
 func (f *Files) read(ctx context.Context, d *batch.Decoder, fn func(events.Record) error) error {
-	l, err := f.log(d.Topic, d.Partition)
+	l, err := f.log(ctx, d.Topic, d.Partition)
 	if err != nil {
 		return err
 	}
 	if d.Next < l.begin {
 		return fmt.Errorf("read %s/%d from %d: %w", d.Topic, d.Partition, d.Next, &kafka.OutOfRangeError{Topic: d.Topic, Partition: d.Partition, Offset: d.Next})
 	}
-	d.End, d.Unpacker = min(d.End, l.end), f.unpack
+	if d.End > l.end {
+		return fmt.Errorf("read %s/%d to %d: the log ends at %d: %w", d.Topic, d.Partition, d.End, l.end, &kafka.OutOfRangeError{Topic: d.Topic, Partition: d.Partition, Offset: l.end})
+	}
+	d.Unpacker = f.unpack
 	d.Show = func(r *events.Record) error { return fn(*r) }
 	for i, s := range l.segments {
 		if d.Next >= d.End || d.Ended() {
@@ -171,6 +174,9 @@ func (f *Files) read(ctx context.Context, d *batch.Decoder, fn func(events.Recor
 		if err := l.show(ctx, s, d); err != nil {
 			return err
 		}
+	}
+	if d.Next < d.End && !d.Ended() {
+		return fmt.Errorf("read %s/%d: its files had records up to offset %d, and now end at %d", d.Topic, d.Partition, d.End, d.Next)
 	}
 	return nil
 }
@@ -193,7 +199,7 @@ func (l *logFiles) show(ctx context.Context, s segmentScrub, d *batch.Decoder) e
 		if _, err := io.ReadFull(io.NewSectionReader(file, at, s.size-at), raw); err != nil {
 			return fmt.Errorf("read %s at byte %d: %w", file.Name(), at, err)
 		}
-		n := batch.Whole(raw)
+		n, next := batch.Whole(raw)
 		if n == 0 {
 			if most >= s.size-at {
 				return fmt.Errorf("read %s: at byte %d is no whole batch, and there was one before", file.Name(), at)
@@ -201,10 +207,25 @@ func (l *logFiles) show(ctx context.Context, s segmentScrub, d *batch.Decoder) e
 			most *= 2 // for a batch that is larger
 			continue
 		}
-		if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: raw[:n]}); err != nil {
-			return err
+		if err := decode(d, raw[:n], next); err != nil {
+			return kafka.Unreadable(err)
 		}
 		at, most = at+int64(n), readBytes
+	}
+	return nil
+}
+
+// decode decodes whole batches, which end before offset next. The client takes an unreadable batch for a broker's answer that is cut off, unless it is the
+// first one: so an error comes only when the batch is decoded again, from its offset on.
+func decode(d *batch.Decoder, raw []byte, next int64) error {
+	for from := int64(-1); d.Next < min(next, d.End) && !d.Ended(); {
+		if d.Next == from {
+			return &batch.Error{Topic: d.Topic, Partition: d.Partition, Offset: from, Err: errors.New("a batch cannot be decoded")}
+		}
+		from = d.Next
+		if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: raw}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

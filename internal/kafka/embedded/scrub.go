@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func scrub(dir string, log *slog.Logger) (scrubbed, error) {
 		ends := make([]int64, t.Partitions)
 		for p := range t.Partitions {
 			l := x.scrubOf(t, p)
-			errs = append(errs, l.run(x.hasSessions))
+			errs = append(errs, l.run(context.Background(), x.hasSessions))
 			repairs = append(repairs, l.repairs...)
 			if len(l.segments) > 0 { // an empty log may begin again at 0
 				ends[p] = l.next
@@ -231,13 +232,17 @@ type segmentScrub struct {
 	minEpoch, maxEpoch int32
 }
 
-func (l *logScrub) run(hasSessions bool) error {
+// run examines the log. ctx ends that between two segments.
+func (l *logScrub) run(ctx context.Context, hasSessions bool) error {
 	bases, err := l.bases()
 	if err != nil || bases == nil {
 		return err
 	}
 	l.next = -1
 	for i, base := range bases {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := l.segment(base, bases[i+1:]); err != nil {
 			return err
 		}

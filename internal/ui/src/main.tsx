@@ -5,7 +5,7 @@ import { get, type Info, type Whoami } from "./api/client";
 import { layers, press, useKeys } from "./keys";
 import { freshness, lag, pace, setPace, useLive } from "./live";
 import { Dialog } from "./parts/dialog";
-import { follow, go, place, to } from "./router";
+import { follow, go, manual, place, to } from "./router";
 import { shown } from "./shown";
 import "./style.css";
 import { exact, setUTC, utc } from "./time";
@@ -129,6 +129,10 @@ function Page(): JSX.Element {
             {text}
           </a>
         ))}
+        <a class="docs" href={manual("")}>
+          Documents
+        </a>
+        <small class="faint">{info.data?.version}</small>
       </nav>
       <main id="main" tabIndex={-1}>
         {past !== undefined && (

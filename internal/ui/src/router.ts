@@ -32,6 +32,11 @@ export function to(path: readonly string[], query?: URLSearchParams | Record<str
   return base + path.map(encodeURIComponent).join("/") + (q ? `?${q}` : "");
 }
 
+/** The address of a document of Sagalog, or of a section of it: docs/waiting.md is waiting. The node serves it beside the page. */
+export function manual(name: string, section?: string): string {
+  return `${base}docs/${name}${section === undefined ? "" : `#${section}`}`;
+}
+
 export function go(href: string, replace = false): void {
   history[replace ? "replaceState" : "pushState"](null, "", href);
   place.value = read();
@@ -53,7 +58,7 @@ export function follow(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const a = (event.target as Element).closest("a");
   if (!a?.href || a.target || a.hasAttribute("download") || a.origin !== location.origin || !a.pathname.startsWith(base)) return;
-  if (a.pathname.startsWith(`${base}v1/`) || a.pathname.startsWith(`${base}openapi`) || a.pathname === `${base}metrics`) return;
+  if (a.pathname.startsWith(`${base}v1/`) || a.pathname.startsWith(`${base}docs/`) || a.pathname.startsWith(`${base}openapi`) || a.pathname === `${base}metrics`) return;
   event.preventDefault();
   go(a.pathname + a.search);
 }

@@ -26,7 +26,7 @@ guardedTest("an open alert is on the overview, may be acknowledged by an operato
   await expect(alert).toContainText("acknowledged by admin");
   await expect(button).toHaveCount(0);
   expect(guarded.sagalog("alert", "list", "--kind", "soft_limit_passed")).toContain("admin");
-  await alert.getByRole("link").click();
+  await alert.getByRole("link", { name: "task o 17" }).click();
   await expect(page).toHaveURL(/\/tasks\/o%2017$/);
   guarded.sagalog("task", "terminate", "o 17");
   await page.goto(guarded.engine.url);

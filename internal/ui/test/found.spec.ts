@@ -28,7 +28,7 @@ test("an undo that an operator skipped is not drawn as done, and a long ID is wh
   const id = "6f1f0f0e-5c3a-4d47-9f0b-3f1f8a3c9d21";
   try {
     await engine.cli("task", "submit", "-w", "half", "--id", id, "--input", "{}", "--wait", "--timeout", "120s");
-    await engine.cli("task", "skip", id, "--step", "reserve", "--operation", "undo", "--reason", "it stays on the shelf", "--wait");
+    await engine.cli("task", "skip", id, "--step", "reserve", "--operation", "undo", "--reason", "it stays on the shelf", "--yes", "--wait");
     expect(await engine.cli("task", "get", id)).toMatch(/reserve +stock +skipped \(effect left\) .*skipped: what the step did is left/);
     await page.setViewportSize({ width: 1400, height: 800 });
     await page.goto(`${engine.url}/tasks`);

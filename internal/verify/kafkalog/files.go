@@ -13,10 +13,10 @@ import (
 type Files struct{ *embedded.Files }
 
 // Bounds implements verify.Log.
-func (f Files) Bounds(_ context.Context, topic string) (list []verify.Bounds, err error) {
+func (f Files) Bounds(ctx context.Context, topic string) (list []verify.Bounds, err error) {
 	list = make([]verify.Bounds, f.Partitions(topic))
 	for p := range list {
-		if list[p].Start, list[p].End, err = f.Files.Bounds(topic, int32(p)); err != nil {
+		if list[p].Start, list[p].End, err = f.Files.Bounds(ctx, topic, int32(p)); err != nil {
 			return nil, err
 		}
 	}

@@ -38,13 +38,13 @@ class Attempt:
     traceparent: str = ""
     """The W3C trace context to pass on."""
     shown: list[Json] = field(default_factory=list, compare=False)
-    """Of an attempt that a test made: what its progress has shown."""
+    """In an attempt that a test made: the values that were given to progress."""
     _show: Callable[[Json], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
 
     async def progress(self, value: Json) -> None:
         """Shows that the attempt goes on, and how far it has come.
 
-        A step with a heartbeat ends one heartbeat after its last acknowledged progress. Call this as often as you like: of the calls within a
+        An attempt of a step with a heartbeat ends one heartbeat after its last acknowledged progress. Call this as often as you like: of the calls within a
         third of the heartbeat only the last one is sent. The value may have up to 16 KiB of JSON.
         """
         if (size := len(encode(value))) > PROGRESS_BYTES:

@@ -25,7 +25,7 @@ FINAL = {
 
 @dataclass(frozen=True)
 class Receipt:
-    """Where a record is, in <ns>.submissions. It is durable, which does not mean accepted: the engine judges it later, and refuses it by a dead letter."""
+    """Where a record is, in <ns>.submissions. It is durable, which does not mean accepted: the engine judges it later, and a rejected one becomes a dead letter."""
 
     id: str
     """The ID of the task."""
@@ -124,15 +124,17 @@ def receipt(m: Message, task: str, request: str = "") -> Receipt:
 
 def moment(of: timedelta | datetime | str | None) -> str | None:
     """A duration or an instant as text. A datetime without a zone is local time."""
+    if of is None:
+        return None
     if isinstance(of, datetime):
         return instant(of)
     text = duration(of) if isinstance(of, timedelta) else of
     try:
-        if not text or seconds(text.lstrip("+")) > 0:
-            return text or None
+        if seconds(text.lstrip("+")) > 0:
+            return text
     except ValueError:
         with suppress(ValueError):
-            datetime.fromisoformat(text or "")
+            datetime.fromisoformat(text)
             return text
     raise ValueError(f"{text!r} is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z")
 

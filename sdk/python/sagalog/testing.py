@@ -18,7 +18,7 @@ ENDED = {"processed", "undone", "error", "terminated"}
 
 
 class Engine:
-    """`sagalog dev` on free ports of this machine, with its broker in it. Its files are in a folder that ends with it.
+    """`sagalog dev` on free ports of this machine, with its broker in it. Its files are in a temporary folder, which is removed when it ends.
 
     program is the path of sagalog; without it, the variable SAGALOG_BIN or PATH says where it is. flags are added to the command.
     """
@@ -53,7 +53,7 @@ class Engine:
         return self._log.read_text(errors="replace")
 
     def run(self, *args: str | Path) -> str:
-        """Runs a command of sagalog in front of this engine, and returns what it prints. Raises RuntimeError if it fails."""
+        """Runs a command of sagalog against this engine, and returns what it prints. Raises RuntimeError if it fails."""
         done = subprocess.run([self.program, *args], capture_output=True, text=True, env={**os.environ, "SAGALOG_API": self.api})
         if done.returncode != 0:
             raise RuntimeError(f"sagalog {' '.join(map(str, args))}: {done.stdout}{done.stderr}")

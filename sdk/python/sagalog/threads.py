@@ -8,7 +8,7 @@ from typing import Any
 
 
 def detached(work: Callable[[], Any], name: str) -> asyncio.Future[Any]:
-    """Runs work in a thread that does not keep the process alive: the client may wait long, or for ever, for brokers that are gone."""
+    """Runs work in a thread that does not keep the process alive: the client may wait long, or forever, for brokers that are gone."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 

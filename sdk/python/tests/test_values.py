@@ -102,6 +102,7 @@ def test_an_attempt_can_be_made_for_a_test() -> None:
     [
         ({"workflow": ""}, "workflow is empty"),
         ({"deadline": "soon"}, "'soon' is neither"),
+        ({"deadline": ""}, "'' is neither"),
         ({"not_before": "10"}, "'10' is neither"),
         ({"deadline": timedelta()}, "'0ms' is neither"),
         ({"labels": {"a": 1}}, "label 'a' is 1"),

@@ -6,7 +6,7 @@ import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { to } from "../router";
 import { Fault } from "./fault";
-import { Took, When } from "./words";
+import { Meaning, Took, When } from "./words";
 
 type Alert = components["schemas"]["Alert"];
 type AlertList = components["schemas"]["AlertList"];
@@ -71,6 +71,7 @@ function Item({ alert: a, again }: { alert: Alert; again: () => void }): JSX.Ele
           for <Took from={a.since} to={undefined} />
         </span>
       )}{" "}
+      <Meaning of={a.kind} at="alerts" />{" "}
       {a.acknowledged ? (
         <span class="faint">
           acknowledged{a.acknowledged.by ? ` by ${a.acknowledged.by}` : ""} <When at={a.acknowledged.at} />

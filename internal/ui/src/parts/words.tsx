@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { Step, Task, Waiting } from "../api/client";
 import { ago, exact, span } from "../time";
 import { now } from "../live";
+import { manual } from "../router";
 
 /** What each state is called, and the kind of its colour. A colour never stands without its word. */
 const states: Record<string, [word: string, tone: string]> = {
@@ -85,9 +86,23 @@ export function sentence(w: Waiting, asOf?: string): string {
   return s.endsWith(".") ? s : `${s}.`;
 }
 
-/** Why a task is where it is. */
-export function why(t: Task): string[] {
-  const waits = (t.waiting_for ?? []).map((w) => sentence(w, t.at?.time));
-  if (t.state === "error" || t.state === "undone" || t.state === "terminated" || t.state === "rejected") return t.reason ? [t.reason, ...waits.slice(1)] : waits;
+/** Why a task is where it is, and the kind of what it waits for, if it waits. */
+export interface Reason {
+  words: string;
+  kind: Waiting["kind"] | undefined;
+}
+
+export function why(t: Task): Reason[] {
+  const waits = (t.waiting_for ?? []).map((w) => ({ words: sentence(w, t.at?.time), kind: w.kind }));
+  if (t.state === "error" || t.state === "undone" || t.state === "terminated" || t.state === "rejected") return t.reason ? [{ words: t.reason, kind: waits[0]?.kind }, ...waits.slice(1)] : waits;
   return waits;
+}
+
+/** A link to the section of a document that says what a kind of waiting or of alert means, and what to do. */
+export function Meaning({ of: kind, at }: { of: string; at: "waiting" | "alerts" }): JSX.Element {
+  return (
+    <a href={manual(at, kind)} aria-label={`what ${kind.replaceAll("_", " ")} means`}>
+      what this means
+    </a>
+  );
 }

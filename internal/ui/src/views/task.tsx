@@ -15,7 +15,7 @@ import { Payload } from "../parts/payload";
 import { readOnly, Scrubber, usePast } from "../parts/scrubber";
 import { Timeline } from "../parts/timeline";
 import { TaskVerbs } from "../parts/verbs";
-import { effectLeft, State, Took, When, why, word } from "../parts/words";
+import { effectLeft, Meaning, State, Took, When, why, word } from "../parts/words";
 import { go, place, refine, to } from "../router";
 
 const ended = (t: Document): boolean => ["processed", "undone", "terminated", "rejected"].includes(t.state);
@@ -101,7 +101,9 @@ export function Task({ id }: { id: string }): JSX.Element {
       {reasons.length > 0 && (
         <div class={`why ${t.state === "error" ? "bad" : ""}`} role="status">
           {reasons.map((r) => (
-            <p key={r}>{r}</p>
+            <p key={r.words}>
+              {r.words} {r.kind && <Meaning of={r.kind} at="waiting" />}
+            </p>
           ))}
         </div>
       )}
