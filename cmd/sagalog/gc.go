@@ -19,8 +19,7 @@ const (
 	mostPercent = 400
 	// leastPercent applies to heaps near the goal and above it. Otherwise they would be collected all the time.
 	leastPercent = 60
-	// readingMemory is for boundMemory. An export uses more without a bound, and is not quicker. It leaves room for 40 bytes and the place in a map of each
-	// task of two partitions.
+	// readingMemory is for boundMemory. An export uses more without a bound, and is not quicker. What it needs does not grow with the log.
 	readingMemory = 192 << 20
 )
 

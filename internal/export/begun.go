@@ -27,7 +27,9 @@ func (b beginnings) note(r *events.Record, f *Fact) error {
 			return err
 		}
 		for _, task := range swept.Tasks {
-			delete(b.last, task)
+			if err := b.forget(task); err != nil {
+				return err
+			}
 		}
 		return nil
 	case events.NameStepStarted, events.NameWaitStarted, events.NameFanOutStarted, events.NameStepSkipped:

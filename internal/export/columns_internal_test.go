@@ -224,7 +224,7 @@ func TestWhoTurnsATaskStandsInTheFact(t *testing.T) {
 		{&events.StepFailed{Verdict: events.Verdict{Action: events.ActionPark}}, ""},
 		{&events.Timeout{Verdict: undo}, "policy"},
 	} {
-		require.Equal(t, c.by, turnedBy(c.body), "%+v", c.body)
+		require.Equal(t, c.by, turnedBy(c.body).String(), "%+v", c.body)
 	}
 	due := events.Instant(1_800_000_000_000)
 	require.Equal(t, due, events.Instant(*dueOf(&events.Task{ID: events.ScheduleTask("nightly", due), Schedule: "nightly"})))

@@ -6,17 +6,23 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// What decided that a task ended as it did.
+// decider is what decided that a task ended as it did; zero if that is not known.
+type decider uint8
+
 const (
-	endedByPolicy   = "policy"
-	endedByOperator = "operator"
-	endedByDeadline = "deadline"
-	endedByParent   = "parent"
+	endedByPolicy decider = 1 + iota
+	endedByOperator
+	endedByDeadline
+	endedByParent
 )
+
+func (d decider) String() string {
+	return [...]string{"", "policy", "operator", "deadline", "parent"}[d]
+}
 
 // endings knows of each task of a partition that is undone what turned it to that: the state says only why, in words.
 type endings struct {
-	turned map[string]string
+	turned *shelf[decider]
 	task   func(id string) (*events.Task, error)
 }
 
@@ -24,15 +30,16 @@ type endings struct {
 func (e *endings) note(r *events.Record, f *Fact) error {
 	switch events.Name(f.Type) {
 	case events.NameRunBegun:
-		delete(e.turned, f.Task)
-		return nil
+		return e.turned.drop(keyOf(f.Task))
 	case events.NameTasksSwept:
 		var b events.TasksSwept
 		if err := json.Unmarshal(r.Value, &b); err != nil {
 			return err
 		}
 		for _, task := range b.Tasks {
-			delete(e.turned, task)
+			if err := e.turned.drop(keyOf(task)); err != nil {
+				return err
+			}
 		}
 		return nil
 	case events.NameCancelRequested, events.NameDeadlinePassed, events.NameChildUndoRequested, events.NameStepFailed, events.NameTimeout:
@@ -44,19 +51,18 @@ func (e *endings) note(r *events.Record, f *Fact) error {
 		return err
 	}
 	by := turnedBy(fact.Body)
-	if by == "" {
+	if by == 0 {
 		return nil
 	}
 	x, err := e.task(f.Task)
 	if err != nil || x == nil || x.Undoing() && x.Rerun == nil { // it has turned already
 		return err
 	}
-	e.turned[f.Task] = by
-	return nil
+	return e.turned.put(keyOf(f.Task), by)
 }
 
-// turnedBy returns who or what turns a task to being undone by a fact; "" if nothing does.
-func turnedBy(body events.Body) string {
+// turnedBy returns who or what turns a task to being undone by a fact; zero if nothing does.
+func turnedBy(body events.Body) decider {
 	switch b := body.(type) {
 	case *events.CancelRequested:
 		switch {
@@ -85,18 +91,19 @@ func turnedBy(body events.Body) string {
 			return endedByPolicy
 		}
 	}
-	return ""
+	return 0
 }
 
 // of returns what decided about the end of a task; "" if it has not ended, or if the log no longer has the fact.
-func (e *endings) of(t *events.Task) string {
+func (e *endings) of(t *events.Task) (string, error) {
 	switch {
 	case t.EndedAt == 0:
-		return ""
+		return "", nil
 	case t.State == events.TaskStateTerminated:
-		return endedByOperator
+		return endedByOperator.String(), nil
 	case t.State == events.TaskStateUndone:
-		return e.turned[t.ID]
+		by, _, err := e.turned.look(keyOf(t.ID))
+		return by.String(), err
 	}
-	return endedByPolicy
+	return endedByPolicy.String(), nil
 }

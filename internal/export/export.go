@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -39,6 +42,8 @@ type Config struct {
 	level int
 	// fileRows is how many rows a file has at most; zero is the default.
 	fileRows int
+	// shelfTasks is how many tasks a generation of a shelf has; zero is the default.
+	shelfTasks int
 	// Progress is called with how many records were read, of how many; nil if nobody asks. It is called from several goroutines.
 	Progress func(done, of int64)
 }
@@ -131,6 +136,9 @@ func exportLocked[R any](ctx context.Context, cfg Config, table string, begin fu
 	if err != nil {
 		return res, err
 	}
+	if err := clearTemporary(res.Dir); err != nil {
+		return res, err
+	}
 	if p.Complete {
 		res.Already = true
 		return res, nil
@@ -176,6 +184,23 @@ func exportLocked[R any](ctx context.Context, cfg Config, table string, begin fu
 	return res, p.write()
 }
 
+// temporary begin the names of what the directory of a table has only while it is written.
+var temporary = []string{foldDir, ".aside-", ".begun-", ".events-"}
+
+// clearTemporary removes what an export that was killed left.
+func clearTemporary(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if slices.ContainsFunc(temporary, func(begin string) bool { return strings.HasPrefix(e.Name(), begin) }) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
 func (cfg *Config) bounds(ctx context.Context) ([]verify.Bounds, error) {
 	bounds, err := cfg.Log.Bounds(ctx, cfg.Topics.Events)
 	if err != nil {
@@ -219,23 +244,26 @@ func (f *reading[R]) run(ctx context.Context, dir string, begin func(partition i
 		one.complete = func(next int64) error { return f.plan.passed(f.partition, next) }
 	}
 	defer out.abandon()
-	if err := cmp.Or(f.read(ctx, out, table), ctx.Err()); err != nil {
+	in := f.cfg.room(f.plan.Table)
+	known := newLives(topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}, in)
+	if _, ok := any(table).(*states[Task]); ok { // no other table has columns of the origin
+		known.origins = newShelf[origin](in, "origins")
+	}
+	defer func() { err = errors.Join(err, known.close()) }()
+	if err := cmp.Or(f.read(ctx, out, table, known), ctx.Err()); err != nil {
 		return err
 	}
 	return f.rest(out, table)
 }
 
 // read writes the rows that are complete. What came before the place to go on from is read again, because it says which records are void and what a task is.
-func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R]) error {
+func (f *reading[R]) read(ctx context.Context, out sink[R], table maker[R], known *lives) error {
 	var (
-		rule, known, first = verify.NewRule(f.start > 0), newLives(topicNames{f.cfg.Topics.Submissions, f.cfg.Topics.Reports}), true
+		rule, first = verify.NewRule(f.start > 0), true
 		// The same memory for all records: there are millions.
 		r    events.Record
 		fact Fact
 	)
-	if _, ok := any(table).(*states[Task]); ok { // no other table has columns of the origin
-		known.origins = map[taskKey]origin{}
-	}
 	emit := func(e entry[R]) error {
 		if r.Offset < f.at.Next || !wanted(f.cfg, &e) {
 			return nil

@@ -214,7 +214,9 @@ func TestABrokenExportGoesOn(t *testing.T) {
 					left = dice.IntN(total)
 				}
 				one := readable(l.partitions, left)
-				res, err := table(t.Context(), configOf(one, dir, f))
+				cfg := configOf(one, dir, f)
+				cfg.shelfTasks = 1 + dice.IntN(3)
+				res, err := table(t.Context(), cfg)
 				if rows += res.Rows; err == nil {
 					break
 				}

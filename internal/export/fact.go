@@ -159,7 +159,10 @@ func (t *lives) row(f *Fact, r *events.Record, at events.Position) error {
 	if f.Task == "" {
 		return nil
 	}
-	l := t.take(f, r, &a, at)
+	l, err := t.take(f, r, &a, at)
+	if err != nil {
+		return err
+	}
 	f.Run, f.Incarnation, f.Workflow, f.Version = int32(l.run), t.incarnation(l), t.names[l.workflow], int32(l.version)
 	return nil
 }

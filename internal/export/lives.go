@@ -2,7 +2,7 @@ package export
 
 import (
 	"encoding/json"
-	"hash/maphash"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -12,14 +12,12 @@ import (
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// lives knows, of each task of a partition that the log has not forgotten yet, what its facts do not repeat. A log can have millions of tasks, so they
-// are kept small: the key of a task is a hash of its ID (128 bits: no two tasks have the same), and no life has a pointer, which spares the collector.
+// lives knows, of each task of a partition that the log has not forgotten yet, what its facts do not repeat.
 type lives struct {
 	topics topicNames
-	seeds  [2]maphash.Seed
-	all    map[taskKey]shortLife
+	all    *shelf[shortLife]
 	// origins, unless it is nil, are those of the tasks.
-	origins map[taskKey]origin
+	origins *shelf[origin]
 	// names are the texts that lives and origins refer to, and places where each is.
 	names  []string
 	places map[string]uint32
@@ -33,8 +31,6 @@ type lives struct {
 	shorts []int32
 	room   []byte
 }
-
-type taskKey [2]uint64
 
 // life is a task from its submission until it is forgotten.
 type life struct {
@@ -64,18 +60,13 @@ type origin struct {
 	before events.Instant
 }
 
-func newLives(topics topicNames) *lives {
-	t := &lives{
-		topics: topics, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, all: map[taskKey]shortLife{}, places: map[string]uint32{},
-		texts: map[string]string{}, owners: map[string]string{},
-	}
+func newLives(topics topicNames, in room) *lives {
+	t := &lives{topics: topics, all: newShelf[shortLife](in, "lives"), places: map[string]uint32{}, texts: map[string]string{}, owners: map[string]string{}}
 	t.name("") // its place is 0, and so the zero life has no texts
 	return t
 }
 
-func (t *lives) keyOf(task string) taskKey {
-	return taskKey{maphash.String(t.seeds[0], task), maphash.String(t.seeds[1], task)}
-}
+func (t *lives) close() error { return errors.Join(t.all.close(), t.origins.close()) }
 
 // name returns the place of a name.
 func (t *lives) name(text string) uint32 {
@@ -88,13 +79,17 @@ func (t *lives) name(text string) uint32 {
 }
 
 // of returns the life of a task; the zero life if its beginning was cut off.
-func (t *lives) of(task string) life {
-	key := t.keyOf(task)
-	l, from := t.all[key], t.origins[key]
+func (t *lives) of(task string) (life, error) {
+	key := keyOf(task)
+	l, _, err := t.all.look(key)
+	if err != nil {
+		return life{}, err
+	}
+	from, _, err := t.origins.look(key)
 	return life{
 		incarnation: strings.Clone(t.incarnation(l)), workflow: t.names[l.workflow], version: int(l.version), run: int(l.run),
 		origin: from, topic: t.names[from.input],
-	}
+	}, err
 }
 
 // incarnation writes an incarnation, in memory that other texts share.
@@ -115,49 +110,70 @@ func (t *lives) incarnation(l shortLife) string {
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // take returns the life that a fact of a task belongs to. The zero life is that of a task whose beginning was cut off.
-func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) shortLife {
-	key := t.keyOf(f.Task)
-	l := t.all[key]
+func (t *lives) take(f *Fact, r *events.Record, a *about, at events.Position) (l shortLife, err error) {
+	key := keyOf(f.Task)
 	switch events.Name(f.Type) {
-	case events.NameSubmitted:
-		l = shortLife{epoch: t.name(t.epochText(at.Epoch)), sequence: at.Sequence, workflow: t.name(a.workflow), version: uint32(a.version), run: 1}
-		if t.origins != nil {
-			from := origin{input: t.name(f.CauseTopic)}
-			if f.CauseOffset != nil {
-				from.partition, from.offset = *f.CausePartition, *f.CauseOffset
-			}
-			t.origins[key] = from
-		}
-	case events.NameChildRefused:
+	case events.NameSubmitted, events.NameChildRefused: // what was known of an earlier task of that ID does not matter
 		l = shortLife{epoch: t.name(t.epochText(at.Epoch)), sequence: at.Sequence, workflow: t.name(a.workflow), run: 1}
-		delete(t.origins, key)
+		if f.Type == string(events.NameSubmitted) {
+			l.version = uint32(a.version)
+		}
+	default:
+		if l, _, err = t.all.get(key); err != nil {
+			return l, err
+		}
+	}
+	switch events.Name(f.Type) {
+	case events.NameSubmitted, events.NameChildRefused:
 	case events.NameRunBegun:
 		l.run = uint32(a.run)
-		if from, ok := t.origins[key]; ok {
-			from.before, from.started = from.started, 0
-			t.origins[key] = from
-		}
-	case events.NameStepStarted:
-		if from := t.origins[key]; t.origins != nil && from.started == 0 {
-			from.started = events.Instant(f.Time)
-			t.origins[key] = from
-		}
-		return l
 	case events.NameEntityCarried:
 		if l.epoch != 0 { // a carry repeats it
-			return l
+			return l, nil
 		}
 		carried, ok := carriedLife(r.Value)
 		if !ok {
-			return l
+			return l, nil
 		}
 		l = t.short(carried)
-		delete(t.origins, key)
+	case events.NameStepStarted:
+		return l, t.originOf(key, f)
 	default:
-		return l
+		return l, nil
 	}
-	t.all[key] = l
-	return l
+	return l, errors.Join(t.all.put(key, l), t.originOf(key, f))
+}
+
+// originOf notes what a fact says of the origin of its task.
+func (t *lives) originOf(key taskKey, f *Fact) error {
+	if t.origins == nil {
+		return nil
+	}
+	switch events.Name(f.Type) {
+	case events.NameSubmitted:
+		from := origin{input: t.name(f.CauseTopic)}
+		if f.CauseOffset != nil {
+			from.partition, from.offset = *f.CausePartition, *f.CauseOffset
+		}
+		return t.origins.put(key, from)
+	case events.NameChildRefused, events.NameEntityCarried:
+		return t.origins.drop(key)
+	}
+	from, ok, err := t.origins.get(key)
+	switch {
+	case err != nil:
+		return err
+	case f.Type == string(events.NameRunBegun):
+		if !ok {
+			return nil
+		}
+		from.before, from.started = from.started, 0
+	case from.started != 0:
+		return nil
+	default:
+		from.started = events.Instant(f.Time)
+	}
+	return t.origins.put(key, from)
 }
 
 // short is a life, without its origin, as it is kept.
@@ -178,8 +194,10 @@ func (t *lives) forget(value []byte) error {
 		return err
 	}
 	for _, task := range b.Tasks {
-		delete(t.all, t.keyOf(task))
-		delete(t.origins, t.keyOf(task))
+		key := keyOf(task)
+		if err := errors.Join(t.all.drop(key), t.origins.drop(key)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // spill keeps what belongs to tasks that are not over, such as the events of traces, in a file, in the order of the log, and so mixed. Each record names the one before it of the
-// same task. So memory holds one place for each task that the log has not forgotten, however many events there are.
+// same task. The file has no name: it lasts until it is closed, and not beyond kill -9.
 type spill[E any] struct {
 	file *os.File
 	to   *bufio.Writer
 	end  int64
 	// last are the latest records, by task.
-	last map[string]place
+	last *shelf[place]
 }
 
 // place is a record of the file. The zero value stands for no record.
@@ -29,12 +29,13 @@ type place struct {
 // placeBytes is how many bytes the place of the record before has at the beginning of a record.
 const placeBytes = 12
 
-func newSpill[E any](name string) (*spill[E], error) {
-	file, err := os.Create(name)
+// newSpill makes an empty spill. name says what it is for.
+func newSpill[E any](in room, name string) (*spill[E], error) {
+	file, err := nameless(in.dir, "."+name+"-")
 	if err != nil {
 		return nil, err
 	}
-	return &spill[E]{file: file, to: bufio.NewWriterSize(file, 1<<20), last: map[string]place{}}, nil
+	return &spill[E]{file: file, to: bufio.NewWriterSize(file, 1<<20), last: newShelf[place](in, name)}, nil
 }
 
 func (s *spill[E]) add(task string, e *E) error {
@@ -42,7 +43,11 @@ func (s *spill[E]) add(task string, e *E) error {
 	if err != nil {
 		return err
 	}
-	before := s.last[task]
+	key := keyOf(task)
+	before, _, err := s.last.look(key)
+	if err != nil {
+		return err
+	}
 	head := binary.BigEndian.AppendUint64(nil, uint64(before.at))
 	head = binary.BigEndian.AppendUint32(head, uint32(before.size))
 	if _, err := s.to.Write(head); err != nil {
@@ -52,23 +57,28 @@ func (s *spill[E]) add(task string, e *E) error {
 		return err
 	}
 	p := place{s.end, int32(placeBytes + len(text))}
-	s.last[task], s.end = p, s.end+int64(p.size)
-	return nil
+	s.end += int64(p.size)
+	return s.last.put(key, p)
 }
 
 // take returns what was added for a task, the earliest first, and forgets it.
 func (s *spill[E]) take(task string) ([]E, error) {
 	list, err := s.read(task)
-	delete(s.last, task)
-	return list, err
+	return list, errors.Join(err, s.forget(task))
 }
+
+func (s *spill[E]) forget(task string) error { return s.last.drop(keyOf(task)) }
 
 // read returns what was added for a task, the earliest first.
 func (s *spill[E]) read(task string) (list []E, err error) {
 	if err := s.to.Flush(); err != nil {
 		return nil, err
 	}
-	for p := s.last[task]; p.size > 0; {
+	p, _, err := s.last.look(keyOf(task))
+	if err != nil {
+		return nil, err
+	}
+	for p.size > 0 {
 		b := make([]byte, p.size)
 		if _, err := s.file.ReadAt(b, p.at); err != nil {
 			return nil, fmt.Errorf("read what was noted of task %s: %w", task, err)
@@ -85,5 +95,5 @@ func (s *spill[E]) read(task string) (list []E, err error) {
 }
 
 func (s *spill[E]) close() error {
-	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+	return errors.Join(s.file.Close(), s.last.close())
 }

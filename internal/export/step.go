@@ -3,8 +3,6 @@ package export
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -85,7 +83,7 @@ func newSteps(cfg *Config, partition int32) (*steps, error) {
 		return nil, err
 	}
 	t.states = *of
-	began, err := newSpill[beginning](filepath.Join(cfg.Dir, "steps", fmt.Sprintf(".begun-%05d", partition)))
+	began, err := newSpill[beginning](cfg.room("steps"), "begun")
 	if err != nil {
 		return nil, errors.Join(err, of.close())
 	}

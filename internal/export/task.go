@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,17 +64,18 @@ type Task struct {
 // cfg. A partition that was not completed is exported from its beginning again.
 func Tasks(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "tasks", func(p int32) (maker[Task], error) {
-		var ends endings
+		ends := endings{turned: newShelf[decider](cfg.room("tasks"), "turned")}
 		s, err := newStates(&cfg, "tasks", p, func(t *events.Task, l life) ([]Task, error) {
 			row := taskRow(t, l, p, !cfg.NoPayloads)
-			row.EndedBy = ends.of(t)
-			return []Task{row}, nil
+			var err error
+			row.EndedBy, err = ends.of(t)
+			return []Task{row}, err
 		})
 		if err != nil {
 			return nil, err
 		}
-		ends = endings{map[string]string{}, s.folder.State().Task}
-		s.note = ends.note
+		ends.task = s.folder.State().Task
+		s.note, s.last = ends.note, ends.turned.close
 		return s, nil
 	}, nil)
 }
@@ -130,18 +132,20 @@ type states[R any] struct {
 	folder *projector.Folder
 	// note, unless it is nil, takes each fact before it is folded, and behind the rows that are written because of it.
 	note func(r *events.Record, f *Fact) error
+	// last, unless it is nil, is called when the maker is closed.
+	last func() error
 	// made counts the rows.
 	made int64
 	// partition is that of the log.
 	partition int32
 }
 
+// foldDir begins the name of the directory with the state of a partition.
+const foldDir = ".fold-"
+
 func newStates[R any](cfg *Config, table string, partition int32, rows func(*events.Task, life) ([]R, error)) (*states[R], error) {
-	dir := filepath.Join(cfg.Dir, table, fmt.Sprintf(".fold-%05d", partition))
-	if err := os.RemoveAll(dir); err != nil { // of an attempt that was killed
-		return nil, err
-	}
-	store, err := projector.Open(dir, projector.Options{Namespace: cfg.NamespaceID.String(), CacheBytes: 32 << 20, MemTableBytes: 8 << 20})
+	dir := filepath.Join(cfg.Dir, table, fmt.Sprintf(foldDir+"%05d", partition))
+	store, err := projector.Open(dir, projector.Options{Namespace: cfg.NamespaceID.String(), CacheBytes: 16 << 20, MemTableBytes: 4 << 20})
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +163,9 @@ func newStates[R any](cfg *Config, table string, partition int32, rows func(*eve
 
 func (t *states[R]) close() error {
 	err := t.store.Close()
+	if t.last != nil {
+		err = errors.Join(err, t.last())
+	}
 	return cmp.Or(err, os.RemoveAll(t.dir))
 }
 
@@ -176,7 +183,10 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 	t.known = known
 	switch events.Name(f.Type) {
 	case events.NameRunBegun:
-		l := known.of(f.Task)
+		l, err := known.of(f.Task)
+		if err != nil {
+			return err
+		}
 		l.started = l.before
 		if err := t.write(f.Task, l, emit); err != nil {
 			return err
@@ -187,7 +197,11 @@ func (t *states[R]) take(r *events.Record, f *Fact, known *lives, emit func(entr
 			return err
 		}
 		for _, task := range b.Tasks {
-			if err := t.write(task, known.of(task), emit); err != nil {
+			l, err := known.of(task)
+			if err != nil {
+				return err
+			}
+			if err := t.write(task, l, emit); err != nil {
 				return err
 			}
 		}
@@ -238,7 +252,11 @@ func (t *states[R]) left(emit func(entry[R]) error) error {
 			return fmt.Errorf("list what the log leads to: %w", err)
 		}
 		for _, x := range list {
-			if err := t.entries(x, t.known.of(x.ID), emit); err != nil {
+			l, err := t.known.of(x.ID)
+			if err != nil {
+				return err
+			}
+			if err := t.entries(x, l, emit); err != nil {
 				return err
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"path/filepath"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -35,24 +33,26 @@ type traces struct {
 	states[trace]
 	attempts attempts
 	spill    *spill[event]
-	// forgotten are hashes of the IDs of the tasks that the log has forgotten: 8 bytes each are kept, since such an ID may be used again.
-	forgotten map[uint64]struct{}
+	// forgotten are the tasks that the log has forgotten, since such an ID may be used again.
+	forgotten *shelf[struct{}]
 }
 
 func newTraces(cfg *Config, table string, partition int32) (*traces, error) {
-	t := &traces{attempts: attempts{namespace: cfg.NamespaceID, running: map[attemptOf]*Attempt{}}, forgotten: map[uint64]struct{}{}}
+	t := &traces{attempts: attempts{namespace: cfg.NamespaceID, running: map[attemptOf]*Attempt{}}, forgotten: newShelf[struct{}](cfg.room(table), "forgotten")}
 	of, err := newStates(cfg, table, partition, t.trace)
 	if err != nil {
 		return nil, err
 	}
 	t.states = *of
-	if t.spill, err = newSpill[event](filepath.Join(cfg.Dir, table, fmt.Sprintf(".events-%05d", partition))); err != nil {
+	if t.spill, err = newSpill[event](cfg.room(table), "events"); err != nil {
 		return nil, errors.Join(err, of.close())
 	}
 	return t, nil
 }
 
-func (t *traces) close() error { return errors.Join(t.spill.close(), t.states.close()) }
+func (t *traces) close() error {
+	return errors.Join(t.spill.close(), t.forgotten.close(), t.states.close())
+}
 
 func (t *traces) take(r *events.Record, f *Fact, known *lives, emit func(entry[trace]) error) error {
 	e, ok, err := t.event(r, f)
@@ -109,16 +109,11 @@ func (t *traces) forget(value []byte) error {
 		return err
 	}
 	for _, task := range b.Tasks {
-		delete(t.spill.last, task)
-		t.forgotten[hashOf(task)] = struct{}{}
+		if err := errors.Join(t.spill.forget(task), t.forgotten.put(keyOf(task), struct{}{})); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-func hashOf(task string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(task))
-	return h.Sum64()
 }
 
 // trace makes the trace of a run that is over for good, or at the end.
@@ -128,7 +123,10 @@ func (t *traces) trace(x *events.Task, _ life) ([]trace, error) {
 		return nil, err
 	}
 	sayInstances(list)
-	_, again := t.forgotten[hashOf(x.ID)]
+	_, again, err := t.forgotten.look(keyOf(x.ID))
+	if err != nil {
+		return nil, err
+	}
 	to := trace{
 		Partition: t.partition, Task: x.ID, Run: max(x.Run, 1), Incarnation: x.Incarnation, Workflow: x.Workflow, Version: x.Version, State: string(x.State), Priority: x.Priority,
 		Labels: x.Labels, Schedule: x.Schedule, Events: list,

@@ -38,7 +38,7 @@ type Void struct {
 // Voids exports the table of void records into the directory void of cfg.Dir, like Facts.
 func Voids(ctx context.Context, cfg Config) (Result, error) {
 	return export(ctx, cfg, "void", func(int32) (maker[Void], error) {
-		return voids{payloads: !cfg.NoPayloads, names: newLives(topicNames{})}, nil
+		return voids{payloads: !cfg.NoPayloads, names: newLives(topicNames{}, room{})}, nil
 	}, nil)
 }
 
