@@ -212,7 +212,7 @@ func memoryOfTheProcess(t *testing.T, table string) {
 			t.Skip("only Linux says how much memory a process used, and since when:", err)
 		}
 		cfg := configOf(nil, t.TempDir(), Parquet)
-		l := &endless{partitions: partitions, groups: facts / int64(partitions) / endlessFacts}
+		l := &endless{partitions: partitions, groups: facts / int64(partitions) / endlessFacts, sweeps: table == "xes"}
 		cfg.Log, cfg.fileRows = l, 0
 		_, err := allTables[table](t.Context(), cfg)
 		require.NoError(t, err)
