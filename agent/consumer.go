@@ -62,7 +62,7 @@ func newConsumer(a *agent, c *Config, m *metrics) *consumer {
 }
 
 // run works until stop ends, and then waits for the running requests within the grace. A request that has not ended by then is
-// neither reported nor committed, so it is delivered again.
+// neither reported nor committed, so it is delivered again. (One with a heartbeat is reported: its request would be too old then.)
 func (c *consumer) run(stop context.Context) error {
 	stop, halt := context.WithCancel(stop)
 	defer halt()

@@ -33,7 +33,7 @@
 //	           +-- function returned, or no more tries ------> reported ---> finished ---> committed
 //	           +-- function returned after Accepted ---------> finished: reported by somebody else
 //	           +-- the complete-by time passed --------------> late: nothing is reported, finished
-//	           +-- stop, and the grace is over --------------> abandoned: delivered again
+//	           +-- stop, and the grace is over --------------> abandoned: delivered again; with a heartbeat: reported
 //
 // Each try goes through the circuit breaker. While the breaker is open, an attempt waits as long as its complete-by time
 // allows. If it stays open for longer, the attempt was not made: without effect, and with a Retry-After. An agent has one breaker,

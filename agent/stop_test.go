@@ -51,6 +51,32 @@ func TestACleanStopFinishesWhatItCan(t *testing.T) {
 	})
 }
 
+// The request of a long attempt would be too old when it is delivered again.
+func TestALongAttemptThatAStopEndsIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			for n := 0; ctx.Err() == nil; n++ {
+				_ = agent.Progress(ctx, n)
+				wait(time.Second)
+			}
+			require.ErrorIs(t, context.Cause(ctx), agent.ErrStopped)
+			return in, ctx.Err()
+		}))
+		work := beating(h)
+		h.Send(work)
+		wait(2 * time.Minute)
+		require.NoError(t, h.Stop())
+		reports := h.Reports()
+		last := reports[len(reports)-1]
+		require.Equal(t, events.ResultFailed, last.Result)
+		require.Equal(t, work.Task, last.Task)
+		require.Equal(t, events.Error{Class: events.ClassUnavailable, Code: "stopped", Message: agent.ErrStopped.Error()}, *last.Error)
+		require.Equal(t, events.EffectInDoubt, last.Effect)
+		require.EqualValues(t, 1, h.Sources["package"].Committed()[0], "it is not delivered again")
+	})
+}
+
 func TestAnInstanceThatStopsDeletesItsHeartbeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -81,6 +81,10 @@ func (c *consumer) attempt(work context.Context, q *request) {
 		// Neither a report nor a recovery follows: the engine's timer decides.
 		c.metrics.call(resultLate, now.Sub(began))
 		c.pool.finish(q)
+	case t.failure != nil && work.Err() != nil && q.beats != nil:
+		// Delivered again, the request would have only its first heartbeat left, or none. So another attempt goes on.
+		c.metrics.call(resultAbandoned, now.Sub(began))
+		c.report(report{request: q, try: c.withProvenEffect(work, q, t.brokenOff()), began: began, ended: now})
 	case t.failure != nil && work.Err() != nil:
 		// The stop cut it off, so the outcome of the attempt is unknown.
 		c.metrics.call(resultAbandoned, now.Sub(began))
@@ -179,6 +183,15 @@ func (t try) inDoubt() try {
 	f.Effect = events.EffectInDoubt
 	t.failure = &f
 	return t
+}
+
+// brokenOff returns the failure of an attempt with a heartbeat that a stop of the agent ended. The engine does not count it.
+func (t try) brokenOff() try {
+	f := &Failure{Class: events.ClassUnavailable, Effect: events.EffectDoneUnknown, Code: "stopped", Err: ErrStopped}
+	if t.failure.Effect == events.EffectInDoubt {
+		f.Effect = events.EffectInDoubt
+	}
+	return try{failure: f}
 }
 
 // exclusive says whether no other instance can have received the request.

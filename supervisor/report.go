@@ -117,7 +117,9 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) (events.Body, error) {
 	if (p.Effect == events.EffectNone || p.Effect == events.EffectDoneUnknown) && !i.sentTwice(s, p.Operation) {
 		effect = p.Effect
 	}
+	stopped := false
 	if p.Effect != events.EffectNone || p.Operation == events.Do && effect != events.EffectNone {
+		stopped = fault.Class == events.ClassUnavailable && p.Operation == events.Do && s.Heartbeat > 0
 		fault.Class = tried(fault.Class)
 	}
 	if p.Operation == events.Undo && fault.Class == events.ClassPermanent && i.sentTwice(s, events.Undo) {
@@ -126,7 +128,7 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) (events.Body, error) {
 		fault.Class = events.ClassUnavailable
 	}
 	v := i.planner.verdict(Failure{
-		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
+		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(), Stopped: stopped,
 	})
 	if p.Operation == events.Undo {
 		return &events.CompensationFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, QuietAt: i.planner.quietAt(s, events.Undo, effect), RetryAfter: p.RetryAfter, Verdict: v, Outcome: times}, nil
@@ -158,7 +160,8 @@ func (i *inbox) afterwards(s *events.Step, p *events.Report) events.Effect {
 	return events.EffectDoneUnknown
 }
 
-// tried corrects the class of an attempt that may have been made: the agent cannot say that it did not try.
+// tried corrects the class of an attempt that may have been made: the agent cannot say that it did not try. (Of an attempt with a heartbeat it
+// means that the agent stopped during the attempt.)
 func tried(c events.Class) events.Class {
 	if c == events.ClassUnavailable {
 		return events.ClassRetryable

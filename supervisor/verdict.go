@@ -24,6 +24,8 @@ type Failure struct {
 	Missing bool
 	// Unsent says that the attempt timed out and no broker has acknowledged its request.
 	Unsent bool
+	// Stopped says that the agent stopped in the middle of the attempt, of which it had shown progress.
+	Stopped bool
 	// Over says that the time of the step is over: no other attempt may start.
 	Over   bool
 	Policy events.Policy
@@ -90,25 +92,30 @@ const (
 	maxPace      = time.Minute
 	// UnsentReason is why an attempt whose request no broker took does not count.
 	UnsentReason = "no broker acknowledged the request before the complete-by time"
+	// StoppedReason is why an attempt that its agent broke off does not count.
+	StoppedReason = "the agent stopped during the attempt"
 )
 
 // uncounts says whether the attempt does not count against its policy: the agent did not try, or no broker acknowledged the request,
-// or the agent left while it had the attempt. The last case is forgiven only once, because the attempt itself may have crashed
-// the agent. Neither of the last two is forgiven if the policy allows one attempt: that may be meant as "at most once". A task
-// that must not be planned has no policy and gets no further attempt.
+// or the agent stopped during the attempt, or it left while it had the attempt. The last case is forgiven only once, because the attempt
+// itself may have crashed the agent. None of the last three is forgiven if the policy allows one attempt: that may be meant as "at most
+// once". A task that must not be planned has no policy and gets no further attempt.
 func (f *Failure) uncounts(tries, attempts int) bool {
 	if f.Policy.Attempts == 0 || attempts-tries >= maxUncounted {
 		return false
 	}
-	return f.Error.Class == events.ClassUnavailable || f.Policy.Attempts > 1 && (f.Unsent || f.Missing && tries == attempts)
+	return f.Error.Class == events.ClassUnavailable || f.Policy.Attempts > 1 && (f.Unsent || f.Stopped || f.Missing && tries == attempts)
 }
 
 // uncounted asks for another attempt. The pauses grow by a second each, or as the policy says if that is longer.
 func uncounted(f Failure, attempts int) events.Verdict {
 	pace := min(time.Duration(attempts)*time.Second, maxPace)
 	why := f.Error.Message
-	if f.Unsent {
+	switch {
+	case f.Unsent:
 		why = UnsentReason
+	case f.Stopped:
+		why = StoppedReason
 	}
 	at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, attempts), f.RetryAfter, pace))
 	return events.Verdict{Action: events.ActionRetry, At: at, Uncounted: true, Reason: "not counted: " + why}

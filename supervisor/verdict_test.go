@@ -164,6 +164,22 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 	require.Equal(t, events.ActionRetry, decide(2, events.ClassUnavailable))
 }
 
+// An agent that stops during a long attempt costs its step nothing, unless the policy may mean "at most once".
+func TestAStopDuringALongAttemptDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for attempts, want := range map[int]events.Verdict{
+		1: {Action: events.ActionUndo, Reason: `step "x": 1 attempt failed: the agent is stopping`},
+		2: {Action: events.ActionRetry, Uncounted: true, Reason: "not counted: " + supervisor.StoppedReason, At: start.Add(time.Second)},
+	} {
+		task := &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{{Path: "x", State: events.StepStateRunning, Tries: 1, Attempt: 1, Heartbeat: seconds(30)}}}
+		v := supervisor.JudgeFailure(supervisor.Failure{
+			Task: task, Path: "x", Operation: events.Do, Error: events.Error{Class: events.ClassRetryable, Message: "the agent is stopping"}, Effect: events.EffectInDoubt,
+			Stopped: true, Policy: events.Policy{Attempts: attempts, Then: events.ActionUndo}, Now: start,
+		})
+		require.Equal(t, want, v)
+	}
+}
+
 // An undo has no deadline. An agent that never tries must not keep its task from an operator without end.
 func TestAttemptsThatAreNotMadeCountInTheEnd(t *testing.T) {
 	t.Parallel()

@@ -169,6 +169,7 @@ const (
 	sawNoOperation
 	sawPausedAgent
 	sawUncounted
+	sawBrokenOff
 	sawQueued
 	sawLapsed
 	sawContinued

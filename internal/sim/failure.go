@@ -17,6 +17,8 @@ type failure struct {
 	earliest events.Instant
 	// over says that no attempt ran and the time of the step is over.
 	over bool
+	// long says that it is an attempt of a step with a heartbeat and more than one attempt.
+	long bool
 	// lost says that nobody knows of the child that made it.
 	lost bool
 }
@@ -60,6 +62,7 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	}
 	s.wait = nil
 	x := failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())}
+	x.long = s.def.Heartbeat > 0 && s.def.Retry.Attempts > 1
 	x.lost, x.over = s.byChild() && b.Error.Code == "child_lost", s.child.late && b.Error.Class == events.ClassTimeout
 	return a.judged(g, f, x)
 }
@@ -154,9 +157,13 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 }
 
 // uncounted says whether an attempt must not count, because its agent says that it did not try. A timeout may be forgiven too: the first
-// of a step, if the owner believed that no instance of the agent was alive, and any, if no broker had acknowledged the request.
+// of a step, if the owner believed that no instance of the agent was alive, and any, if no broker had acknowledged the request. So may an
+// attempt with a heartbeat whose agent says that it stopped.
 func (x *failure) uncounted(tries, attempt int) bool {
 	forgiven := tries == attempt || strings.Contains(x.verdict.Reason, supervisor.UnsentReason)
+	if x.long && x.class == events.ClassRetryable && strings.Contains(x.verdict.Reason, supervisor.StoppedReason) {
+		return true
+	}
 	return x.class == events.ClassUnavailable || x.class == events.ClassTimeout && forgiven && x.verdict.Uncounted
 }
 
@@ -165,6 +172,9 @@ func (a *sagas) takenBack(v events.Verdict) int {
 		return 0
 	}
 	a.w.saw(sawUncounted)
+	if strings.Contains(v.Reason, supervisor.StoppedReason) {
+		a.w.saw(sawBrokenOff)
+	}
 	return 1
 }
 

@@ -217,6 +217,7 @@ var named = [situations]struct {
 	sawMarker:             {name: "a transaction marker is passed"},
 	sawWindowFull:         {name: "an agent's window is full"},
 	sawUncounted:          {name: "an attempt is not counted"},
+	sawBrokenOff:          {name: "an agent stops during an attempt"},
 	sawQueued:             {name: "a step must start in time"},
 	sawLapsed:             {name: "the time of a step is over before its next attempt"},
 	sawMissing:            {name: "steps wait for an agent without instances"},
