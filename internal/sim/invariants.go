@@ -123,6 +123,9 @@ func (p *partition) verdict(f *events.Fact, x supervisor.Failure, got events.Ver
 		return // in some lives of a process, looking up the policy panics
 	}
 	x.Task, x.Now, x.Policy = t, f.Time, programs.Policy(t, x.Path, x.Operation)
+	if s := t.Step(x.Path); s != nil && s.Heartbeat > 0 && x.Error.Class == events.ClassRetryable {
+		x.Stopped = strings.Contains(got.Reason, supervisor.StoppedReason)
+	}
 	if want := supervisor.JudgeFailure(x); want != got {
 		p.w.fail("a failure of step %q of task %q is judged %+v; its definition says %+v", x.Path, f.Task, got, want)
 	}
