@@ -7,7 +7,7 @@
 //	err = conn.Run(ctx)
 //
 // Dial returns when Kafka has answered. Run then joins a group for each agent, and sends heartbeats: with the first one the instance is live, and
-// `sagalog agent list` shows it. Nothing has to wait for that: a step whose agent has no live instance waits, and uses up no attempt.
+// `sagalog agents list` shows it. Nothing has to wait for that: a step whose agent has no live instance waits, and uses up no attempt.
 //
 // Package httpagent binds agents to HTTP services without code, and agenttest runs agents in tests without Kafka.
 //

@@ -233,7 +233,19 @@ func TestAWrongClockIsReported(t *testing.T) {
 		require.Len(t, found, 1)
 		require.Equal(t, i == 2, found[0].Check == checkClock, found[0].What)
 	}
-	require.Contains(t, facts.findings(now, 1)[0].What, "x.events/2 at offset 2")
+	differ := facts.findings(now, 1)[0]
+	require.Contains(t, differ.What, "x.events/2 at offset 2")
+	require.Contains(t, differ.What, "two clocks differ")
+	require.Contains(t, differ.Remedy, "set the one that is wrong", "the wrong clock may be that of this machine")
+
+	l = localCheck{serveConfig: &serveConfig{member: member{namespace: "x"}}, now: func() time.Time { return now.Add(time.Hour) }}
+	beats := []events.Presence{{Kind: events.PresenceNode, Instance: "n1", SeenAt: events.At(now)}, {Kind: events.PresenceNode, Instance: "n2", SeenAt: events.At(now.Add(-time.Minute))}}
+	require.Len(t, heardLately(beats, now), 1)
+	require.Empty(t, heardLately(beats, l.now()))
+	silent := l.silent(beats)
+	require.Contains(t, silent.What, "the last heartbeat is that of node n1, whose clock read "+events.At(now).String()+", 1h0m0s earlier")
+	require.Contains(t, silent.Remedy, "set the one that is wrong")
+	require.NotContains(t, l.silent(nil).What, "clock")
 }
 
 // A void record of a newer version stops no reader.

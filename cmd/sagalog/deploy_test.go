@@ -28,6 +28,20 @@ func TestTheLinkerSetsVariablesThatExist(t *testing.T) {
 	}
 }
 
+// The packages of a release show it to whoever installs them.
+func TestTheMaintainerOfThePackagesIsNotInvented(t *testing.T) {
+	t.Parallel()
+	var release struct {
+		Nfpms []struct{ Homepage, Maintainer string }
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(document(t, ".goreleaser.yaml")), &release))
+	require.NotEmpty(t, release.Nfpms)
+	for _, p := range release.Nfpms {
+		require.NotContains(t, p.Maintainer, ".example", "nobody reads mail there")
+		require.Contains(t, p.Maintainer, p.Homepage, "where the project is reached")
+	}
+}
+
 // serveVariables returns the variables that set flags of serve, and those of the commands.
 func serveVariables() map[string]bool {
 	known := map[string]bool{cli.TokenVariable + "_FILE": true}

@@ -50,14 +50,13 @@ func (l *localCheck) running(ctx context.Context, cluster *kafka.Cluster) ([]eve
 	}
 	ctx, cancel := context.WithTimeout(ctx, definitionsWait)
 	defer cancel()
-	live, err := l.heard(ctx, cluster, kafka.Topics{Namespace: l.namespace}.Presence())
+	beats, err := l.beats(ctx, cluster, kafka.Topics{Namespace: l.namespace}.Presence())
 	if err != nil {
 		return nil, nil
 	}
-	nodes := nodesOf(live)
+	nodes := nodesOf(heardLately(beats, l.now()))
 	if len(nodes) == 0 {
-		return nil, []doctor.Finding{{Check: checkNodes, Status: doctor.StatusWarn, What: "no node of namespace " + l.namespace + " is alive: nothing is decided, and inputs wait in their topics",
-			Remedy: "start one: sagalog serve with these flags"}}
+		return nil, []doctor.Finding{l.silent(nodesOf(beats))}
 	}
 	var names []string
 	for i := range nodes {
@@ -66,8 +65,40 @@ func (l *localCheck) running(ctx context.Context, cluster *kafka.Cluster) ([]eve
 	return nodes, []doctor.Finding{{Check: checkNodes, Status: doctor.StatusOK, What: "alive: " + strings.Join(names, ", ")}}
 }
 
+// silent says that no node is alive. Whether one is depends on this machine's clock, because the heartbeats carry the times of their senders: the
+// finding names the latest time, so that a reader sees a clock that is wrong.
+func (l *localCheck) silent(nodes []events.Presence) doctor.Finding {
+	f := doctor.Finding{Check: checkNodes, Status: doctor.StatusWarn, What: "no node of namespace " + l.namespace + " is alive: nothing is decided, and inputs wait in their topics",
+		Remedy: "start one: sagalog serve with these flags"}
+	if len(nodes) == 0 {
+		return f
+	}
+	last := slices.MaxFunc(nodes, func(a, b events.Presence) int { return cmp.Compare(a.SeenAt, b.SeenAt) })
+	now := l.now()
+	f.What = fmt.Sprintf("no node of namespace %s is alive, by the clock of this machine, which reads %s: the last heartbeat is that of node %s, whose clock read %s, %s earlier. If no node runs, nothing is decided, and inputs wait in their topics",
+		l.namespace, now.UTC().Format(time.RFC3339), last.Instance, last.SeenAt, now.Sub(last.SeenAt.Time()).Round(time.Second))
+	f.Remedy += "; or, if a node runs, compare its clock and this machine's with a third one (NTP), and set the one that is wrong"
+	return f
+}
+
 // heard returns the heartbeats of the nodes and of the instances of agents that are alive.
-func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic string) (live []events.Presence, err error) {
+func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic string) ([]events.Presence, error) {
+	beats, err := l.beats(ctx, cluster, topic)
+	return heardLately(beats, l.now()), err
+}
+
+// heardLately returns the heartbeats whose times are not long ago.
+func heardLately(beats []events.Presence, now time.Time) (live []events.Presence) {
+	for _, b := range beats {
+		if now.Sub(b.SeenAt.Time()) <= heardWithin {
+			live = append(live, b)
+		}
+	}
+	return live
+}
+
+// beats returns the latest heartbeat of each node and each instance of agents that has not said goodbye.
+func (l *localCheck) beats(ctx context.Context, cluster *kafka.Cluster, topic string) (list []events.Presence, err error) {
 	of := kafka.Partitions{topic: {0}}
 	starts, err := cluster.StartOffsets(ctx, of)
 	if err != nil {
@@ -86,12 +117,10 @@ func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic st
 		return nil
 	})
 	for _, b := range latest {
-		if l.now().Sub(b.SeenAt.Time()) <= heardWithin {
-			live = append(live, b)
-		}
+		list = append(list, b)
 	}
-	slices.SortFunc(live, func(a, b events.Presence) int { return strings.Compare(a.Instance, b.Instance) })
-	return live, err
+	slices.SortFunc(list, func(a, b events.Presence) int { return strings.Compare(a.Instance, b.Instance) })
+	return list, err
 }
 
 // levelFinding judges the level of a namespace by the highest level that this build understands, and by those of the live nodes.

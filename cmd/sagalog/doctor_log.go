@@ -143,9 +143,9 @@ func (t *tail) findings(now time.Time, partitions int32) (list []doctor.Finding)
 	}
 	if ahead := t.newest.Time().Sub(now); t.newest > 0 && ahead > clockApart {
 		list = append(list, doctor.Finding{Check: checkClock, Status: doctor.StatusWarn,
-			What: fmt.Sprintf("the fact %s has the time %s, and the clock of this machine says %s: one of the clocks is off by %s or more",
+			What: fmt.Sprintf("two clocks differ: the owner that wrote the fact %s read %s, and this machine, which runs the check, reads %s, which is %s earlier or more",
 				t.newestAt, t.newest, now.UTC().Format(time.RFC3339), ahead.Round(time.Second)),
-			Remedy: "set the clocks of all nodes (NTP): timers and deadlines wait until this clock has caught up"})
+			Remedy: "compare both with a third clock (NTP), and set the one that is wrong; if it is that of a node, its timers and deadlines are wrong too"})
 	}
 	if len(list) == 0 {
 		list = append(list, doctor.Finding{Check: checkLog, Status: doctor.StatusOK,

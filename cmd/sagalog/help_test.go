@@ -2,8 +2,10 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -36,4 +38,35 @@ func TestHelpShowsNoStrangeTypeOfAFlag(t *testing.T) {
 	look(root)
 	require.Greater(t, seen, 500)
 	require.Regexp(t, `--seal-key-file string +file with the key`, place{}.run(t, "serve", "--help").out.String())
+}
+
+// A group of commands without a command prints its help to standard error and exits with 2, by each of its names. The name of a thing is there
+// in the singular and in the plural.
+func TestEachGroupAnswersInTheSameWay(t *testing.T) {
+	t.Parallel()
+	once := map[string]bool{"demo": true, "export": true, "bench": true, "generate": true, "state": true, "webhook": true, "namespace": true, "completion": true} // these name no list
+	groups := 0
+	for _, g := range rootCommand().Commands() {
+		if !g.HasSubCommands() {
+			continue
+		}
+		groups++
+		names := append([]string{g.Name()}, g.Aliases...)
+		if !once[g.Name()] {
+			require.True(t, slices.ContainsFunc(names, func(n string) bool { return slices.Contains(names, n+"s") }), "%s lacks the singular or the plural of its name", g.Name())
+		}
+		for _, name := range names {
+			if g.Runnable() {
+				continue
+			}
+			var out, errs strings.Builder
+			root := rootCommand()
+			root.SetOut(&out)
+			root.SetErr(&errs)
+			require.Equal(t, cli.ExitUsage, cli.Execute(t.Context(), root, []string{name}), name)
+			require.Empty(t, out.String(), name)
+			require.Contains(t, errs.String(), "Available Commands:", name)
+		}
+	}
+	require.Greater(t, groups, 12)
 }

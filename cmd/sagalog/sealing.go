@@ -116,7 +116,8 @@ func keyCommand() *cobra.Command {
 The key file holds the key that wraps all others; it is on each node and agent, and never on a broker. Each subject of tasks, which their
 label "subject" names, has its own data keys, which lie wrapped in the topic of keys. ` + "`sagalog namespace erase`" + ` deletes those of a subject.`,
 	}
-	g.AddCommand(keyCreate(), keyList(), keyRotate(), keyRewrap())
+	g.AddCommand(keyCreate(), keyShow(), keyList(), keyRotate(), keyRewrap())
+	g.Aliases = []string{"keys"}
 	return g
 }
 
@@ -157,6 +158,57 @@ func createKey(out io.Writer, path string) error {
 		"2. When all have it, make the new line the first one everywhere.\n"+
 		"3. Run `sagalog key rewrap`, and then remove the other lines everywhere.\n", path)
 	return err
+}
+
+// shownKey is a line of a key file.
+type shownKey struct {
+	Line int    `json:"line"`
+	ID   string `json:"id"`
+	// Wraps says that new data keys are wrapped with it.
+	Wraps bool `json:"wraps"`
+}
+
+func keyShow() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: "show FILE", Short: "Show the IDs of the keys in a key file", Args: cobra.ExactArgs(1),
+		Long: `Show the IDs of the keys in a key file, in the order of its lines, and no key. The first key wraps new data keys; the others only open what they
+wrapped before. Two files with the same IDs hold the same keys. ` + "`sagalog key list`" + ` shows, in the column WRAPPED BY, which key each data key needs.`,
+		Example: "  sagalog key show seal.key",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "table" && format != "json" {
+				return usage("-o %q is not known; use table or json", format)
+			}
+			file, err := sealing.OpenKeyFile(args[0], slog.New(slog.DiscardHandler))
+			if err != nil {
+				return err
+			}
+			return showKeyFile(cmd.OutOrStdout(), file.IDs(), format)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func showKeyFile(w io.Writer, ids []string, format string) error {
+	var keys []shownKey
+	for i, id := range ids {
+		keys = append(keys, shownKey{Line: i + 1, ID: id, Wraps: i == 0})
+	}
+	if format == "json" {
+		return printJSON(w, keys)
+	}
+	fmt.Fprintf(w, "%-6s %-12s %s\n", "LINE", "ID", "USE")
+	for _, k := range keys {
+		use := "opens what it wrapped before"
+		if k.Wraps {
+			use = "wraps new data keys, and opens what it wrapped"
+		}
+		if _, err := fmt.Fprintf(w, "%-6d %-12s %s\n", k.Line, k.ID, use); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func keyList() *cobra.Command {

@@ -251,3 +251,26 @@ func TestTheKeyFileIsReplacedWhileTheEngineRuns(t *testing.T) {
 	require.Empty(t, s.leaks())
 	require.Equal(t, 0, s.p.stop())
 }
+
+// An operator compares the key files of machines by the IDs of their keys, and sees no key.
+func TestTheIDsOfAKeyFileAreShownWithoutItsKeys(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	require.Equal(t, 0, at.run(t, "key", "create", "seal.key").code())
+	require.Equal(t, 0, at.run(t, "key", "create", "seal.key").code())
+	lines, err := os.ReadFile(filepath.Join(at.dir, "seal.key"))
+	require.NoError(t, err)
+	table := at.run(t, "key", "show", "seal.key")
+	require.Equal(t, 0, table.code(), table.err.String())
+	require.Regexp(t, `(?m)^1 +[0-9a-f]{8} +wraps new data keys, and opens what it wrapped\n2 +[0-9a-f]{8} +opens what it wrapped before\n$`, table.out.String())
+	list := at.run(t, "keys", "show", "seal.key", "-o", "json")
+	var keys []shownKey
+	require.NoError(t, json.Unmarshal([]byte(list.out.String()), &keys))
+	require.Len(t, keys, 2)
+	require.NotEqual(t, keys[0].ID, keys[1].ID)
+	require.Equal(t, []bool{true, false}, []bool{keys[0].Wraps, keys[1].Wraps})
+	for _, line := range strings.Fields(string(lines)) {
+		require.NotContains(t, table.out.String()+list.out.String(), line[:16])
+	}
+	require.Equal(t, 1, at.run(t, "key", "show", "nothing.key").code())
+}

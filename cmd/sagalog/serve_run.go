@@ -95,8 +95,9 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	if !c.quiet {
 		s.banner(os.Stdout)
 	}
-	if err := notifyReady(); err != nil {
-		return err
+	if err := notifyReady(); err != nil { // the variable may come from another service, whose socket is gone
+		s.log.Warn("the service manager was not notified that the start is complete; the node works all the same", "error", err,
+			"remedy", "if no service manager started this process, unset NOTIFY_SOCKET; otherwise restart the unit, because it still counts as starting")
 	}
 	return stopped(ctx, s.run(ctx))
 }

@@ -185,6 +185,19 @@ func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 	require.Contains(t, foreign.err.String(), "and these brokers have no namespace bar")
 }
 
+// The variable of the service manager may be left over from another service. The node warns and works.
+func TestANodeWorksWithoutItsServiceManager(t *testing.T) {
+	t.Parallel()
+	broker := kafkatest.StartBroker(t, embedded.Config{})
+	at := place{dir: t.TempDir(), env: []string{"NOTIFY_SOCKET=" + filepath.Join(t.TempDir(), "gone")}}
+	n := at.start(t, "serve", "--brokers", broker.Addr(), "--data", "n", "--http", "127.0.0.1:0", "--node", "n1", "--partitions", "1", "--roles", "owner,api")
+	data := filepath.Join(at.dir, "n")
+	n.eventually("ready", func() bool { return get(t, n.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
+	require.Contains(t, n.err.String(), `level=WARN msg="the service manager was not notified`)
+	require.Contains(t, n.err.String(), "unset NOTIFY_SOCKET")
+	require.Equal(t, 0, n.stop())
+}
+
 // A process with only agents waits for the first node, works, needs no directory, and uses its node's name.
 func TestAgentsInASeparateProcess(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func (p *agentPauses) register(api huma.API) {
 		{
 			"pause", "Pause an agent",
 			"No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed. Attempts that run go on, and deadlines count on. The pause is durable when it " +
-				"is answered; other nodes follow within moments. An agent is known if a live instance runs it, if a step of the current version of a workflow names it, or if a step waits for it. " +
+				"is answered; other nodes follow within moments. An agent is known if a live instance runs it, if a step of any version of a workflow names it, or if a step waits for it. " +
 				"For any other the answer is 404, unless the request has force.",
 			true, map[string]any{"reason": "the service is being repaired", "by": "anna"},
 		},
@@ -127,7 +127,22 @@ func (p *agentPauses) instances(ctx context.Context, name string) (n int, err er
 	return n, nil
 }
 
-// known returns the problem that no step names an agent that no instance runs; nil if one does. remedy says what to do if the name is right.
+// named adds the agents that the steps of a definition name.
+func (p *agentPauses) named(ctx context.Context, hash string, names map[string]bool) error {
+	steps, err := p.workflows.definitions.Steps(ctx, hash)
+	if err != nil {
+		return p.log.internal(ctx, "read the steps of a definition", err)
+	}
+	for _, st := range steps {
+		if st.Agent != "" {
+			names[st.Agent] = true
+		}
+	}
+	return nil
+}
+
+// known returns the problem that no step names an agent that no instance runs; nil if one does. The steps of earlier versions count too, because
+// their tasks may still run; they are read only if the current versions do not name the agent. remedy says what to do if the name is right.
 func (p *agentPauses) known(ctx context.Context, name, remedy string) error {
 	names := map[string]bool{}
 	for _, m := range p.offers.Missing() {
@@ -148,13 +163,24 @@ func (p *agentPauses) known(ctx context.Context, name, remedy string) error {
 		return p.log.internal(ctx, "list workflows", err)
 	}
 	for _, w := range list {
-		steps, err := p.workflows.definitions.Steps(ctx, w.Hash)
-		if err != nil {
-			return p.log.internal(ctx, "read the steps of a definition", err)
+		if err := p.named(ctx, w.Hash, names); err != nil {
+			return err
 		}
-		for _, st := range steps {
-			if st.Agent != "" {
-				names[st.Agent] = true
+	}
+	for _, w := range list {
+		for _, version := range w.Versions {
+			if names[name] {
+				return nil
+			}
+			if version == w.Version {
+				continue
+			}
+			d, _, err := p.workflows.definitions.Definition(ctx, w.Name, version) // one that was deleted meanwhile has no steps
+			if err != nil {
+				return p.log.internal(ctx, "read a workflow", err)
+			}
+			if err := p.named(ctx, d.Hash, names); err != nil {
+				return err
 			}
 		}
 	}

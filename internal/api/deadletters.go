@@ -72,7 +72,7 @@ type DeadLetterQuery struct {
 	Limit  pageLimit `query:"limit" default:"100" doc:"Dead letters a page"`
 	Open   bool      `query:"open" doc:"Only open ones: neither redriven nor dismissed"`
 	Reason string    `query:"reason" doc:"Only those that were rejected for this reason"`
-	Key    string    `query:"key" doc:"Only those whose record has this key, which is the ID of a task as a rule"`
+	Key    string    `query:"key" doc:"Only those whose record has this key, which is the ID of a task as a rule. A page looks through about 2,000 dead letters or 4 MiB"`
 }
 
 // DeadLetterAnswer is a dead letter.
@@ -99,7 +99,7 @@ func (s *deadLetters) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-dead-letters", Method: http.MethodGet, Path: path, Summary: "List rejected inputs", Tags: tags,
 		Description: "A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. " +
-			"next remembers where it continues. With open, reason or key, a page may be short or empty and still have next. If no partition of the page can be read, the answer is 503.",
+			"next remembers where it continues. With open, reason or key, a page may be short or empty and still have next: after about 10,000 records or 32 MiB, and with key after about 2,000 or 4 MiB. If no partition of the page can be read, the answer is 503.",
 	}), s.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-dead-letter", Method: http.MethodGet, Path: path + "/{id}", Summary: "Read a rejected input", Tags: tags,

@@ -12,13 +12,22 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// deadPageBytes bounds the values of one page, so that a list of rejected half-megabyte inputs does not become a download. deadPassedBytes
-// and deadPageRecords bound what a filter looks at for a page, and mostChunk the offsets that are read at once.
+// deadPageBytes bounds the values of one page, so that a list of rejected half-megabyte inputs does not become a download. mostChunk bounds
+// the offsets of a partition that are read at once; a chunk grows only as long as it holds less than chunkBytes.
 const (
-	deadPageBytes   = 4 << 20
-	deadPassedBytes = 32 << 20
-	deadPageRecords = 10_000
-	mostChunk       = 500
+	deadPageBytes = 4 << 20
+	mostChunk     = 500
+	chunkBytes    = 1 << 20
+)
+
+// deadRoom bounds what is read for a page: a page reads no further chunks once it has read that much.
+type deadRoom struct{ records, bytes int }
+
+// deadPageRoom is for lists, and deadKeyRoom for a look by key: each command that asks for a task that is not known makes one, so it takes only
+// what a broker gives within milliseconds.
+var (
+	deadPageRoom = deadRoom{10_000, 32 << 20}
+	deadKeyRoom  = deadRoom{2_000, 4 << 20}
 )
 
 // deadWithin is how long a partition of a dead-letter topic may take, so that the others are answered.
@@ -33,6 +42,24 @@ type deadTail struct {
 	chunk []events.Record
 	// away says that the brokers do not answer for the partition.
 	away bool
+	// records and bytes count what was read for the page, and last is how many bytes the latest chunk had.
+	records, bytes, last int
+}
+
+// grow makes the next chunk larger, up to a number of offsets.
+func (t *deadTail) grow(most int64) {
+	if t.last < chunkBytes {
+		t.size = max(t.size, min(2*t.size, most))
+	}
+}
+
+// spent says whether a page has read all that it may.
+func (room deadRoom) spent(tails []*deadTail) bool {
+	for _, t := range tails {
+		room.records -= t.records
+		room.bytes -= t.bytes
+	}
+	return room.records <= 0 || room.bytes <= 0
 }
 
 // fromItsEnd is the offset in a cursor of a partition that was away when the walk began.
@@ -53,12 +80,18 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 	chunk := int64(limit/max(1, len(tails)) + 4)
 	out := &DeadLettersAnswer{}
 	out.Body.DeadLetters = []DeadLetterDocument{}
-	size, looked := 0, 0
-	passed := 0
+	size, looked, room := 0, 0, deadPageRoom
+	if in.Key != "" {
+		room = deadKeyRoom
+	}
+	most := min(mostChunk, int64(room.records/max(1, len(tails))))
 	for _, t := range tails {
 		t.size = chunk
 	}
-	for ; len(out.Body.DeadLetters) < limit && size < deadPageBytes && passed < deadPassedBytes && looked < deadPageRecords; looked++ {
+	for ; len(out.Body.DeadLetters) < limit && size < deadPageBytes; looked++ {
+		if looked > 0 && room.spent(tails) && slices.ContainsFunc(tails, (*deadTail).empty) {
+			break
+		}
 		newest, err := s.newestTail(ctx, tails)
 		if err != nil {
 			return nil, s.log.internal(ctx, "read dead letters", err)
@@ -71,8 +104,7 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 		newest.End = r.Offset
 		d := s.document(deadRef{newest.Input, newest.Partition, r.Offset}, &r)
 		if in.Open && d.Mark != nil || in.Reason != "" && in.Reason != d.Reason || in.Key != "" && in.Key != d.Key {
-			passed += len(r.Value)
-			newest.size = min(2*newest.size, mostChunk) // a filter passes over many
+			newest.grow(most) // a filter passes over many
 			continue
 		}
 		size += len(r.Value)
@@ -160,7 +192,7 @@ func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail) error {
 	errs := make([]error, len(tails))
 	var wait sync.WaitGroup
 	for i, t := range tails {
-		if len(t.chunk) == 0 && !t.away && t.left() {
+		if t.empty() {
 			wait.Go(func() { errs[i] = s.readChunk(ctx, t) })
 		}
 	}
@@ -173,6 +205,9 @@ func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail) error {
 	return errors.Join(errs...)
 }
 
+// empty says that the next chunk must be read before it is known which record is the newest.
+func (t *deadTail) empty() bool { return len(t.chunk) == 0 && !t.away && t.left() }
+
 // readChunk reads the next chunk backwards, past ranges without records.
 func (s *deadLetters) readChunk(ctx context.Context, t *deadTail) error {
 	for len(t.chunk) == 0 && t.End > t.Start {
@@ -181,11 +216,15 @@ func (s *deadLetters) readChunk(ctx context.Context, t *deadTail) error {
 		if err != nil {
 			return err
 		}
+		t.last = 0
 		for _, r := range list {
 			if !r.Control {
 				t.chunk = append(t.chunk, r)
+				t.last += len(r.Value)
 			}
 		}
+		t.records += len(list)
+		t.bytes += t.last
 		if len(t.chunk) == 0 {
 			t.End = from
 		}

@@ -70,3 +70,31 @@ func TestDeadLettersOfOtherPartitionsAreAnswered(t *testing.T) {
 	_, keys = w.letters("cursor=" + page.Next)
 	require.Len(t, keys, 3)
 }
+
+// Each command that asks for a task that is not known looks for a dead letter with its ID. It must not read them all.
+func TestALookByKeyReadsABoundedNumberOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ buried, size, most, pages int }{
+		"many":  {buried: 10_000, size: 10, most: 4_000, pages: 3},
+		"large": {buried: 100, size: 256 << 10, most: 40, pages: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.engine.Bury(events.Submissions, events.Record{Partition: 1, Key: []byte("lost")}, "why")
+			for i := range c.buried {
+				w.engine.Bury(events.Submissions, events.Record{Partition: int32(i % 4), Key: []byte("k"), Value: make([]byte, c.size)}, "why")
+			}
+			page, keys := w.letters("key=lost&limit=1")
+			require.Empty(t, keys)
+			require.LessOrEqual(t, w.engine.LettersRead(), c.most)
+			pages := 1
+			for ; len(keys) == 0; pages++ {
+				require.NotEmpty(t, page.Next, "the walk goes on to the end")
+				page, keys = w.letters("key=lost&limit=1&cursor=" + page.Next)
+			}
+			require.Equal(t, []string{"lost"}, keys)
+			require.GreaterOrEqual(t, pages, c.pages)
+		})
+	}
+}

@@ -39,6 +39,8 @@ type TaskDocument struct {
 	FailureCount int            `json:"failure_count"`
 	Reason       string         `json:"reason,omitempty" doc:"Why it is parked, undoing, undone or terminated, or was not accepted"`
 
+	Left bool `json:"left,omitzero" doc:"An operator skipped the undo of a step: left of the steps says which. In a list only if fields names it, and then only of tasks that are undone, terminated, parked or being undone, or that ran again"`
+
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order. Items of a fan-out are not in it: GET /v1/tasks/{id}/steps/{step}/items lists them"`
 
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; in a list only if fields names it, and then the first three, without who has the permits of limits"`
@@ -152,6 +154,7 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 	t = s.opened(t)
 	d := s.brief(t)
 	d.Input, d.Output, d.CompleteBy, d.Steps = t.Input, t.Output, t.CompleteBy(), stepDocuments(steps, t)
+	d.Left = len(events.LeftOf(t)) > 0
 	return d, nil
 }
 

@@ -36,11 +36,12 @@ const (
 // briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
 var briefMembers = []string{
 	"id", "run", "workflow", "version", "state", "priority", "fair_by", "labels", "submitted_at", "updated_at", "ended_at", "deadline", "parked_at", "not_before",
-	"locked_by", "failure_count", "reason", "paused", "schedule", "parent", memberWaiting,
+	"locked_by", "failure_count", "reason", "paused", "schedule", "parent", memberWaiting, memberLeft,
 }
 
-// memberWaiting is answered only if it is asked for, because it takes a read of each whole live task, one after the other.
-const memberWaiting = "waiting_for"
+// memberWaiting and memberLeft are answered only if they are asked for, because they take a read of each whole task that they can be about, one
+// after the other.
+const memberWaiting, memberLeft = "waiting_for", "left"
 
 // listedWaits bounds the waits that a list shows of a task, and listedFor the bytes that say what each is for.
 const listedWaits, listedFor = 3, 256
@@ -243,7 +244,8 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (
 		d.Request = &RequestOutcome{Request: r.ID}
 		d.Request.judged(r)
 	}
-	if t.State.Ended() || !slices.Contains(q.Fields, memberWaiting) {
+	waits, left := !t.State.Ended() && slices.Contains(q.Fields, memberWaiting), mayHaveLeft(t) && slices.Contains(q.Fields, memberLeft)
+	if !waits && !left {
 		return d, read, nil
 	}
 	if q.Brief && !q.waits() { // it lacks the steps
@@ -259,12 +261,25 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task, l look) (
 			read += stepBytes(step)
 		}
 	}
+	if d.Left = left && len(events.LeftOf(t)) > 0; !waits {
+		return d, read, nil
+	}
 	d.WaitingFor, err = s.documents.waiting(ctx, t, l)
 	d.WaitingFor = d.WaitingFor[:min(len(d.WaitingFor), listedWaits)]
 	for i := range d.WaitingFor {
 		d.WaitingFor[i].For = events.Clip(d.WaitingFor[i].For, listedFor)
 	}
 	return d, read, err
+}
+
+// mayHaveLeft says whether a list looks for what an operator left of the task. A task that was never undone leaves something only of items whose
+// failure was tolerated; to find these, a list would have to read each processed task.
+func mayHaveLeft(t *events.Task) bool {
+	switch t.State {
+	case events.TaskStateUndone, events.TaskStateUndoing, events.TaskStateError, events.TaskStateTerminated:
+		return true
+	}
+	return t.Run > 1
 }
 
 var taskStates = []string{

@@ -36,7 +36,7 @@ func (r listRoom) enter(ctx context.Context, q Query, forNode bool) error {
 	if forNode {
 		room = r.nodes
 	}
-	if q.Brief && !q.waits() && !slices.Contains(q.Fields, memberWaiting) {
+	if q.Brief && !q.waits() && !slices.Contains(q.Fields, memberWaiting) && !slices.Contains(q.Fields, memberLeft) {
 		size = briefList
 	}
 	waiting, cancel := context.WithTimeout(ctx, listWithin)

@@ -261,6 +261,11 @@ func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	deadline := events.At(time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))
 	e.Change("b", &events.DeadlinePassed{Deadline: deadline, Action: events.DeadlineAlert}, func(t *events.Task) { t.Deadline = deadline })
 	e.Finish("c")
+	e.submit(t, "d")
+	e.Change("d", &events.TaskUndone{}, func(t *events.Task) {
+		t.State = events.TaskStateUndone
+		t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateUndone, Attempt: 1, Left: true, Undo: &events.UndoState{State: events.StepStateUndone, Attempt: 1, Skipped: true}}}
+	})
 	e.Bury(events.Submissions, events.Record{Partition: 2, Offset: 9, Key: []byte("z"), Value: []byte(`{"workflow":"x"}`), Headers: []events.Header{{Key: "team", Value: []byte("red")}}}, "unknown_workflow")
 	e.SetAlerts([]api.Alert{late, missingBank}, []events.Record{
 		record(0, supervisor.Alert{Kind: supervisor.AlertUndone, Task: "y", Reason: "no lamp", Time: deadline}), record(1, supervisor.Alert{Kind: supervisor.AlertMissing, Agent: "bank", Operation: events.Do, Time: deadline}),

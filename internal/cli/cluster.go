@@ -17,8 +17,8 @@ import (
 func agentsCommand(d Deps) *cobra.Command {
 	g := group("agents", "Look at agents, validate their files, pause and resume them", agentListCommand(), agentValidateCommand(d),
 		agentPauseCommand("pause", "Start nothing more at an agent", `No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed: the first act when a service behind it fails.
-Attempts that run go on, and deadlines count on. An agent is known if an instance of it runs, or if a workflow names it. For any other name the
-command changes nothing and exits with 3, unless you give --force.`),
+Attempts that run go on, and deadlines count on. If no instance of the agent runs, and no version of a workflow names it, the name is probably
+mistyped: the command then changes nothing and exits with 3, unless you give --force.`),
 		agentPauseCommand("resume", "Let a paused agent go on", "What waited for the agent starts as it has room."))
 	g.Aliases = []string{"agent"}
 	return g
@@ -33,7 +33,7 @@ func agentPauseCommand(verb, short, long string) *cobra.Command {
 	c.Flags().String("reason", "", "the reason, for those who see the agent paused")
 	c.Flags().String("by", "", "who "+verb+"s it, for the record")
 	if verb == "pause" {
-		c.Flags().Bool("force", false, "also pause an agent that is not known, for example before its first start")
+		c.Flags().Bool("force", false, "pause the agent even if no instance of it runs and no workflow names it, for example before its first start")
 		WithoutVariable(c.Flags(), "force")
 	}
 	return c
@@ -115,7 +115,7 @@ func (s *session) missingAgents() error {
 }
 
 func partitionsCommand() *cobra.Command {
-	return group("partitions", "Look at partitions", output(&cobra.Command{
+	g := group("partitions", "Look at partitions", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List partitions with their owners and lag", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
 			return s.whole("/v1/partitions", "", listing{none: "the namespace has no partitions", head: row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "BEGINS", "LIVE", "DUE", "STATE HASH"}, cells: rowOf(func(p api.PartitionDocument) row {
@@ -124,6 +124,8 @@ func partitionsCommand() *cobra.Command {
 			})})
 		}),
 	}), takeOversCommand())
+	g.Aliases = []string{"partition"}
+	return g
 }
 
 func takeOversCommand() *cobra.Command {

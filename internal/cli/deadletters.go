@@ -62,7 +62,7 @@ func deadLetterCommand() *cobra.Command {
 		}),
 	})
 	g := group("dlq", "Look at dead letters, and redrive or dismiss them", list, show, redriveCommand(), dismissCommand(), reopenCommand())
-	g.Aliases = []string{"dead-letters"}
+	g.Aliases = []string{"dead-letters", "dead-letter"}
 	return g
 }
 

@@ -145,7 +145,7 @@ func TestATableAsksForTheBriefForm(t *testing.T) {
 		r := run("task", "list", "--api", engine.URL, "-o", format)
 		require.Equal(t, 0, r.code, r.err)
 	}
-	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for", ""}, asked)
+	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for,left", ""}, asked)
 }
 
 // A list that lacks a partition is printed, and does not look complete: a warning names the partition, and the exit code is 7.
@@ -197,4 +197,24 @@ func TestATaskThatWaitsForAChildShowsHowThatStands(t *testing.T) {
 	require.Contains(t, e.run("task", "get", "trip").out, "(trip/hotel, which is parked: the hotel is closed)")
 	e.Change("trip", &events.StepStarted{Step: "hotel"}, waits("gone"))
 	require.Contains(t, e.run("task", "get", "trip").out, "(gone)")
+}
+
+// An undone task of which an operator left something is not undone altogether, so the list says so as `task get` does.
+func TestAListMarksATaskWithAnEffectLeft(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for id, left := range map[string]bool{"kept": true, "clean": false} {
+		e.submit(t, id)
+		e.Change(id, &events.TaskUndone{}, func(t *events.Task) {
+			t.State = events.TaskStateUndone
+			t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateUndone, Attempt: 1, Left: left,
+				Undo: &events.UndoState{State: events.StepStateUndone, Attempt: 1, Skipped: left}}}
+		})
+	}
+	r := e.run("task", "list")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `(?m)^kept +order v1 +undone \(effect left\) `, r.out)
+	require.Regexp(t, `(?m)^clean +order v1 +undone  `, r.out)
+	require.Contains(t, e.run("task", "get", "kept").out, "(effect left)")
+	require.Contains(t, e.run("task", "list", "-o", "jsonl").out, `"left":true`)
 }

@@ -32,6 +32,7 @@ func tokenCommand() *cobra.Command {
 a second of a change; where each node has a copy, copy it again.`,
 	}
 	g.AddCommand(tokenInit(), tokenCreate(), tokenList(), tokenRevoke())
+	g.Aliases = []string{"tokens"}
 	return g
 }
 

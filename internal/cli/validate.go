@@ -101,6 +101,6 @@ func agentValidateCommand(d Deps) *cobra.Command {
 			return faults
 		})
 	c.Long += "\nThe files are those of `sagalog dev --agents DIR` and `sagalog serve --agents DIR`. A variable that is not set is only a warning here, but\nit must be set where the agent starts."
-	c.Example = "  sagalog agent validate bank.yaml\n  sagalog agent validate agents/*.yaml -o json"
+	c.Example = "  sagalog agents validate bank.yaml\n  sagalog agents validate agents/*.yaml -o json"
 	return c
 }

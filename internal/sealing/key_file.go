@@ -45,6 +45,15 @@ func OpenKeyFile(path string, log *slog.Logger) (*KeyFile, error) {
 	return &KeyFile{path, s}, nil
 }
 
+// IDs returns the IDs of the keys in the file, in the order of its lines: the fingerprints by which data keys say which key wraps them. They tell
+// nothing about the keys.
+func (f *KeyFile) IDs() (ids []string) {
+	for _, w := range f.Now() {
+		ids = append(ids, w.name)
+	}
+	return ids
+}
+
 // NewKey returns a line of a key file.
 func NewKey() string { return hex.EncodeToString(randomBytes(keyBytes)) }
 

@@ -19,7 +19,12 @@ type deadState struct {
 	cut     map[deadAt]bool
 	cutNext bool
 	marks   map[string]*api.DeadLetterMark
+	// read counts the dead letters that were read.
+	read int
 }
+
+// LettersRead returns how many dead letters were read.
+func (e *Engine) LettersRead() int { e.mu.Lock(); defer e.mu.Unlock(); return e.read }
 
 // Cut silences the brokers of these partitions of a dead-letter topic, and makes all others answer.
 func (e *Engine) Cut(in events.Input, partitions ...int32) {
@@ -101,5 +106,6 @@ func (e *Engine) Read(_ context.Context, in events.Input, partition int32, from,
 	if from >= to {
 		return nil, nil
 	}
+	e.read += int(to - from)
 	return slices.Clone(list[from:to]), nil
 }

@@ -106,7 +106,7 @@ export interface paths {
         put?: never;
         /**
          * Pause an agent
-         * @description No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed. Attempts that run go on, and deadlines count on. The pause is durable when it is answered; other nodes follow within moments. An agent is known if a live instance runs it, if a step of the current version of a workflow names it, or if a step waits for it. For any other the answer is 404, unless the request has force.
+         * @description No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed. Attempts that run go on, and deadlines count on. The pause is durable when it is answered; other nodes follow within moments. An agent is known if a live instance runs it, if a step of any version of a workflow names it, or if a step waits for it. For any other the answer is 404, unless the request has force.
          */
         post: operations["pause-agent"];
         delete?: never;
@@ -224,7 +224,7 @@ export interface paths {
         };
         /**
          * List rejected inputs
-         * @description A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. next remembers where it continues. With open, reason or key, a page may be short or empty and still have next. If no partition of the page can be read, the answer is 503.
+         * @description A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. next remembers where it continues. With open, reason or key, a page may be short or empty and still have next: after about 10,000 records or 32 MiB, and with key after about 2,000 or 4 MiB. If no partition of the page can be read, the answer is 503.
          */
         get: operations["list-dead-letters"];
         put?: never;
@@ -2115,6 +2115,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description An operator skipped the undo of a step: left of the steps says which. In a list only if fields names it, and then only of tasks that are undone, terminated, parked or being undone, or that ran again */
+            left?: boolean;
             /** @description The node that owns the task while it is live */
             locked_by?: string;
             /**
@@ -3007,6 +3009,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description An operator skipped the undo of a step: left of the steps says which. In a list only if fields names it, and then only of tasks that are undone, terminated, parked or being undone, or that ran again */
+            left?: boolean;
             /** @description The node that owns the task while it is live */
             locked_by?: string;
             /**
@@ -3635,7 +3639,7 @@ export interface operations {
                 open?: boolean;
                 /** @description Only those that were rejected for this reason */
                 reason?: string;
-                /** @description Only those whose record has this key, which is the ID of a task as a rule */
+                /** @description Only those whose record has this key, which is the ID of a task as a rule. A page looks through about 2,000 dead letters or 4 MiB */
                 key?: string;
             };
             header?: never;
