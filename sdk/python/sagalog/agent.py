@@ -29,9 +29,9 @@ log = logging.getLogger("sagalog")
 
 Operation = Callable[[Attempt], Awaitable[Json]]
 
-HEARTBEAT_SECONDS = 1.0
+PRESENCE_SECONDS = 1.0
 LEAVE_SECONDS = 10.0  # how long leaving the group may take
-BLOCKED_SECONDS = 5.0  # without a heartbeat
+BLOCKED_SECONDS = 5.0  # without a presence
 LOOK_SECONDS = 0.25  # how soon a change of the partitions is made known
 MAX_CONCURRENCY = 128  # more unfinished requests would not fit into the metadata of a commit
 
@@ -40,7 +40,8 @@ class Agent:
     """An instance of an agent. Instances with the same name share its work, on any number of machines.
 
     kafka has further settings of librdkafka, such as those for TLS and SASL. grace is how long, after a stop, attempts may go on before they are
-    cancelled, and then how long they may take to end. seal_key_file is the key file of the nodes, if the namespace seals.
+    cancelled, and then how long they may take to end. seal_key_file is the key file of the nodes, if the namespace seals. instance is a name that stays
+    the same over restarts, and is unique among those that run: the next process with it takes the partitions over at once, even after a kill.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Agent:
             raise ValueError(f"concurrency is {concurrency}; it must be from 1 to {MAX_CONCURRENCY}; start more instances for more")
         self.name, self.namespace, self.concurrency, self.grace = name, namespace, concurrency, grace
         self.instance = instance or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        # A static member keeps its partitions for a session after it has left. That helps if its name comes back, which a random one never does.
+        self._member: dict[str, Any] = {"group.instance.id": instance} if instance else {}
         self.brokers, self._seal_key_file = broker_list(brokers), seal_key_file
         self._kafka: dict[str, Any] = {"bootstrap.servers": self.brokers, **(kafka or {})}
         self.operations: dict[tuple[str, str], Operation] = {}
@@ -145,28 +148,28 @@ class Agent:
 
     async def _work(self) -> None:
         group = {
-            **self._kafka, "group.id": f"{self.namespace}.agents.{self.name}", "partition.assignment.strategy": "cooperative-sticky",
+            **self._kafka, **self._member, "group.id": f"{self.namespace}.agents.{self.name}", "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000,
             "topic.metadata.refresh.interval.ms": 2_000, "allow.auto.create.topics": False,
             "max.poll.interval.ms": 60_000, "enable.metrics.push": False, "logger": client_log,
         }  # fmt: skip
         self._reader = Reader(f"{self.namespace}.work.{self.name}", group, self.concurrency, self._begin, self._unwanted)
         reading = self._reader.start()
-        beating = asyncio.create_task(self._heartbeats())
+        announcing = asyncio.create_task(self._announce())
         stopped = asyncio.create_task(self._stopping.wait())
-        either: list[asyncio.Future[Any]] = [reading, beating, stopped]
+        either: list[asyncio.Future[Any]] = [reading, announcing, stopped]
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
             await self._drain()
-            beating.cancel()
-            await asyncio.wait([reading, beating], timeout=max(self.grace, LEAVE_SECONDS))
+            announcing.cancel()
+            await asyncio.wait([reading, announcing], timeout=max(self.grace, LEAVE_SECONDS))
             if not reading.done():  # a commit may wait for brokers that are gone
                 log.warning("the group was not left, because no broker answers: it notices after ten seconds that this instance is gone")
             with suppress(KafkaException, TimeoutError):
                 await asyncio.wait_for(self._sink.send(f"{self.namespace}.presence", f"agent/{self.instance}", None, [], 0), max(self.grace, 2.0))
-        for ended in (reading, beating):
+        for ended in (reading, announcing):
             if ended.done() and not ended.cancelled():
                 ended.result()  # raises what ended it
 
@@ -174,7 +177,7 @@ class Agent:
         """Lets attempts end, cancels those that do not, and gives back what is left."""
         self._accepting = False
         with suppress(KafkaException, TimeoutError):
-            await asyncio.wait_for(self._heartbeat(), HEARTBEAT_SECONDS)
+            await asyncio.wait_for(self._send_presence(), PRESENCE_SECONDS)
         self._reader.leave()
         if self._attempts:
             await asyncio.wait(set(self._attempts), timeout=self.grace)
@@ -205,24 +208,24 @@ class Agent:
         if q.call is not None:
             q.call.cancel()
 
-    async def _heartbeats(self) -> None:
+    async def _announce(self) -> None:
         """One each second, and sooner when the partitions change. The event loop sends them, so an agent that blocks it is given no work."""
         while True:
             sent = self._reader.numbers
             try:
-                await asyncio.wait_for(self._heartbeat(), HEARTBEAT_SECONDS)
+                await asyncio.wait_for(self._send_presence(), PRESENCE_SECONDS)
             except (KafkaException, TimeoutError) as e:
                 why = "no answer within a second" if isinstance(e, TimeoutError) else e.args[0]
-                log.warning("a heartbeat was not delivered: nodes may take this instance for gone: %s", why)
-            for _ in range(round(HEARTBEAT_SECONDS / LOOK_SECONDS)):
+                log.warning("a presence was not delivered: nodes may take this instance for gone: %s", why)
+            for _ in range(round(PRESENCE_SECONDS / LOOK_SECONDS)):
                 before = time.monotonic()
                 await asyncio.sleep(LOOK_SECONDS)
                 if (blocked := time.monotonic() - before - LOOK_SECONDS) > BLOCKED_SECONDS:
-                    log.warning("the event loop was blocked for %.0f s, without heartbeats: call what blocks by asyncio.to_thread", blocked)
+                    log.warning("the event loop was blocked for %.0f s, without a presence: call what blocks by asyncio.to_thread", blocked)
                 if self._reader.numbers != sent:
                     break
 
-    async def _heartbeat(self) -> None:
+    async def _send_presence(self) -> None:
         now = instant()
         names = {name for name, _ in self.operations}
         offers = {n: [verb for verb in ("do", "undo") if (n, verb) in self.operations] for n in names | {""}}

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
@@ -19,7 +19,7 @@ from sagalog.sink import Sink
 from sagalog.wire import DETAIL_BYTES, OUTPUT_BYTES, duration, encode, event, instant, one_line
 
 if TYPE_CHECKING:
-    from sagalog.sealing import Keys
+    from sagalog.agent import Agent
 
 log = logging.getLogger("sagalog")
 
@@ -28,23 +28,13 @@ RESEND_SECONDS = 0.2
 RETRY_AFTER_MAX = timedelta(days=1)  # longer than any sensible deadline: a garbled answer of a service must not stop a task for years
 
 
-class Host(Protocol):
-    """The agent, as far as an attempt knows it."""
-
-    name: str
-    namespace: str
-    instance: str
-    keys: "Keys | None"
-    operations: dict[tuple[str, str], Callable[[Attempt], Awaitable[Json]]]
-
-
 class Unconfirmed(Exception):
     """So much time has passed since the commit that confirmed a request that another instance may have done and undone it."""
 
 
 class Execution:
-    def __init__(self, host: Host, sink: Sink, reader: Reader, q: Request) -> None:
-        self._host, self._sink, self._reader, self._q = host, sink, reader, q
+    def __init__(self, agent: "Agent", sink: Sink, reader: Reader, q: Request) -> None:
+        self._agent, self._sink, self._reader, self._q = agent, sink, reader, q
         self._like: Json = None  # the input, if it came sealed as a whole
         self._fresh = asyncio.Event()
         self._value: Json = None
@@ -72,9 +62,9 @@ class Execution:
         q, w = self._q, self._q.work
         if q.unwanted:
             raise Unavailable("the attempt was stopped before it began", code="not_tried", effect="none")
-        function = self._host.operations.get((w.get("function", ""), w["operation"]))
+        function = self._agent.operations.get((w.get("function", ""), w["operation"]))
         if function is None:
-            text = f"this instance of agent {self._host.name} does not offer {w['operation']} of operation {w.get('function', '')!r}"
+            text = f"this instance of agent {self._agent.name} does not offer {w['operation']} of operation {w.get('function', '')!r}"
             raise Unavailable(text, code="no_operation", effect="none")
         opened = await self._opened()
         attempt = Attempt(
@@ -115,7 +105,7 @@ class Execution:
         from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}
         if not any(b'{"$sealed":"' in encode(v) for v in from_work.values()):
             return from_work
-        if self._host.keys is None:
+        if self._agent.keys is None:
             text = "the input is sealed, and this agent has no key: give Agent the seal_key_file of the nodes"
             say("no key", "an attempt was not made: %s: %s", text, self._q, every=60)
             raise Unavailable(text, code="no_key", effect="none")
@@ -124,7 +114,7 @@ class Execution:
         if sealed(from_work["input"]) is not None:
             self._like = from_work["input"]
         try:
-            opened: dict[str, Json] = await asyncio.to_thread(self._host.keys.open, from_work)
+            opened: dict[str, Json] = await asyncio.to_thread(self._agent.keys.open, from_work)
         except Erased:
             raise
         except Exception as e:
@@ -132,9 +122,9 @@ class Execution:
         return opened
 
     async def _sealed(self, value: Json) -> Json:
-        if self._like is None or value is None or self._host.keys is None:
+        if self._like is None or value is None or self._agent.keys is None:
             return value
-        return await asyncio.to_thread(self._host.keys.seal_like, self._like, value)
+        return await asyncio.to_thread(self._agent.keys.seal_like, self._like, value)
 
     async def _checked(self, output: Json) -> Json:
         try:
@@ -157,7 +147,7 @@ class Execution:
     async def _show(self, value: Json) -> None:
         self._value = value
         self._fresh.set()
-        await asyncio.sleep(0)  # an operation that awaits nothing else would hold up heartbeats, and could not be cancelled
+        await asyncio.sleep(0)  # an operation that awaits nothing else would hold up the presence, and could not be cancelled
 
     async def _send_progress(self) -> None:
         """Sends the latest progress, and moves the end of the attempt by what the brokers acknowledge.
@@ -234,9 +224,9 @@ class Execution:
     async def _send(self, more: dict[str, Any], suffix: str = "") -> None:
         q, w = self._q, self._q.work
         about = {k: w.get(k) for k in ("task", "run", "step", "operation", "attempt", "ticket")}
-        value = {k: v for k, v in {**about, "instance": self._host.instance, **more}.items() if v is not None}
+        value = {k: v for k, v in {**about, "instance": self._agent.instance, **more}.items() if v is not None}
         # The same when the report is sent again.
-        id = hashlib.sha1(encode([*q.id, self._host.instance]), usedforsecurity=False).hexdigest()[:16] + suffix
-        source = f"agent/{self._host.name}/{self._host.instance}"
+        id = hashlib.sha1(encode([*q.id, self._agent.instance]), usedforsecurity=False).hexdigest()[:16] + suffix
+        source = f"agent/{self._agent.name}/{self._agent.instance}"
         headers = event("sagalog.report", id, source, ce_traceparent=q.traceparent)
-        await self._sink.send(f"{self._host.namespace}.reports", w["task"], encode(value), headers, q.home)
+        await self._sink.send(f"{self._agent.namespace}.reports", w["task"], encode(value), headers, q.home)

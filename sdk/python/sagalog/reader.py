@@ -1,7 +1,6 @@
 """Reads work requests and commits their offsets, in a thread that owns the Kafka consumer.
 
-Rebalances are served by that thread too, so the assignment never changes between a commit and what follows from it. The group's members are
-dynamic, because a static one keeps its partitions for a session after it has left, and librdkafka cannot end that.
+Rebalances are served by that thread too, so the assignment never changes between a commit and what follows from it.
 """
 
 import asyncio
@@ -34,6 +33,12 @@ ASSIGN_SECONDS = 30.0  # half of max.poll.interval.ms
 CONFIRMED_SECONDS = 3.0
 WAITING_SECONDS = 60.0
 REMEMBERED = 10_000  # attempts that were answered, and steps that were undone
+# The group may fence a member that has no namesake, if an earlier join of its own takes effect late. A living namesake fences it again and again.
+FENCED_MOST, FENCED_SECONDS = 3, 60.0
+
+
+class Fenced(Exception):
+    """The group says that another process has joined under the name of this instance."""
 
 
 class Reader:
@@ -53,7 +58,7 @@ class Reader:
         self._left = threading.Event()
         self._member = ""
         self._next_commit = 0.0
-        self.numbers: list[int] = []  # the partitions that are assigned, for the heartbeat
+        self.numbers: list[int] = []  # the partitions that are assigned, for the presence
 
     # The event loop calls these.
 
@@ -82,6 +87,18 @@ class Reader:
     # Everything below runs in the thread.
 
     def run(self) -> None:
+        fenced = deque([-FENCED_SECONDS] * FENCED_MOST, FENCED_MOST)
+        while True:
+            try:
+                return self._be_member()
+            except Fenced as e:
+                fenced.append(time.monotonic())
+                if fenced[-1] - fenced[0] < FENCED_SECONDS:
+                    raise AgentError(f"another process uses the instance name {self._config.get('group.instance.id')}: give each its own ({e})") from None
+                say("fenced", "the group has fenced this instance, which joins again: %s", e)
+
+    def _be_member(self) -> None:
+        """Reads as one member of the group, until a stop."""
         self._consumer = Consumer(self._config)
         self._subscribe()
         try:
@@ -297,9 +314,11 @@ class Reader:
 
     def _failed(self, error: KafkaError) -> None:
         code = error.code()
-        if error.fatal():
-            raise AgentError(f"reading {self.topic} is not possible any more: {error}; start the agent again")
-        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if error.fatal() or code in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID):  # only a namesake makes an error of a consumer fatal
+            self._lost(self._consumer, [TopicPartition(self.topic, n) for n in self._partitions])
+            if not self._left.is_set():  # an instance that stops leaves its name to the next one
+                raise Fenced(str(error))
+        elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             self._missing = not self._partitions
         elif code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
             say("denied", "reading %s is not allowed: %s (sagalog generate acls --role agent prints what an agent needs)", self.topic, error)

@@ -29,7 +29,7 @@ def processes() -> Iterator[list[Process]]:
     started: list[Process] = []
     yield started
     for p in started:
-        p.popen.terminate()  # so that its heartbeat and its place in the group do not outlive it
+        p.popen.terminate()  # so that its presence and its place in the group do not outlive it
     for p in started:
         try:
             p.popen.wait(30)

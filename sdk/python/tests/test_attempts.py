@@ -120,6 +120,15 @@ def test_a_cancel_stops_the_attempt_and_undoes_it(engine: Engine, processes: lis
     assert "wanted-1 s 1: undone, output None" in agent.said()
 
 
+def test_of_two_processes_with_one_name_one_ends(engine: Engine, processes: list[Process]) -> None:
+    """The members of the group are static: the next process with the name takes its partitions over, without waiting for the end of a session."""
+    for _ in range(2):
+        processes.append(engine.agent("worker.py", INSTANCE="twin"))
+        engine.ready("twin")
+    ended: Process = eventually("one has ended", lambda: next((p for p in processes if p.popen.poll() is not None), None))
+    assert "AgentError: another process uses the instance name twin: give each its own" in ended.said()
+
+
 @pytest.mark.parametrize(
     "how, kind, code, effect",
     [

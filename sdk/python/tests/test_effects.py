@@ -70,7 +70,7 @@ def test_steps_are_done_retried_and_undone(engine: Engine, bank: Bank, tmp_path:
     assert undone == [("charge", "done")], "the step that completed is undone, and the one that had no effect is not"
     prove(engine, bank, receipts, tmp_path)
     assert processes[0].end() == 0, processes[0].said()
-    assert "first" not in engine.instances(), "an instance that stops takes back its heartbeat"
+    assert "first" not in engine.instances(), "an instance that stops takes back its presence"
 
 
 @pytest.mark.parametrize("kills", [int(os.environ.get("SAGALOG_SDK_KILLS", "2"))])

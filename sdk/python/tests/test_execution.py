@@ -329,10 +329,10 @@ def test_a_blocked_event_loop_is_logged(monkeypatch: pytest.MonkeyPatch, caplog:
         agent = sagalog.Agent("card", brokers="127.0.0.1:1")
         agent._sink = Sink()  # type: ignore[assignment]
         agent._reader = type("R", (), {"numbers": []})()
-        beating = asyncio.create_task(agent._heartbeats())
-        await until("a heartbeat is sent", lambda: agent._sink.sent)  # type: ignore[attr-defined]
+        announcing = asyncio.create_task(agent._announce())
+        await until("a presence is sent", lambda: agent._sink.sent)  # type: ignore[attr-defined]
         time.sleep(2)
         await until("the block is logged", lambda: "the event loop was blocked" in caplog.text)
-        beating.cancel()
+        announcing.cancel()
 
     asyncio.run(main())

@@ -8,7 +8,7 @@ import sagalog.reader
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from world import TOPIC, Brokers, Sink, execution, reading, until
 
-from sagalog import Attempt
+from sagalog import AgentError, Attempt
 from sagalog.reader import Reader
 from sagalog.request import Request, Until
 
@@ -167,3 +167,87 @@ def test_without_offsets_the_group_assigns_once_more(brokers: Brokers, monkeypat
         await reading(reader, act)
 
     asyncio.run(main())
+
+
+class Fence:
+    """What the client says when another process has joined under the name of the instance."""
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._FATAL, "Fatal error: Broker: Static consumer fenced by other consumer with same group.instance.id")
+
+    def partition(self) -> None: ...
+    def offset(self) -> None: ...
+    def value(self) -> None: ...
+
+
+def fencing(monkeypatch: pytest.MonkeyPatch, most: int) -> list[Consumer]:
+    """The first members are fenced, at their first look. Returns all members."""
+    members: list[Consumer] = []
+
+    class Fencing(Consumer):
+        looked = False
+
+        def __init__(self, config: dict[str, Any]) -> None:
+            super().__init__(config)
+            members.append(self)
+
+        def poll(self, timeout: float = -1) -> Any:
+            if self.looked or len(members) > most:
+                return super().poll(timeout)
+            self.looked = True
+            return Fence()
+
+    monkeypatch.setattr(sagalog.reader, "Consumer", Fencing)
+    return members
+
+
+def test_a_fenced_instance_joins_again(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a namesake, a join of its own took effect late."""
+    members = fencing(monkeypatch, 1)
+    begun: list[Request] = []
+
+    async def main() -> None:
+        reader = Reader(TOPIC, brokers.group, 4, begun.append, begun.append)
+
+        async def act() -> None:
+            await until("all begin", lambda: len(begun) == len(PARTITIONS))
+
+        await reading(reader, act)
+
+    asyncio.run(main())
+    assert len(members) == 2
+
+
+def test_an_instance_that_is_fenced_again_and_again_ends(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = fencing(monkeypatch, 100)
+
+    async def main() -> None:
+        with pytest.raises(AgentError, match="another process uses the instance name one: give each its own"):
+            Reader(TOPIC, {**brokers.group, "group.instance.id": "one"}, 4, print, print).run()
+
+    asyncio.run(main())
+    assert len(members) == sagalog.reader.FENCED_MOST
+
+
+def test_an_instance_that_stops_leaves_its_name_to_the_next(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is fenced while its attempts go on, and may not take the name back."""
+    members = fencing(monkeypatch, 0)
+    begun: list[Request] = []
+
+    async def main() -> None:
+        reader = Reader(TOPIC, brokers.group, 4, begun.append, begun.append)
+
+        async def act() -> None:
+            await until("all begin", lambda: len(begun) == len(PARTITIONS))
+            reader.leave()
+            monkeypatch.setattr(members[0], "poll", lambda timeout: Fence())
+            await until("its partitions are another one's", lambda: reader.numbers == [])
+            answer = reader.finish_durably(begun[0])
+            assert not await answer, "nobody may say that a request never runs again"
+            for q in begun:
+                reader.finish(q)
+
+        await reading(reader, act)
+
+    asyncio.run(main())
+    assert len(members) == 1

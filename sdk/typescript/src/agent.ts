@@ -7,12 +7,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Attempt, UndoAttempt } from "./attempt.js";
 import { AgentError, messageOf } from "./errors.js";
 import { Group } from "./group.js";
-import { type Connection, type Log, namespaceOf, partitionsOf, Sender, toStandardError } from "./kafka.js";
+import { type Connection, event, type Log, namespaceOf, partitionsOf, Sender, toStandardError } from "./kafka.js";
 import { Keys } from "./keys.js";
 import { type Operation, Worker } from "./work.js";
 
 export interface AgentOptions extends Connection {
-  /** Names this process in reports and heartbeats; unique among those that run. Default: the host name and a random suffix. */
+  /**
+   * Names this process in reports and in its presence; unique among those that run. With a name that stays the same, the next process takes the
+   * partitions over at once, even after a kill. Default: the host name and a random suffix.
+   */
   instance?: string;
   /** How many attempts run at once. Default 16. */
   concurrency?: number;
@@ -25,7 +28,7 @@ export interface AgentOptions extends Connection {
   sealKeyFile?: string;
 }
 
-const HEARTBEAT_MS = 1_000;
+const PRESENCE_MS = 1_000;
 
 export class Agent {
   readonly name: string;
@@ -131,29 +134,28 @@ export class Agent {
       this.#there = found > 0;
       if (this.#there) return;
       if (n === 30) this.#log("warn", `the topic ${topic} does not exist yet, for which a node of the namespace (${partitions} partitions) must run`);
-      await sleep(HEARTBEAT_MS, undefined, { signal: this.#stop.signal }).catch(() => {});
+      await sleep(PRESENCE_MS, undefined, { signal: this.#stop.signal }).catch(() => {});
     }
   }
 
-  /** Sends heartbeats until the signal, and then a tombstone, so that nobody waits for this instance. */
+  /** Sends the presence until the signal, and then a tombstone, so that nobody waits for this instance. */
   async #announce(sender: Sender, worker: Worker, group: Group, concurrency: number, ended: AbortSignal): Promise<void> {
     const at = { topic: `${namespaceOf(this.#options)}.presence`, partition: 0, key: `agent/${this.instance}` };
-    const send = async (value: object | undefined) => {
-      const about = { type: "sagalog.presence", id: `${this.instance}/${Date.now()}`, source: `sagalog/agent/${this.instance}`, headers: { ce_subject: this.instance } };
-      const record = value === undefined ? { ...at, value } : { ...at, ...about, value: JSON.stringify(value) };
-      await sender.send(record, Date.now() + HEARTBEAT_MS).catch((error: unknown) => this.#log("info", `a heartbeat was not delivered: ${messageOf(error)}`));
+    const send = async (more: { value?: string; headers?: Record<string, string> }) => {
+      await sender.send({ ...at, ...more }, Date.now() + PRESENCE_MS).catch((error: unknown) => this.#log("info", `a presence was not delivered: ${messageOf(error)}`));
     };
     let last = "";
     while (!ended.aborted) {
-      const next = Date.now() + HEARTBEAT_MS;
+      const next = Date.now() + PRESENCE_MS;
       last = group.partitions.join() + String(this.#stop.signal.aborted);
-      await send(this.#presence(worker, group, concurrency));
+      const headers = event("sagalog.presence", `${this.instance}/${Date.now()}`, `sagalog/agent/${this.instance}`, { ce_subject: this.instance });
+      await send({ headers, value: JSON.stringify(this.#presence(worker, group, concurrency)) });
       // Owners hear at once of other partitions, and of a stop.
       while (!ended.aborted && Date.now() < next && last === group.partitions.join() + String(this.#stop.signal.aborted)) {
         await sleep(50, undefined, { signal: ended }).catch(() => {});
       }
     }
-    await send(undefined);
+    await send({});
   }
 
   /** A stopping instance accepts nothing: it has no capacity and no partitions. */

@@ -62,30 +62,19 @@ export function hasError(error: unknown, property: string, value: unknown): bool
   return found !== null && found !== undefined;
 }
 
-/** A record whose headers are the attributes of a CloudEvent. No value is a tombstone. */
+/** A record. No value is a tombstone. */
 export interface Outgoing {
   topic: string;
   partition: number;
   key: string;
-  value: string | undefined;
-  type?: string;
-  id?: string;
-  source?: string;
-  traceparent?: string | undefined;
+  value?: string;
   headers?: Record<string, string>;
 }
 
-function headersOf(r: Outgoing): Record<string, string> {
-  if (r.type === undefined) return {};
-  return {
-    ce_specversion: "1.0",
-    ce_id: r.id ?? "",
-    ce_source: r.source ?? "",
-    ce_type: r.type,
-    ce_time: new Date().toISOString(),
-    ...(r.traceparent ? { ce_traceparent: r.traceparent } : {}),
-    ...r.headers,
-  };
+/** The headers of a CloudEvent: its attributes, without those that are empty. */
+export function event(ce_type: string, ce_id: string, ce_source: string, more: { ce_subject?: string; ce_traceparent?: string | undefined } = {}): Record<string, string> {
+  const attributes = { ce_specversion: "1.0", ce_id, ce_source, ce_type, ce_time: new Date().toISOString(), ...more };
+  return Object.fromEntries(Object.entries(attributes).flatMap(([k, v]) => (v ? [[k, v]] : [])));
 }
 
 const RETRY_MS = 100;
@@ -104,11 +93,9 @@ export class Sender {
 
   /** Sends a record, again and again until the instant. Returns its offset. A record may be stored twice. */
   async send(record: Outgoing, until: number): Promise<bigint> {
-    const headers = headersOf(record);
-    const message = { topic: record.topic, partition: record.partition, key: record.key, headers, ...(record.value === undefined ? {} : { value: record.value }) };
     for (;;) {
       try {
-        const { offsets } = await this.#client.send({ messages: [message] });
+        const { offsets } = await this.#client.send({ messages: [record] });
         return offsets?.[0]?.offset ?? -1n;
       } catch (error) {
         this.#client.clearMetadata(); // the leader may be another one now

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { murmur2 } from "@platformatic/kafka";
 
 import { NotSent } from "./errors.js";
-import { type Connection, namespaceOf, partitionsOf, Sender } from "./kafka.js";
+import { type Connection, event, namespaceOf, partitionsOf, Sender } from "./kafka.js";
 
 /** A task to submit: events/FORMAT.md, "Submission". Durations are texts such as `10m`. */
 export interface Submission {
@@ -84,9 +84,10 @@ export class Producer {
       throw error;
     });
     const partition = homeOf(task, await this.#partitions);
-    const record = { topic: `${namespaceOf(this.#options)}.submissions`, partition, key: task, value: JSON.stringify(value), type, id, source: "/sagalog/producer" };
+    const headers = event(type, id, "/sagalog/producer", { ce_traceparent: traceparent });
+    const record = { topic: `${namespaceOf(this.#options)}.submissions`, partition, key: task, value: JSON.stringify(value), headers };
     try {
-      const offset = await this.#sender.send({ ...record, traceparent }, Date.now() + (this.#options.timeout ?? 30_000));
+      const offset = await this.#sender.send(record, Date.now() + (this.#options.timeout ?? 30_000));
       return { id: task, partition, offset };
     } catch (error) {
       if (error instanceof NotSent) error.id = value.id;

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Clock, Request, type UndoAttempt, type Work } from "./attempt.js";
 import { AttemptStopped, type Effect, Failure, failureOf, messageOf } from "./errors.js";
 import type { Group } from "./group.js";
-import type { Incoming, Log, Sender } from "./kafka.js";
+import { event, type Incoming, type Log, type Sender } from "./kafka.js";
 import { hasSealed, type Keys, sealedText } from "./keys.js";
 import type { Partition, Position } from "./offsets.js";
 
@@ -38,12 +38,6 @@ export interface WorkOptions {
   sender: Sender;
   keys: Keys | undefined;
   log: Log;
-}
-
-interface Outcome {
-  output?: unknown;
-  failure?: Failure;
-  doubt?: boolean;
 }
 
 export class Worker {
@@ -216,19 +210,22 @@ export class Worker {
     q.shared = !q.exclusive;
     const began = Date.now();
     if (q.stopped === undefined) q.life.begin((json) => this.#sendProgress(q, json));
-    let outcome: Outcome;
+    let output: unknown;
+    let failure: Failure | undefined;
     try {
-      const output = await this.#call(q);
-      outcome = { output, doubt: !q.exclusive };
+      output = await this.#call(q);
     } catch (error) {
-      outcome = { failure: failureOf(error) };
+      failure = failureOf(error);
     }
     q.life.finish();
     const ended = Date.now();
     if (ended >= q.life.end) return this.#finish(q); // the engine's timer decides: neither a report nor a recovery follows
-    if (outcome.failure !== undefined && this.#killed) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
-    if (outcome.failure !== undefined) outcome.failure = await this.#proven(q, outcome.failure);
-    if (Date.now() < q.life.end) await this.#report(q, outcome, began, ended);
+    if (failure !== undefined && this.#killed) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
+    const result =
+      failure === undefined
+        ? { result: "completed", output, effect: q.exclusive ? undefined : "in_doubt" }
+        : { result: "failed", ...(await this.#failed(q, failure)), effect: await this.#proven(q, failure.effect) };
+    if (Date.now() < q.life.end) await this.#report(q, { ...result, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() });
     this.#finish(q);
   }
 
@@ -284,7 +281,7 @@ export class Worker {
     if (!fits) this.#o.log("warn", `progress of the step ${q.work.step} has over 16 KiB: it counts, but its value is not kept`);
     try {
       const progress: unknown = !fits ? undefined : q.like === undefined ? JSON.parse(json) : await this.#o.keys?.sealLike(q.like, json);
-      await this.#send(q, { ...q.about(), result: "progress", progress, instance: this.#o.instance }, `${q.reportId()}/${Date.now()}`);
+      await this.#send(q, { result: "progress", progress }, `${q.reportId()}/${Date.now()}`);
     } catch (error) {
       this.#o.log("warn", `progress of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
       throw error;
@@ -293,18 +290,15 @@ export class Worker {
 
   async #send(q: Request, report: object, id: string): Promise<void> {
     const { agent, instance, reports, sender } = this.#o;
-    const record = { topic: reports, partition: q.work.home, key: q.work.task, value: JSON.stringify(report) };
-    await sender.send({ ...record, type: "sagalog.report", id, source: `agent/${agent}/${instance}`, traceparent: q.traceparent }, q.life.end);
+    const headers = event("sagalog.report", id, `agent/${agent}/${instance}`, { ce_traceparent: q.traceparent });
+    const value = JSON.stringify({ ...q.about(), instance, ...report });
+    await sender.send({ topic: reports, partition: q.work.home, key: q.work.task, value, headers }, q.life.end);
   }
 
   /** Sends the report. If that fails, the complete-by time passes and the engine makes a new attempt: recovery is its task. */
-  async #report(q: Request, outcome: Outcome, began: number, ended: number): Promise<void> {
-    const at = { instance: this.#o.instance, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() };
-    const f = outcome.failure;
-    const effect = f?.effect ?? (outcome.doubt ? "in_doubt" : undefined);
+  async #report(q: Request, report: object): Promise<void> {
     try {
-      const result = f === undefined ? { result: "completed", output: outcome.output } : { result: "failed", ...(await this.#failed(q, f)) };
-      await this.#send(q, { ...q.about(), ...result, effect, ...at }, q.reportId());
+      await this.#send(q, report, q.reportId());
     } catch (error) {
       this.#o.log("warn", `the report of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
     }
@@ -328,14 +322,10 @@ export class Worker {
     return { error, retry_after: retry > 0 ? `${retry}ms` : undefined };
   }
 
-  /** The failure with an effect that is safe to report: the run of another instance may have an effect and end later. */
-  async #proven(q: Request, f: Failure): Promise<Failure> {
-    let effect: Effect = f.effect;
-    if (effect !== "in_doubt" && !q.exclusive) effect = "in_doubt";
-    if (effect === "none" && !(await this.#neverAgain(q))) effect = "in_doubt";
-    if (effect === f.effect) return f;
-    const { errorClass, message, code, detail, retryAfter } = f;
-    return new Failure(errorClass, message, { code, detail, retryAfter, effect });
+  /** The effect that is safe to report: the run of another instance may have an effect and end later. */
+  async #proven(q: Request, effect: Effect): Promise<Effect> {
+    if (!q.exclusive) return "in_doubt";
+    return effect === "none" && !(await this.#neverAgain(q)) ? "in_doubt" : effect;
   }
 
   /** Makes sure that the attempt never runs again: a commit says so, and duplicates that come later are dropped. */
