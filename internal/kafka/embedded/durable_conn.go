@@ -13,8 +13,15 @@ import (
 type requestKind int
 
 const (
-	// changesLog is the kind of every request that is not known to be of another kind.
-	changesLog requestKind = iota
+	// changesAny is the kind of every request that is not known to be of another kind.
+	changesAny requestKind = iota
+	// changesRecords is the kind of a request that appends to the logs that it names.
+	changesRecords
+	// changesGroups is the kind of a request that changes only the offsets of a group.
+	changesGroups
+	// kinds is the number of kinds above, which change something.
+	kinds
+
 	// readsLog reports stored data.
 	readsLog
 	// passes neither changes nor reports anything that must survive a power cut: members of groups join again by themselves.
@@ -22,6 +29,7 @@ const (
 )
 
 var requestKinds = map[kmsg.Key]requestKind{
+	kmsg.Produce: changesRecords, kmsg.OffsetCommit: changesGroups,
 	kmsg.Fetch: readsLog, kmsg.ListOffsets: readsLog, kmsg.OffsetFetch: readsLog, kmsg.OffsetForLeaderEpoch: readsLog,
 	kmsg.Metadata: passes, kmsg.FindCoordinator: passes, kmsg.JoinGroup: passes, kmsg.Heartbeat: passes, kmsg.LeaveGroup: passes,
 	kmsg.SyncGroup: passes, kmsg.DescribeGroups: passes, kmsg.ListGroups: passes, kmsg.SASLHandshake: passes,
@@ -148,7 +156,7 @@ func (c *heldConn) answer(correlation uint32) requestKind {
 		c.unanswered = c.unanswered[:copy(c.unanswered, c.unanswered[i+1:])]
 		return r.kind
 	}
-	return changesLog // not the answer to a known request: it waits
+	return changesAny // not the answer to a known request: it waits
 }
 
 // Close implements net.Conn.
@@ -156,14 +164,8 @@ func (c *heldConn) Close() error {
 	c.mu.Lock()
 	c.closes++
 	if c.closes == 2 {
-		var lost uint64
-		for _, r := range c.unanswered {
-			if r.kind == changesLog {
-				lost++
-			}
-		}
+		c.commits.abandon(c.unanswered)
 		c.unanswered = nil
-		c.commits.abandon(lost)
 	}
 	c.mu.Unlock()
 	return c.Conn.Close()
