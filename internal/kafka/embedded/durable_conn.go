@@ -22,19 +22,33 @@ const (
 	// kinds is the number of kinds above, which change something.
 	kinds
 
-	// readsLog reports stored data.
+	// readsLog reports records.
 	readsLog
+	// readsGroups reports the offsets of a group.
+	readsGroups
 	// passes neither changes nor reports anything that must survive a power cut: members of groups join again by themselves.
 	passes
 )
 
 var requestKinds = map[kmsg.Key]requestKind{
 	kmsg.Produce: changesRecords, kmsg.OffsetCommit: changesGroups,
-	kmsg.Fetch: readsLog, kmsg.ListOffsets: readsLog, kmsg.OffsetFetch: readsLog, kmsg.OffsetForLeaderEpoch: readsLog,
+	kmsg.Fetch: readsLog, kmsg.ListOffsets: readsLog, kmsg.OffsetFetch: readsGroups, kmsg.OffsetForLeaderEpoch: readsLog,
 	kmsg.Metadata: passes, kmsg.FindCoordinator: passes, kmsg.JoinGroup: passes, kmsg.Heartbeat: passes, kmsg.LeaveGroup: passes,
 	kmsg.SyncGroup: passes, kmsg.DescribeGroups: passes, kmsg.ListGroups: passes, kmsg.SASLHandshake: passes,
 	kmsg.ApiVersions: passes, kmsg.DescribeConfigs: passes, kmsg.SASLAuthenticate: passes, kmsg.DescribeCluster: passes,
 	kmsg.DescribeLogDirs: passes, kmsg.DescribeACLs: passes,
+}
+
+// reports says whether an answer to a request of one kind reports what a request of another kind changed. So the answer to a reader of
+// records does not wait for the offsets of a group.
+func (k requestKind) reports(change requestKind) bool {
+	switch k {
+	case changesRecords, readsLog:
+		return change != changesGroups
+	case changesGroups, readsGroups:
+		return change != changesRecords
+	}
+	return true
 }
 
 // request is a request that is not answered yet.
@@ -134,8 +148,8 @@ func (c *heldConn) Write(p []byte) (int, error) {
 	if len(p) < answerHead {
 		return 0, errors.New("the broker sent something that is not an answer")
 	}
-	if c.answer(binary.BigEndian.Uint32(p[answerCorrAt:])) != passes {
-		if err := c.commits.wait(); err != nil {
+	if kind := c.answer(binary.BigEndian.Uint32(p[answerCorrAt:])); kind != passes {
+		if err := c.commits.wait(kind); err != nil {
 			return 0, err
 		}
 	}

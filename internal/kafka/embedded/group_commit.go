@@ -184,15 +184,15 @@ func (c *commits) produces(logs []partition) {
 	c.logs.add(logs)
 }
 
-// wait returns when everything written before the call is on the disk.
-func (c *commits) wait() error {
+// wait returns when everything is on the disk that was written before the call and that an answer of this kind reports.
+func (c *commits) wait(k requestKind) error {
 	c.mu.Lock()
-	if c.failed != nil || !c.restless && !c.changed() {
+	if c.failed != nil || !c.restless && !c.changed(k) {
 		defer c.mu.Unlock()
 		return c.failed
 	}
 	enough := c.current
-	if enough == nil || c.restless || !c.covers(enough) {
+	if enough == nil || c.restless || !c.covers(enough, k) {
 		enough = c.join()
 	}
 	c.mu.Unlock()
@@ -204,21 +204,21 @@ func (c *commits) wait() error {
 	}
 }
 
-// covers reports whether a sync that has begun covers all changes so far. Without it the readers that a record wakes would wait for the sync
-// after the one that its producer waits for. The lock is held.
-func (c *commits) covers(m *commit) bool {
-	for k := range c.changes {
-		if m.began[k].answered != c.changes[k].asked {
+// covers reports whether a sync that has begun covers all changes so far that an answer of this kind reports. Without it the readers that a
+// record wakes would wait for the sync after the one that its producer waits for. The lock is held.
+func (c *commits) covers(m *commit, k requestKind) bool {
+	for change := range kinds {
+		if k.reports(change) && m.began[change].answered != c.changes[change].asked {
 			return false
 		}
 	}
 	return true
 }
 
-// changed reports whether anything was written, or may be, that no sync covers. The lock is held.
-func (c *commits) changed() bool {
-	for k := range c.changes {
-		if c.changes[k].open() {
+// changed reports whether anything that an answer of this kind reports was written, or may be, and no sync covers it. The lock is held.
+func (c *commits) changed(k requestKind) bool {
+	for change := range kinds {
+		if k.reports(change) && c.changes[change].open() {
 			return true
 		}
 	}
