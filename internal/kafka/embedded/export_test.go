@@ -1,10 +1,5 @@
 package embedded
 
-import (
-	"errors"
-	"os"
-)
-
 // CompactNow runs the compaction, as the broker does every ten minutes.
 func CompactNow(b *Broker) { b.cluster.Compact() }
 
@@ -33,12 +28,3 @@ func Stored(b *Broker, topic string, partition int32) int64 {
 
 // BeginsFile is the name of the file that holds where partitions begin.
 const BeginsFile = beginsFile
-
-// WatchDisk calls seen before each sync of a file, with its name, and with "" before each sync of the file system. It must be called before the
-// broker has clients. From then on marks are written by MarkNow only.
-func WatchDisk(b *Broker, seen func(file string) error) {
-	b.endMarks()
-	one, all := b.disk.syncFile, b.disk.syncAll
-	b.disk.syncFile = func(f *os.File) error { return errors.Join(seen(f.Name()), one(f)) }
-	b.disk.syncAll = func(f *os.File) error { return errors.Join(seen(""), all(f)) }
-}
