@@ -41,7 +41,7 @@ type commits struct {
 	// lostAt was the number of requests when the last connection with unanswered changes ended.
 	lostAt   uint64
 	restless bool
-	// current is the sync that is under way, nil if there is none. next begins when it has ended. next is nil while nobody waits for it.
+	// current is the sync that is under way, nil while there is not one. next begins when it has ended. next is nil while nobody waits for it.
 	current, next *commit
 	// failed is the reason why no more answers are sent.
 	failed error
