@@ -94,7 +94,8 @@ type Broker struct {
 	commits *commits
 
 	// disk is the disk that commits syncs.
-	disk *wholeDisk
+	disk       *disk
+	topicNames topicNames
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -119,7 +120,7 @@ func Open(cfg Config) (*Broker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := &Broker{cfg: cfg, stop: make(chan struct{}), stopped: make(chan struct{}), ready: make(chan struct{})}
+	b := &Broker{cfg: cfg, topicNames: topicNames{}, stop: make(chan struct{}), stopped: make(chan struct{}), ready: make(chan struct{})}
 	b.admit = sync.OnceFunc(func() { close(b.ready) })
 	if err := b.prepare(); err != nil {
 		b.giveBack()
@@ -136,6 +137,7 @@ func Open(cfg Config) (*Broker, error) {
 	b.cluster, b.addr = cluster, cluster.ListenAddrs()[0]
 	if b.commits != nil {
 		cluster.ControlKey(kmsg.InitProducerID.Int16(), b.watchTransactions)
+		cluster.ControlKey(kmsg.Produce.Int16(), b.watchRecords)
 	}
 	if cfg.Dir != "" {
 		cluster.ControlKey(kmsg.DeleteRecords.Int16(), b.beforeDelete)
@@ -333,7 +335,7 @@ func (b *Broker) syncLast() bool {
 		return false
 	}
 	defer b.disk.close()
-	err := b.commits.sync()
+	err := b.commits.sync(written{everything: true})
 	if failed := b.commits.lastError(); failed != nil {
 		err = failed // a later success does not make up for it
 	}

@@ -27,7 +27,7 @@
 //   - It ends the process at a request with an unknown key, and allocates whatever length a client claims: guarded_conn.go ends the
 //     connection instead, and bounds the number of connections.
 //   - With fsync it syncs two files for each batch, one batch after another, and ignores disk errors. Instead,
-//     group_commit.go syncs all files at once, and durable_conn.go holds answers back until then.
+//     group_commit.go syncs the files of all batches at once (written.go, sync_linux.go), and durable_conn.go holds answers back until then.
 //   - It cuts a log at the first damaged byte and trusts bytes that no CRC covers: scrub.go, segment.go.
 //   - It trusts every byte of its small files, including the ends of logs: checksums.go. If a full disk cuts an entry in its
 //     log of groups short, all later entries are hidden: state_log.go.

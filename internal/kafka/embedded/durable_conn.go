@@ -13,20 +13,42 @@ import (
 type requestKind int
 
 const (
-	// changesLog is the kind of every request that is not known to be of another kind.
-	changesLog requestKind = iota
-	// readsLog reports stored data.
+	// changesAny is the kind of every request that is not known to be of another kind.
+	changesAny requestKind = iota
+	// changesRecords is the kind of a request that appends to the logs that it names.
+	changesRecords
+	// changesGroups is the kind of a request that changes only the offsets of a group.
+	changesGroups
+	// kinds is the number of kinds above, which change something.
+	kinds
+
+	// readsLog reports records.
 	readsLog
+	// readsGroups reports the offsets of a group.
+	readsGroups
 	// passes neither changes nor reports anything that must survive a power cut: members of groups join again by themselves.
 	passes
 )
 
 var requestKinds = map[kmsg.Key]requestKind{
-	kmsg.Fetch: readsLog, kmsg.ListOffsets: readsLog, kmsg.OffsetFetch: readsLog, kmsg.OffsetForLeaderEpoch: readsLog,
+	kmsg.Produce: changesRecords, kmsg.OffsetCommit: changesGroups,
+	kmsg.Fetch: readsLog, kmsg.ListOffsets: readsLog, kmsg.OffsetFetch: readsGroups, kmsg.OffsetForLeaderEpoch: readsLog,
 	kmsg.Metadata: passes, kmsg.FindCoordinator: passes, kmsg.JoinGroup: passes, kmsg.Heartbeat: passes, kmsg.LeaveGroup: passes,
 	kmsg.SyncGroup: passes, kmsg.DescribeGroups: passes, kmsg.ListGroups: passes, kmsg.SASLHandshake: passes,
 	kmsg.ApiVersions: passes, kmsg.DescribeConfigs: passes, kmsg.SASLAuthenticate: passes, kmsg.DescribeCluster: passes,
 	kmsg.DescribeLogDirs: passes, kmsg.DescribeACLs: passes,
+}
+
+// reports says whether an answer to a request of one kind reports what a request of another kind changed. So the answer to a reader of
+// records does not wait for the offsets of a group.
+func (k requestKind) reports(change requestKind) bool {
+	switch k {
+	case changesRecords, readsLog:
+		return change != changesGroups
+	case changesGroups, readsGroups:
+		return change != changesRecords
+	}
+	return true
 }
 
 // request is a request that is not answered yet.
@@ -126,8 +148,8 @@ func (c *heldConn) Write(p []byte) (int, error) {
 	if len(p) < answerHead {
 		return 0, errors.New("the broker sent something that is not an answer")
 	}
-	if c.answer(binary.BigEndian.Uint32(p[answerCorrAt:])) != passes {
-		if err := c.commits.wait(); err != nil {
+	if kind := c.answer(binary.BigEndian.Uint32(p[answerCorrAt:])); kind != passes {
+		if err := c.commits.wait(kind); err != nil {
 			return 0, err
 		}
 	}
@@ -148,7 +170,7 @@ func (c *heldConn) answer(correlation uint32) requestKind {
 		c.unanswered = c.unanswered[:copy(c.unanswered, c.unanswered[i+1:])]
 		return r.kind
 	}
-	return changesLog // not the answer to a known request: it waits
+	return changesAny // not the answer to a known request: it waits
 }
 
 // Close implements net.Conn.
@@ -156,14 +178,8 @@ func (c *heldConn) Close() error {
 	c.mu.Lock()
 	c.closes++
 	if c.closes == 2 {
-		var lost uint64
-		for _, r := range c.unanswered {
-			if r.kind == changesLog {
-				lost++
-			}
-		}
+		c.commits.abandon(c.unanswered)
 		c.unanswered = nil
-		c.commits.abandon(lost)
 	}
 	c.mu.Unlock()
 	return c.Conn.Close()

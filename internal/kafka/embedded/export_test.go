@@ -6,7 +6,7 @@ func CompactNow(b *Broker) { b.cluster.Compact() }
 // SyncBy replaces the sync of a broker with Fsync, before it has clients. From then on marks are written by MarkNow only.
 func SyncBy(b *Broker, sync func() error) {
 	b.endMarks()
-	b.commits.sync = sync
+	b.commits.sync = func(written) error { return sync() }
 }
 
 // MarkNow writes the marks.

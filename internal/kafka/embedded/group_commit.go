@@ -18,9 +18,12 @@ import (
 //
 // An answer does not wait if nothing was written since the last sync began. kfake also writes without a request when a transaction times
 // out, and that is not counted. So after the first transaction all answers wait.
+//
+// A sync covers only the files that were written since the one before it (written.go), because a sync of the whole file system waits for
+// everything that other processes write there too.
 type commits struct {
-	// sync returns when everything written before the call is on the disk.
-	sync func() error
+	// sync returns when what was written to these files before the call is on the disk. Only run calls it, once there are clients.
+	sync func(written) error
 	log  *slog.Logger
 	// due wakes run. stop ends it.
 	due, stop chan struct{}
@@ -29,17 +32,17 @@ type commits struct {
 	mu sync.Mutex
 	// mu guards the fields below.
 
-	// changes counts the requests passed to the broker that change something. answered counts how many of them it has carried out, and
-	// synced how many it had carried out when the last sync began. Invariant: synced <= answered <= changes.
-	changes, answered, synced uint64
+	// changes counts the requests that change something, by their kind.
+	changes [kinds]tally
+	// logs are the logs that requests to produce have changed.
+	logs writtenLogs
 	// requests counts all requests.
 	requests uint64
-	// lost counts changes whose connection ended before the answer. The broker carries out one request after another, so they have been
-	// carried out once it answers a request with a higher number than lostAt.
-	lost, lostAt uint64
-	restless     bool
-	// next is the sync that begins when the current one has ended. It is nil while nobody waits for it.
-	next *commit
+	// lostAt was the number of requests when the last connection with unanswered changes ended.
+	lostAt   uint64
+	restless bool
+	// current is the sync that is under way, nil while there is not one. next begins when it has ended. next is nil while nobody waits for it.
+	current, next *commit
 	// failed is the reason why no more answers are sent.
 	failed error
 }
@@ -51,11 +54,31 @@ const diskFails = "the disk fails: the embedded broker acknowledges nothing any 
 
 // commit is one sync of the disk. Answers wait until it is done.
 type commit struct {
-	done chan struct{}
-	err  error
+	// began holds what the broker had carried out when the sync began.
+	began [kinds]tally
+	done  chan struct{}
+	err   error
 }
 
-func newCommits(sync func() error, log *slog.Logger) *commits {
+// tally counts the changes of one kind.
+//
+// Invariant: synced <= answered <= asked.
+type tally struct {
+	// asked counts the changes passed to the broker, and answered those that it has carried out. synced is how many it had carried out
+	// when the last sync of what they change began.
+	asked, answered, synced uint64
+	// lost counts changes whose connection ended before the answer. The broker carries out one request after another, so they have been
+	// carried out once it answers a request with a higher number than lostAt.
+	lost uint64
+}
+
+// idle reports whether the broker has carried out all changes.
+func (t *tally) idle() bool { return t.answered == t.asked }
+
+// open reports whether something changed that no sync covers.
+func (t *tally) open() bool { return t.synced != t.asked }
+
+func newCommits(sync func(written) error, log *slog.Logger) *commits {
 	c := &commits{sync: sync, log: log, due: make(chan struct{}, 1), stop: make(chan struct{})}
 	c.ended.Go(c.run)
 	return c
@@ -69,10 +92,11 @@ func (c *commits) run() {
 		case <-c.due:
 		}
 		c.mu.Lock()
-		now, began := c.next, c.answered
-		c.next = nil
+		now, what := c.next, c.unsynced()
+		now.began = c.changes
+		c.current, c.next = now, nil
 		c.mu.Unlock()
-		err := c.sync()
+		err := c.sync(what)
 		c.mu.Lock()
 		switch {
 		case c.failed != nil:
@@ -81,11 +105,22 @@ func (c *commits) run() {
 			c.failed = err
 			c.log.Error(diskFails, "error", err)
 		default:
-			c.synced = began
+			for k := range c.changes {
+				c.changes[k].synced = now.began[k].answered
+			}
 		}
-		now.err = c.failed
+		c.current, now.err = nil, c.failed
 		c.mu.Unlock()
 		close(now.done)
+	}
+}
+
+// unsynced returns what the sync that begins now must cover. The lock is held.
+func (c *commits) unsynced() written {
+	return written{
+		everything: c.restless || c.changes[changesAny].open(),
+		groups:     c.changes[changesGroups].open(),
+		logs:       c.logs.take(c.changes[changesRecords].idle()),
 	}
 }
 
@@ -107,8 +142,8 @@ func (c *commits) asked(k requestKind) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
-	if k == changesLog {
-		c.changes++
+	if k < kinds {
+		c.changes[k].asked++
 	}
 	return c.requests
 }
@@ -117,40 +152,77 @@ func (c *commits) asked(k requestKind) uint64 {
 func (c *commits) carriedOut(r request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.kind == changesLog {
-		c.answered++
+	if r.kind < kinds {
+		c.changes[r.kind].answered++
 	}
-	if c.lost > 0 && r.number > c.lostAt {
-		c.answered += c.lost
-		c.lost = 0
+	if r.number <= c.lostAt {
+		return
+	}
+	for k := range c.changes {
+		t := &c.changes[k]
+		t.answered += t.lost
+		t.lost = 0
 	}
 }
 
-// abandon is called when the broker is done with a connection, with the number of its unanswered changes.
-func (c *commits) abandon(n uint64) {
+// abandon is called when the broker is done with a connection, with its unanswered requests.
+func (c *commits) abandon(unanswered []request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n > 0 {
-		c.lost += n
-		c.lostAt = c.requests
+	for _, r := range unanswered {
+		if r.kind < kinds {
+			c.changes[r.kind].lost++
+			c.lostAt = c.requests
+		}
 	}
 }
 
-// wait returns when everything written before the call is on the disk.
-func (c *commits) wait() error {
+// produces notes the logs that a request is about to change. The broker calls it before it carries out the request.
+func (c *commits) produces(logs []partition) {
 	c.mu.Lock()
-	if c.failed != nil || c.synced == c.changes && !c.restless {
+	defer c.mu.Unlock()
+	c.logs.add(logs)
+}
+
+// wait returns when everything is on the disk that was written before the call and that an answer of this kind reports.
+func (c *commits) wait(k requestKind) error {
+	c.mu.Lock()
+	if c.failed != nil || !c.restless && !c.changed(k) {
 		defer c.mu.Unlock()
 		return c.failed
 	}
-	next := c.join()
+	enough := c.current
+	if enough == nil || c.restless || !c.covers(enough, k) {
+		enough = c.join()
+	}
 	c.mu.Unlock()
 	select {
-	case <-next.done:
-		return next.err
+	case <-enough.done:
+		return enough.err
 	case <-c.stop:
 		return kafka.ErrClosed
 	}
+}
+
+// covers reports whether a sync that has begun covers all changes so far that an answer of this kind reports. Without it the readers that a
+// record wakes would wait for the sync after the one that its producer waits for. The lock is held.
+func (c *commits) covers(m *commit, k requestKind) bool {
+	for change := range kinds {
+		if k.reports(change) && m.began[change].answered != c.changes[change].asked {
+			return false
+		}
+	}
+	return true
+}
+
+// changed reports whether anything that an answer of this kind reports was written, or may be, and no sync covers it. The lock is held.
+func (c *commits) changed(k requestKind) bool {
+	for change := range kinds {
+		if k.reports(change) && c.changes[change].open() {
+			return true
+		}
+	}
+	return false
 }
 
 // another is wait, but always for a new sync. It gives up when stop is closed.
@@ -187,5 +259,9 @@ func (c *commits) lastError() error {
 func (c *commits) carried() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.answered
+	var n uint64
+	for k := range c.changes {
+		n += c.changes[k].answered
+	}
+	return n
 }

@@ -113,7 +113,7 @@ func (b *Broker) startMarks(found scrubbed) error {
 		return dropMarks(b.cfg.Dir)
 	}
 	// Batches that an earlier broker wrote without acknowledging them must be on the disk before a client reads it.
-	if err := b.commits.sync(); err != nil {
+	if err := b.commits.sync(written{everything: true}); err != nil {
 		return err
 	}
 	if err := writeMarks(b.cfg.Dir, found.ends); err != nil {

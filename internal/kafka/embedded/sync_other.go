@@ -7,10 +7,10 @@ import "errors"
 // syncsWhole is false: no call here syncs a file system and reports its errors. kfake then syncs file by file.
 const syncsWhole = false
 
-type wholeDisk struct{}
+type disk struct{}
 
-func openDisk(string) (*wholeDisk, error) { return nil, errors.ErrUnsupported }
+func openDisk(string) (*disk, error) { return nil, errors.ErrUnsupported }
 
-func (*wholeDisk) sync() error { return errors.ErrUnsupported }
+func (*disk) sync(written) error { return errors.ErrUnsupported }
 
-func (*wholeDisk) close() {}
+func (*disk) close() {}
