@@ -54,6 +54,14 @@ var simulations = map[string]simulation{
 		fault:   [][2]string{{`sagalog_inputs_held_for_keys{topic="submissions"}`, "1x480"}, {`sagalog_tasks_held_for_keys`, "0x480"}},
 		healthy: [][2]string{{`sagalog_inputs_held_for_keys{topic="submissions"}`, "0x480"}, {`sagalog_tasks_held_for_keys`, "0x480"}},
 	},
+	"SagalogAgentLacksKey": {
+		fault:   [][2]string{{`sagalog_agent_keyless_instances{agent="a"}`, "1x480"}},
+		healthy: [][2]string{{`sagalog_agent_keyless_instances{agent="a"}`, "0x480"}},
+	},
+	"SagalogStepsWait": { // signals and pauses after failures are no faults
+		fault:   [][2]string{{`sagalog_steps_waiting{waiting_for="key"}`, "1x480"}, {`sagalog_steps_waiting{waiting_for="signal"}`, "9x480"}},
+		healthy: [][2]string{{`sagalog_steps_waiting{waiting_for="key"}`, "0x480"}, {`sagalog_steps_waiting{waiting_for="retry"}`, "9x480"}, {`sagalog_steps_waiting{waiting_for="owner"}`, "0x400 9x10 0x70"}},
+	},
 	"SagalogProjectionLag": {
 		fault:   [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "31x480"}},
 		healthy: [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "29x480"}},

@@ -35,6 +35,9 @@ type Engine struct {
 	Stuck bool
 	// Waiting holds the queued attempts of each task.
 	Waiting map[string][]events.ReadyKey
+	// Unplanned and Waits are other keys of the row of each task.
+	Unplanned map[string]bool
+	Waits     map[string][]events.WaitCount
 	// Limits holds the limits by name.
 	Limits map[string]*events.Limit
 	// Gone lists the operations that no live instance offers.

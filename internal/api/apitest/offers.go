@@ -10,9 +10,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Queued implements api.Tasks.
-func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error) {
-	return e.Waiting[id], nil
+// Keys implements api.Tasks.
+func (e *Engine) Keys(_ context.Context, t *events.Task) (events.Keys, error) {
+	return events.Keys{State: t.State, Ready: e.Waiting[t.ID], Unplanned: e.Unplanned[t.ID], Waits: e.Waits[t.ID]}, nil
 }
 
 // Limit implements api.Tasks.
