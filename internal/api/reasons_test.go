@@ -24,10 +24,9 @@ func TestATaskSaysWhoLacksAKey(t *testing.T) {
 			Error: &events.Error{Class: events.ClassUnavailable, Code: events.CodeNoKey, Message: "it lacks the key k1"}}}
 	})
 	refused := map[string]any{"step": "reserve", "kind": "key", "for": "do of agent stock: it lacks the key k1", "until": later.String()}
-	w.engine.Waits = map[string][]events.WaitCount{"x": {{Kind: events.WaitingKey, N: 1}}}
+	w.engine.Rows = map[string]events.Keys{"x": {Waits: []events.WaitCount{{Kind: events.WaitingKey, N: 1}}}}
 	require.Equal(t, []any{refused}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
-	w.engine.Waits["x"][0].N = 2
-	w.engine.Unplanned = map[string]bool{"x": true}
+	w.engine.Rows["x"] = events.Keys{Waits: []events.WaitCount{{Kind: events.WaitingKey, N: 2}}, Unplanned: true}
 	waits := w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)
 	require.Len(t, waits, 3)
 	require.Equal(t, "key", waits[1].(map[string]any)["kind"])

@@ -33,11 +33,9 @@ type Engine struct {
 	Down error
 	// Stuck makes Produce never answer.
 	Stuck bool
-	// Waiting holds the queued attempts of each task.
+	// Waiting holds the queued attempts of each task, and Rows the other keys of its row.
 	Waiting map[string][]events.ReadyKey
-	// Unplanned and Waits are other keys of the row of each task.
-	Unplanned map[string]bool
-	Waits     map[string][]events.WaitCount
+	Rows    map[string]events.Keys
 	// Limits holds the limits by name.
 	Limits map[string]*events.Limit
 	// Gone lists the operations that no live instance offers.

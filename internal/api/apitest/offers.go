@@ -12,7 +12,9 @@ import (
 
 // Keys implements api.Tasks.
 func (e *Engine) Keys(_ context.Context, t *events.Task) (events.Keys, error) {
-	return events.Keys{State: t.State, Ready: e.Waiting[t.ID], Unplanned: e.Unplanned[t.ID], Waits: e.Waits[t.ID]}, nil
+	k := e.Rows[t.ID]
+	k.State, k.Ready = t.State, e.Waiting[t.ID]
+	return k, nil
 }
 
 // Limit implements api.Tasks.
