@@ -27,6 +27,7 @@ const (
 // committed stands still in front of them: the owner, whether or not anything waits for its inputs, and foreign readers of the log.
 type openTransactions struct {
 	cluster *kafka.Cluster
+	brokers []string
 	owned   func() []int32
 	topics  kafka.Topics
 	log     *slog.Logger
@@ -49,7 +50,7 @@ type seenTransaction struct {
 
 func newOpenTransactions(n *Node) *openTransactions {
 	return &openTransactions{
-		cluster: n.cfg.Cluster, owned: n.owners.owned, topics: n.ns.topics, log: n.cfg.Logger, seen: map[place]*seenTransaction{},
+		cluster: n.cfg.Cluster, brokers: n.cfg.Cluster.Brokers(), owned: n.owners.owned, topics: n.ns.topics, log: n.cfg.Logger, seen: map[place]*seenTransaction{},
 		seconds: prometheus.NewDesc("sagalog_open_transaction_seconds", "For how long a transaction has been open in a topic of the partitions that this node owns. Absent unless two looks, ten seconds apart, found it.",
 			[]string{"topic", "partition"}, nil),
 	}
@@ -113,7 +114,7 @@ func (o *openTransactions) judge(of kafka.Partitions, open []kafka.OpenTransacti
 		if s.looks++; s.looks > 1 && now.Sub(s.since) > hangsAfter && now.Sub(s.warned) > hangsAgain {
 			s.warned = now
 			o.log.Warn("a producer has left a transaction open, so nobody reads what is behind it; abort it", "topic", x.Topic, "partition", x.Partition, "offset", x.Offset,
-				"since", events.At(s.since), "command", x.AbortCommand(o.cluster.Brokers()))
+				"since", events.At(s.since), "command", x.AbortCommand(o.brokers))
 		}
 	}
 	for at := range o.seen {

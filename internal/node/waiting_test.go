@@ -39,6 +39,9 @@ func TestEachNodeSaysWhatTasksWaitFor(t *testing.T) {
 		for _, query := range []string{"", "&workflow=w"} {
 			var counts api.CountsDocument
 			require.Equal(t, 200, s.call("GET", "/v1/counts?by=waiting_for"+query, "", "", &counts))
+			for i := range counts.Counts {
+				counts.Counts[i].Oldest = 0 // known only where tasks are looked at
+			}
 			require.ElementsMatch(t, []api.TaskCount{{Key: "agent", Count: 12}, {Key: "sleep", Count: 12}}, counts.Counts, "query %q", query)
 		}
 		var list api.TaskList
