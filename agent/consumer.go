@@ -35,6 +35,8 @@ type consumer struct {
 	workers sync.WaitGroup
 	// running counts the requests that workers are running.
 	running atomic.Int64
+	// missed are the keys that requests needed and this process lacks.
+	missed missedKeys
 	// warnedExpired is when warnExpired last logged. Owned by readLoop.
 	warnedExpired time.Time
 	// clock compares this machine's clock with the owners' clocks, and warnedClock is when a difference was last logged. Owned by

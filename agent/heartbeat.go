@@ -113,6 +113,12 @@ func (r *Runner) presence(accepting bool) events.Presence {
 		}
 		p.InFlight[name] = int(c.running.Load())
 		p.Health[name] = c.exec.gate.health()
+		if missed := c.missed.list(time.Now()); len(missed) > 0 {
+			if p.MissingKeys == nil {
+				p.MissingKeys = map[string][]string{}
+			}
+			p.MissingKeys[name] = missed
+		}
 		p.Capacity[name] = 0
 		if accepting {
 			p.Capacity[name] = c.exec.limit.capacity(time.Now())

@@ -3,6 +3,12 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -16,6 +22,88 @@ type Keys interface {
 	SealLike(like, value []byte) ([]byte, error)
 }
 
+// keyPatience bounds how long an attempt waits for its keys. Reading the topic of keys takes two seconds at most.
+const keyPatience = 10 * time.Second
+
+// mostUnanswered bounds the calls of Keys that are waited for no more: each keeps a goroutine.
+const mostUnanswered = 100
+
+var unanswered atomic.Int64
+
+// open opens a value. If the keys panic, or do not answer in time, it is not known what the value holds.
+func open(keys Keys, value []byte) ([]byte, error) {
+	if !events.HasSealed(value) {
+		return value, nil
+	}
+	if unanswered.Load() >= mostUnanswered {
+		return nil, &events.NoKeyError{Reason: "earlier calls of the keys have not returned"}
+	}
+	type opened struct {
+		value []byte
+		err   error
+	}
+	answer := make(chan opened, 1)
+	unanswered.Add(1)
+	go func() {
+		defer unanswered.Add(-1)
+		defer func() {
+			if r := recover(); r != nil {
+				answer <- opened{err: &events.NoKeyError{Reason: fmt.Sprintf("the keys panicked: %v", r)}}
+			}
+		}()
+		out, err := keys.Open(value)
+		answer <- opened{out, err}
+	}()
+	patience := time.NewTimer(keyPatience)
+	defer patience.Stop()
+	select {
+	case a := <-answer:
+		return a.value, a.err
+	case <-patience.C:
+		return nil, &events.NoKeyError{Reason: fmt.Sprintf("the keys did not answer within %s", keyPatience)}
+	}
+}
+
+// missedKeys remembers the keys that requests of an agent needed and its process lacks.
+type missedKeys struct {
+	mu sync.Mutex
+	// at says when each was missed last.
+	at map[string]time.Time
+}
+
+// A key is announced for missedFor after it was last missed, and the announcement names mostMissed at most.
+const (
+	missedFor  = time.Minute
+	mostMissed = 20
+)
+
+// note remembers what a failure to open a request says.
+func (m *missedKeys) note(f *Failure, now time.Time) {
+	if f == nil || f.Code != events.CodeNoKey {
+		return
+	}
+	id := events.NoKeys
+	if why, ok := errors.AsType[*events.NoKeyError](f.Err); ok && why.Missing != "" {
+		id = why.Missing
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at == nil {
+		m.at = map[string]time.Time{}
+	}
+	if _, known := m.at[id]; known || len(m.at) < mostMissed {
+		m.at[id] = now
+	}
+}
+
+// list returns the keys that were missed lately, in order.
+func (m *missedKeys) list(now time.Time) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.at, func(_ string, at time.Time) bool { return now.Sub(at) > missedFor })
+	return slices.Sorted(maps.Keys(m.at))
+}
+
 // What comes of a sealed request is sealed for the same subject: output, progress, and the message and the detail of a failure. The function
 // sees neither.
 
@@ -26,19 +114,19 @@ func (q *request) unseal(keys Keys) *Failure {
 		return nil
 	}
 	if keys == nil {
-		return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "no_key",
+		return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: events.CodeNoKey,
 			Err: errors.New("the input is sealed, and this agent has no key: start it with the key file of the nodes (--seal-key-file, or DialConfig.SealKeyFile)")}
 	}
 	if events.IsSealed(w.Input) {
 		q.like = w.Input
 	}
 	for _, slot := range []*json.RawMessage{&w.Input, &w.Output, &w.Progress} {
-		opened, err := keys.Open(*slot)
+		opened, err := open(keys, *slot)
 		if _, erased := errors.AsType[*events.ErasedError](err); erased {
 			return &Failure{Class: events.ClassPermanent, Effect: events.EffectNone, Code: "erased", Err: err}
 		}
 		if err != nil {
-			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "no_key", Err: err}
+			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: events.CodeNoKey, Err: err}
 		}
 		*slot = opened
 	}
@@ -60,7 +148,7 @@ func (q *request) seal(keys Keys, t try) try {
 	}
 	sealed, err := keys.SealLike(q.like, out)
 	if err != nil {
-		return try{failure: &Failure{Class: events.ClassPermanent, Effect: events.EffectDoneUnknown, Code: "no_key", Err: err}, doubt: t.doubt}
+		return try{failure: &Failure{Class: events.ClassPermanent, Effect: events.EffectDoneUnknown, Code: events.CodeNoKey, Err: err}, doubt: t.doubt}
 	}
 	t.output = sealed
 	return t

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -61,4 +62,56 @@ func TestAnAgentWithoutAKeyRefusesSealedRequestsAndServesOthers(t *testing.T) {
 	clear := &request{work: events.Work{Input: json.RawMessage(`1`)}}
 	require.Nil(t, clear.unseal(nil))
 	require.Equal(t, `2`, string(clear.seal(nil, try{output: json.RawMessage(`2`)}).output))
+}
+
+// brokenKeys panic or never answer.
+type brokenKeys struct{ blocks chan struct{} }
+
+func (k brokenKeys) Open([]byte) ([]byte, error) {
+	if k.blocks == nil {
+		panic("no such module")
+	}
+	<-k.blocks
+	return []byte(`1`), nil
+}
+
+func (k brokenKeys) SealLike(_, value []byte) ([]byte, error) { return value, nil }
+
+// Keys that panic, or that do not answer, leave it unknown what a request holds: the agent refuses it, and does not hang. What is missing is announced for a minute.
+func TestBrokenKeysRefuseARequest(t *testing.T) {
+	keys := sealingtest.Keys(t)
+	sealed, err := keys.Seal(t.Context(), "", []byte(`1`))
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		refused := func(k Keys) *Failure {
+			f := (&request{work: events.Work{Input: sealed}}).unseal(k)
+			require.Equal(t, events.ClassUnavailable, f.Class)
+			require.Equal(t, events.EffectNone, f.Effect)
+			require.Equal(t, events.CodeNoKey, f.Code)
+			return f
+		}
+		require.ErrorContains(t, refused(brokenKeys{}), "the keys panicked: no such module")
+		blocks := make(chan struct{})
+		began := time.Now()
+		require.ErrorContains(t, refused(brokenKeys{blocks}), "the keys did not answer within 10s")
+		require.Equal(t, keyPatience, time.Since(began))
+		for range mostUnanswered - 1 {
+			refused(brokenKeys{blocks})
+		}
+		began = time.Now()
+		require.ErrorContains(t, refused(brokenKeys{blocks}), "earlier calls of the keys have not returned")
+		require.Zero(t, time.Since(began))
+		close(blocks)
+		synctest.Wait()
+		require.Nil(t, (&request{work: events.Work{Input: sealed}}).unseal(keys))
+
+		var m missedKeys
+		m.note(nil, time.Now())
+		m.note(&Failure{Code: "http_503", Err: errors.New("busy")}, time.Now())
+		require.Empty(t, m.list(time.Now()))
+		m.note(&Failure{Code: events.CodeNoKey, Err: &events.NoKeyError{Missing: "k1", Reason: "x"}}, time.Now())
+		m.note(refused(nil), time.Now())
+		require.Equal(t, []string{events.NoKeys, "k1"}, m.list(time.Now()))
+		require.Empty(t, m.list(time.Now().Add(missedFor+1)))
+	})
 }

@@ -59,6 +59,7 @@ func (c *consumer) standing(q *request, now time.Time) standing {
 func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(+1)
 	locked := q.unseal(c.config.Keys)
+	c.missed.note(locked, time.Now())
 	q.attempt = deadline{parent: work, by: q.by, request: q}
 	if b := newBeats(&q.work, q.by); b != nil {
 		q.beats = b

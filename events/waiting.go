@@ -3,6 +3,7 @@ package events
 import (
 	"iter"
 	"slices"
+	"time"
 )
 
 // Waiting is a kind of reason why a step or a task does not go on. The same words are used by the API, the command line, the metrics and
@@ -24,6 +25,8 @@ const (
 	WaitingPaused      Waiting = "paused"
 	WaitingNotBefore   Waiting = "not_before"
 	WaitingOperator    Waiting = "operator"
+	WaitingKey         Waiting = "key"
+	WaitingOwner       Waiting = "owner"
 )
 
 // waitings says of each kind, in the order of their list, what it means.
@@ -44,6 +47,8 @@ var waitings = []struct {
 	{WaitingPaused, "an operator, who paused the task or the agent: resume it, or cancel or terminate the task"},
 	{WaitingNotBefore, "its not_before, the time before which no step starts"},
 	{WaitingOperator, "an operator, since the task is parked: remove the cause and retry the task; where its state allows it, complete or skip the step or cancel the task; terminate it if nothing else helps"},
+	{WaitingKey, "a key that opens its sealed content: an instance of its agent, or the owner of its partition, lacks it"},
+	{WaitingOwner, "the owner of its partition: it has not planned the task since the partition was taken over, or it is late"},
 }
 
 // Waitings returns all kinds.
@@ -162,15 +167,56 @@ func (s *Step) again(now Instant) (w WaitReason, waits bool) {
 }
 
 // WaitingAgain says what a step waits for whose latest attempt failed, until its next attempt. If the agent did not make the attempt, its
-// service is failing.
+// service is failing, or it lacks the key of the content.
 func WaitingAgain(e *Error, coolDown bool) Waiting {
 	switch {
+	case e.LacksKey():
+		return WaitingKey
 	case e != nil && e.Class == ClassUnavailable:
 		return WaitingAgent
 	case coolDown:
 		return WaitingCoolDown
 	}
 	return WaitingRetry
+}
+
+// LacksKey says whether an agent did not make an attempt because it could not open its content. The error may be nil.
+func (e *Error) LacksKey() bool {
+	return e != nil && e.Class == ClassUnavailable && e.Code == CodeNoKey
+}
+
+// LateAfter is how long after it should have looked at a task an owner counts as late. A batch takes a fraction of that.
+const LateAfter = 5 * time.Second
+
+// WaitsForOwner says whether a live task waits for the owner of its partition, by the keys of its row, and since when; zero if that is not known.
+func WaitsForOwner(k *Keys, now Instant) (since Instant, waits bool) {
+	if k.State.Ended() {
+		return 0, false
+	}
+	for _, at := range []Instant{k.Due, k.Wake} {
+		if at != 0 && now.Sub(at) > LateAfter && (since == 0 || at < since) {
+			since = at
+		}
+	}
+	return since, since != 0 || k.Unplanned
+}
+
+// HeldForKey says whether the owner of a task cannot go on with it for lack of a key, by the keys of its row. An attempt that an agent refused for
+// lack of a key counts there too.
+func HeldForKey(t *Task, k *Keys) bool {
+	refused := 0
+	for _, s := range t.Live() {
+		if s.State == StepStateWaiting && s.Error.LacksKey() || s.Undo != nil && s.Undo.State == StepStateWaiting && s.Undo.Error.LacksKey() {
+			refused++
+		}
+	}
+	n := 0
+	for _, w := range k.Waits {
+		if w.Kind == WaitingKey {
+			n += w.N
+		}
+	}
+	return n > refused
 }
 
 // WaitCount says how many steps wait for something of a kind; a task that waits as a whole counts as one.

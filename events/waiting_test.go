@@ -3,6 +3,7 @@ package events_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -136,5 +137,44 @@ func BenchmarkCountWaits(b *testing.B) {
 		if n := events.CountWaits(&task, testStart); n != nil {
 			b.Fatal(n)
 		}
+	}
+}
+
+func TestAnAttemptWithoutAKeyWaitsForTheKey(t *testing.T) {
+	t.Parallel()
+	const now, later = events.Instant(1_000_000), events.Instant(2_000_000)
+	refused := &events.Error{Class: events.ClassUnavailable, Code: events.CodeNoKey}
+	task := events.Task{State: events.TaskStateProcessing, Steps: []*events.Step{
+		{Path: "a", Agent: "x", State: events.StepStateWaiting, Error: refused, EndedAt: 5, RetryAt: later},
+		{Path: "b", Agent: "x", State: events.StepStateWaiting, Error: &events.Error{Class: events.ClassUnavailable, Code: "breaker_open"}, EndedAt: 5, RetryAt: later},
+	}}
+	require.Equal(t, []events.WaitCount{{Kind: events.WaitingKey, N: 1}, {Kind: events.WaitingAgent, N: 1}}, events.CountWaits(&task, now))
+	k := events.Keys{State: task.State, Waits: events.CountWaits(&task, now)}
+	require.False(t, events.HeldForKey(&task, &k), "its agent lacks the key, and not its owner")
+	k.Waits = append(k.Waits, events.WaitCount{Kind: events.WaitingKey, N: 1})
+	require.True(t, events.HeldForKey(&task, &k))
+	require.False(t, (*events.Error)(nil).LacksKey())
+}
+
+// A task waits for its owner if nobody has planned it, or if what was due has been due for too long. A busy owner that is a moment late changes nothing.
+func TestATaskWaitsForAnOwnerThatIsLate(t *testing.T) {
+	t.Parallel()
+	const due = events.Instant(1_000_000)
+	for _, c := range []struct {
+		keys  events.Keys
+		after time.Duration
+		since events.Instant
+		waits bool
+	}{
+		{events.Keys{Due: due}, events.LateAfter, 0, false},
+		{events.Keys{Due: due}, events.LateAfter + time.Millisecond, due, true},
+		{events.Keys{Wake: due, Due: due + 1}, time.Hour, due, true},
+		{events.Keys{Due: due, Unplanned: true}, 0, 0, true},
+		{events.Keys{}, time.Hour, 0, false},
+		{events.Keys{State: events.TaskStateProcessed, Due: due, Unplanned: true}, time.Hour, 0, false},
+	} {
+		since, waits := events.WaitsForOwner(&c.keys, due.Add(c.after))
+		require.Equal(t, c.waits, waits, "%+v", c)
+		require.Equal(t, c.since, since, "%+v", c)
 	}
 }

@@ -110,6 +110,12 @@ const (
 	ClassUnavailable Class = "unavailable"
 )
 
+// NoKeys stands among the missing keys for an instance that can open nothing: it has no key file, or cannot read the topic of keys.
+const NoKeys = "*"
+
+// CodeNoKey is the code of an attempt that an agent did not make, because it could not open the content.
+const CodeNoKey = "no_key"
+
 // Error is a failure as facts, state and the API show it. Message is one line; Detail is user data.
 type Error struct {
 	Class   Class  `json:"class"`
@@ -200,6 +206,8 @@ type Presence struct {
 	InFlight map[string]int `json:"in_flight,omitempty"`
 	// Health is "healthy", "degraded" (a breaker is half open) or "unhealthy" (it is open), by agent.
 	Health map[string]string `json:"health,omitempty" schema:"words:Healthy+Degraded+Unhealthy"`
+	// MissingKeys are the keys that requests of the last minute needed and the instance lacks, by agent: IDs of keys of the key file, or NoKeys.
+	MissingKeys map[string][]string `json:"missing_keys,omitempty"`
 	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
@@ -208,6 +216,8 @@ type Presence struct {
 	// Unable lists the partitions that the node cannot own now, because it cannot reach a leader of theirs, or because they
 	// stopped there.
 	Unable []int32 `json:"unable,omitempty"`
+	// Stopped lists the partitions that the node should own and cannot go on with.
+	Stopped []StoppedPartition `json:"stopped,omitempty"`
 	// Level is the highest level of a namespace that the node understands; absent for agents, and for builds before levels.
 	Level     int     `json:"level,omitzero"`
 	StartedAt Instant `json:"started_at"`
@@ -226,6 +236,30 @@ type Missing struct {
 	// NoTopic says why the agent has no work topic, where its absence keeps instances away.
 	NoTopic string `json:"no_topic,omitempty"`
 }
+
+// StoppedPartition is a partition that a node should own and cannot go on with.
+type StoppedPartition struct {
+	Partition int32 `json:"partition"`
+	// Reason is one of the words below.
+	Reason string `json:"reason" schema:"words:StoppedInputLost+StoppedLog+StoppedState+StoppedLevel+StoppedClosed+StoppedOther"`
+	// Detail is the error that stopped it.
+	Detail string `json:"detail,omitempty"`
+}
+
+// The reasons why a partition has stopped.
+const (
+	// StoppedInputLost: an input no longer has the records that come next.
+	StoppedInputLost = "input_lost"
+	// StoppedLog: the log of the partition has lost records, or cannot be folded.
+	StoppedLog = "log"
+	// StoppedState: the state that is stored at the node cannot be read or used.
+	StoppedState = "state"
+	// StoppedLevel: the namespace has a level that the node does not understand.
+	StoppedLevel = "level"
+	// StoppedClosed: the namespace was closed, because it was copied.
+	StoppedClosed = "closed"
+	StoppedOther  = "other"
+)
 
 // The kinds of presence, and the values of health.
 const (

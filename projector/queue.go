@@ -55,8 +55,9 @@ func (p *Partition) FairKeys(line events.Line, limit int) (keys []string, err er
 	return keys, closeIter(it)
 }
 
-// Queued returns what the queues hold of a task; nothing for an unknown one.
-func (p *Partition) Queued(id string) (ready []events.ReadyKey, err error) {
+// Keys returns the keys of a task's row: what the queues hold of it, when its owner looks at it next, and what else it waits for. They are
+// empty for an unknown task.
+func (p *Partition) Keys(id string) (k events.Keys, err error) {
 	err = p.lookup(taskKey(nil, p.number, id), func(it *pebble.Iterator) error {
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -66,13 +67,13 @@ func (p *Partition) Queued(id string) (ready []events.ReadyKey, err error) {
 		if err != nil {
 			return err
 		}
-		k, err := decodeKeys(row.keys)
+		found, err := decodeKeys(row.keys)
 		if err == nil {
-			ready = k.Ready
+			k = *found
 		}
 		return err
 	})
-	return ready, err
+	return k, err
 }
 
 // Queues returns the number of steps in each queue, except empty ones. The caller must not change the map.
@@ -100,6 +101,9 @@ func (p *Partition) QueueLengths() []QueueLength {
 func (p *Partition) Waits() map[events.Waiting]int64 {
 	return countsOf[events.Waiting](p.view.Load().meta.Waits)
 }
+
+// UnplannedCount returns how many live tasks no owner has planned since the partition was folded here, from memory.
+func (p *Partition) UnplannedCount() int64 { return p.view.Load().meta.Unplanned }
 
 // DueRow is an instant at which the owner must look at a task.
 type DueRow struct {

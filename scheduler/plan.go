@@ -38,6 +38,9 @@ func (s *Scheduler) Prepare(hash string, body []byte) error {
 	return nil
 }
 
+// Use is Prepare with a program that was compiled already.
+func (s *Scheduler) Use(hash string, p *Program, bytes int) { s.keep(hash, prepared{p, bytes}) }
+
 // Prepared says whether Prepare needs no body.
 func (s *Scheduler) Prepared(hash string) bool { return s.Program(hash) != nil }
 

@@ -472,6 +472,7 @@ func (p *planner) agenda(t *events.Task) (a events.Planned) {
 	if plan.Unopened != nil && p.unopened.until(t.ID) <= now {
 		p.unopened.hold(t.ID, "", plan.Unopened)
 	}
+	a.Waits = p.unopened.count(a.Waits, t.ID)
 	a.Wake = earliest(a.Wake, p.unopened.until(t.ID))
 	list := p.queued(t, plan)
 	p.dispatch.queue.push(list, now)

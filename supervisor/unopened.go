@@ -123,6 +123,14 @@ func (u *unopened) until(id string) events.Instant {
 	return 0
 }
 
+// count adds to the counts of what a task waits for that it waits for a key.
+func (u *unopened) count(waits []events.WaitCount, id string) []events.WaitCount {
+	if u.until(id) <= u.now {
+		return waits
+	}
+	return append(waits, events.WaitCount{Kind: events.WaitingKey, N: 1})
+}
+
 // woke says whether a task is tried again now. Its row says that its time has come, but none of its timers is due. Such a row belongs to a task that
 // waited for a key, or to one that has changed and whose new row is not written yet.
 func (u *unopened) woke(t *events.Task) bool {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,14 @@ var simulations = map[string]simulation{
 	"SagalogHeldForKeys": {
 		fault:   [][2]string{{`sagalog_inputs_held_for_keys{topic="submissions"}`, "1x480"}, {`sagalog_tasks_held_for_keys`, "0x480"}},
 		healthy: [][2]string{{`sagalog_inputs_held_for_keys{topic="submissions"}`, "0x480"}, {`sagalog_tasks_held_for_keys`, "0x480"}},
+	},
+	"SagalogAgentLacksKey": {
+		fault:   [][2]string{{`sagalog_agent_keyless_instances{agent="a"}`, "1x480"}},
+		healthy: [][2]string{{`sagalog_agent_keyless_instances{agent="a"}`, "0x480"}},
+	},
+	"SagalogStepsWait": { // signals and pauses after failures are no faults
+		fault:   [][2]string{{`sagalog_steps_waiting{waiting_for="key"}`, "1x480"}, {`sagalog_steps_waiting{waiting_for="signal"}`, "9x480"}},
+		healthy: [][2]string{{`sagalog_steps_waiting{waiting_for="key"}`, "0x480"}, {`sagalog_steps_waiting{waiting_for="retry"}`, "9x480"}, {`sagalog_steps_waiting{waiting_for="owner"}`, "0x400 9x10 0x70"}},
 	},
 	"SagalogProjectionLag": {
 		fault:   [][2]string{{`sagalog_projection_lag_seconds{partition="0"}`, "31x480"}},
@@ -110,6 +119,42 @@ func TestAlertsByPromtool(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yaml"), []byte(b.String()), 0o600))
+	cmd := exec.Command("promtool", "test", "rules", "test.yaml")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// An alert about what waits names the main reason, of the agent that it is about.
+func TestAlertsNameTheMainReason(t *testing.T) {
+	t.Parallel()
+	prometheusNeeded(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yaml"), monitoring.AlertRules(monitoring.Options{}), 0o600))
+	i := slices.IndexFunc(monitoring.Rules, func(r monitoring.Rule) bool { return r.Name == "SagalogAgentBacklog" })
+	r := &monitoring.Rules[i]
+	text := fmt.Sprintf(`rule_files: [alerts.yaml]
+evaluation_interval: 15s
+tests:
+- interval: 15s
+  input_series:
+  - {series: 'sagalog_agent_ready_oldest_seconds{agent="stock"}', values: '600x480'}
+  - {series: 'sagalog_agent_waiting_steps{agent="stock",waiting_for="capacity"}', values: '3x480'}
+  - {series: 'sagalog_agent_waiting_steps{agent="stock",waiting_for="paused"}', values: '7x480'}
+  - {series: 'sagalog_agent_waiting_steps{agent="other",waiting_for="agent"}', values: '99x480'}
+  alert_rule_test:
+  - eval_time: 1h
+    alertname: SagalogAgentBacklog
+    exp_alerts:
+    - exp_labels: {severity: warning, agent: stock}
+      exp_annotations:
+        waiting_for: paused
+        summary: attempts have waited 10m 0s for agent stock
+        description: %q
+        command: %q
+        runbook_url: https://github.com/sagalog/sagalog/blob/main/docs/alerts.md#sagalogagentbacklog
+`, r.Description, r.Command)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yaml"), []byte(text), 0o600))
 	cmd := exec.Command("promtool", "test", "rules", "test.yaml")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()

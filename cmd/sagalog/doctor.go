@@ -85,6 +85,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 		findings = append(findings, doctor.Finding{Check: doctor.CheckSecurity, Status: doctor.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})
 	}
 	findings = append(findings, local.log(ctx, cluster)...)
+	findings = append(findings, local.transactions(ctx, cluster)...)
 	nodes, running := local.running(ctx, cluster)
 	local.address(ctx, nodes)
 	findings = append(findings, running...)

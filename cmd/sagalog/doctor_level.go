@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +55,8 @@ func (l *localCheck) running(ctx context.Context, cluster *kafka.Cluster) ([]eve
 	if err != nil {
 		return nil, nil
 	}
-	nodes := nodesOf(heardLately(beats, l.now()))
+	live := heardLately(beats, l.now())
+	nodes, keyless := nodesOf(live), keylessFindings(live)
 	if len(nodes) == 0 {
 		return nil, []doctor.Finding{l.silent(nodesOf(beats))}
 	}
@@ -62,7 +64,44 @@ func (l *localCheck) running(ctx context.Context, cluster *kafka.Cluster) ([]eve
 	for i := range nodes {
 		names = append(names, nodes[i].Instance)
 	}
-	return nodes, []doctor.Finding{{Check: checkNodes, Status: doctor.StatusOK, What: "alive: " + strings.Join(names, ", ")}}
+	return nodes, append([]doctor.Finding{{Check: checkNodes, Status: doctor.StatusOK, What: "alive: " + strings.Join(names, ", ")}}, append(stoppedFindings(nodes), keyless...)...)
+}
+
+// keylessFindings are the agents that lack a key of the requests that they get.
+func keylessFindings(live []events.Presence) (list []doctor.Finding) {
+	for i := range live {
+		for _, agent := range slices.Sorted(maps.Keys(live[i].MissingKeys)) {
+			what := "lacks the key " + strings.Join(live[i].MissingKeys[agent], ", ")
+			if slices.Contains(live[i].MissingKeys[agent], events.NoKeys) {
+				what = "can open nothing: it has no key file, or cannot read the topic of keys"
+			}
+			list = append(list, doctor.Finding{Check: checkAgents, Status: doctor.StatusFail,
+				What:   fmt.Sprintf("sealed requests for agent %s wait, because its instance %s %s", agent, live[i].Instance, what),
+				Remedy: "copy the key file of the nodes to where that instance runs (--seal-key-file, or DialConfig.SealKeyFile); docs/encryption.md"})
+		}
+	}
+	return list
+}
+
+// stoppedRemedies say what to do about a partition that has stopped, by the reason.
+var stoppedRemedies = map[string]string{
+	events.StoppedInputLost: "see docs/lost.md: restore the topic, or accept the loss with the command that the reason names",
+	events.StoppedLog:       "see docs/lost.md: restore the topic of events from a copy",
+	events.StoppedState:     "look at the disk of that node; another node can take the partition over",
+	events.StoppedLevel:     "run a newer version of sagalog on that node",
+	events.StoppedClosed:    "start nodes in the copy, or run `sagalog namespace reopen` if the copy was given up",
+}
+
+// stoppedFindings are the partitions that nodes say have stopped there.
+func stoppedFindings(nodes []events.Presence) (list []doctor.Finding) {
+	for i := range nodes {
+		for _, x := range nodes[i].Stopped {
+			list = append(list, doctor.Finding{Check: checkNodes, Status: doctor.StatusFail,
+				What:   fmt.Sprintf("partition %d has stopped at node %s (%s), so nothing is decided in it: %s", x.Partition, nodes[i].Instance, x.Reason, x.Detail),
+				Remedy: cmp.Or(stoppedRemedies[x.Reason], "remove the cause that the log of that node names, then restart the node")})
+		}
+	}
+	return list
 }
 
 // silent says that no node is alive. Whether one is depends on this machine's clock, because the heartbeats carry the times of their senders: the

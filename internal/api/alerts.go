@@ -146,6 +146,7 @@ func (s *alerts) find(ctx context.Context, id string, asked []int32) (AlertList,
 	if asked == nil {
 		s.askOthers(ctx, id, at.There, &out)
 	}
+	sayStopped(s.router, out.Missing)
 	out.merge(s.alerts.Acknowledged())
 	return out, nil
 }
@@ -160,6 +161,9 @@ func (s *alerts) findHere(ctx context.Context, id string, partitions []int32, ou
 	}
 	if out.Alerts, out.Partial, err = s.alerts.Open(ctx, partitions, ids); err != nil {
 		return s.log.internal(ctx, "find open alerts", err)
+	}
+	if err := s.explain(ctx, out.Alerts); err != nil {
+		return err
 	}
 	if len(partitions) == 0 {
 		return nil
@@ -254,7 +258,7 @@ func (l *AlertList) merge(acknowledged map[string]Acknowledgement) {
 // order sorts and names each missing partition once.
 func (l *AlertList) order() {
 	slices.SortFunc(l.Missing, func(a, b MissingPartition) int {
-		return cmp.Or(cmp.Compare(a.Partition, b.Partition), strings.Compare(b.Reason, a.Reason))
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), strings.Compare(a.Reason, b.Reason)) // stopped says more than taking-over
 	})
 	l.Missing = slices.CompactFunc(l.Missing, func(a, b MissingPartition) bool { return a.Partition == b.Partition })
 	if l.Alerts == nil {

@@ -81,8 +81,8 @@ func (s *counts) register(api huma.API) {
 	huma.Register(api, needsOwner(api, huma.Operation{
 		OperationID: "count-tasks", Method: http.MethodGet, Path: countsPath, Summary: "Count tasks", Tags: []string{"tasks"},
 		Description: "How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count " +
-			"steps. Otherwise a node looks at its newest 50,000 tasks that match, and says if there are more; waiting_for then leaves out what waits " +
-			"for an agent.",
+			"steps, as far as owners answer. Otherwise, and for partitions of other nodes by waiting_for, a node looks at its newest 50,000 tasks that match, " +
+			"and says if there are more.",
 	}), s.read)
 }
 
@@ -121,6 +121,7 @@ func (s *counts) read(ctx context.Context, in *CountsQuery) (*CountsAnswer, erro
 	}
 	if asked == nil {
 		s.askOthers(ctx, &q, in.By, at.There, &out.Body)
+		sayStopped(s.router, out.Body.Missing)
 		out.Body.cut()
 	}
 	return out, nil

@@ -32,8 +32,9 @@ type Tasks interface {
 	Changed(id string) <-chan struct{}
 	// Held returns a request that is held for a task that does not exist yet; nil if it is not held.
 	Held(ctx context.Context, task, request string) (*events.Request, error)
-	// Queued returns the attempts of a task that could start now and are waiting in their agent's queue.
-	Queued(ctx context.Context, id string) ([]events.ReadyKey, error)
+	// Keys returns how the owner planned a task: the attempts that could start now and wait in the queue of their agent, when the owner looks at it
+	// next, and what else it counts as waiting for. They are empty for an unknown task.
+	Keys(ctx context.Context, t *events.Task) (events.Keys, error)
 	// Limit returns a limit for which some task waits or of which some task has a permit; nil if no task does.
 	Limit(ctx context.Context, name string) (*events.Limit, error)
 }
@@ -359,6 +360,8 @@ type Partition struct {
 	Outbox []OutboxClass
 	// TakenOver says how its owner came by it, nil if not from another node, or if the owner does not know.
 	TakenOver *TakeOver
+	// Stopped says which node cannot go on with the partition; nil if none says so. It is set even if the partition is not here.
+	Stopped *StoppedAt
 }
 
 // PartitionBegins says where the topics of a partition begin.

@@ -129,7 +129,7 @@ func (s *jobs) open(ctx context.Context, _ *struct{}) (*OpenJobAnswer, error) {
 		}
 	}
 	if job.Args, err = sealArgs(ctx, s.keys, job.Args); err != nil {
-		return nil, s.log.internal(ctx, "seal the arguments of a job", fmt.Errorf("%w: %w", ErrNoAnswer, err))
+		return nil, s.log.internal(ctx, "seal the arguments of a job", err)
 	}
 	now, opened, err := s.jobs.OpenJob(ctx, job)
 	if err != nil {

@@ -207,13 +207,23 @@ func (r *listing) merge() (TaskList, error) {
 		return TaskList{}, fmt.Errorf("merge lists: %w", err)
 	}
 	for _, p := range r.missing {
-		m := MissingPartition{Partition: p, Reason: codeTakeover, Detail: r.router.Route(p).Stopped}
-		if m.Detail != "" {
-			m.Reason = codeStopped
-		}
-		list.Missing = append(list.Missing, m)
+		list.Missing = append(list.Missing, MissingPartition{Partition: p, Reason: codeTakeover})
 	}
+	sayStopped(r.router, list.Missing)
 	return list, nil
+}
+
+// sayStopped says of partitions that nobody answers for which of them have stopped, and why.
+func sayStopped(router proxy.Router, missing []MissingPartition) {
+	for i := range missing {
+		m := &missing[i]
+		if m.Reason != codeTakeover {
+			continue
+		}
+		if why := router.Route(m.Partition).Stopped; why != "" {
+			m.Reason, m.Detail = codeStopped, why
+		}
+	}
 }
 
 // mergeTasks returns the tasks of all pages and the cursor where the following page begins.

@@ -7,9 +7,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// liveStates are those in which a task may wait for something. A list by what tasks wait for looks at these alone, since every task that it looks
+// LiveStates are those in which a task may wait for something. A list by what tasks wait for looks at these alone, since every task that it looks
 // at is read whole.
-var liveStates = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing, events.TaskStateError}
+var LiveStates = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateUndoing, events.TaskStateError}
 
 // waits says that the query selects tasks by what they wait for.
 func (q *Query) waits() bool { return q.WaitingFor != "" || q.Agent != "" }
@@ -36,6 +36,6 @@ func (q *Query) setWaits(in *ListQuery, fault func(parameter, format string, arg
 		fault("waiting_for", "is not a kind of waiting; %s", events.Suggest(in.Waiting, names))
 	}
 	if q.waits() && len(q.States) == 0 {
-		q.States = liveStates
+		q.States = LiveStates
 	}
 }

@@ -21,13 +21,15 @@ type Nodes interface {
 
 // NodeDocument is a node as others see it, with what it says about itself.
 type NodeDocument struct {
-	Node       string           `json:"node"`
-	Silent     bool             `json:"silent,omitzero" doc:"No heartbeat comes from it now"`
-	Level      int              `json:"level,omitzero" doc:"The highest level of a namespace that it understands"`
-	Partitions []int32          `json:"partitions" nullable:"false" doc:"Those that it owns, by its last heartbeat"`
-	StartedAt  events.Instant   `json:"started_at,omitzero" format:"date-time"`
-	LastSeen   events.Instant   `json:"last_seen,omitzero" format:"date-time" doc:"The time of its last heartbeat, by its clock"`
-	ClockAhead *events.Duration `json:"clock_ahead,omitempty" doc:"How far its clock is ahead of that of the node that answers, less the time that a heartbeat took. Absent for that node"`
+	Node       string  `json:"node"`
+	Silent     bool    `json:"silent,omitzero" doc:"No heartbeat comes from it now"`
+	Level      int     `json:"level,omitzero" doc:"The highest level of a namespace that it understands"`
+	Partitions []int32 `json:"partitions" nullable:"false" doc:"Those that it owns, by its last heartbeat"`
+	// Stopped is what the node says about partitions that it cannot go on with.
+	Stopped    []events.StoppedPartition `json:"stopped,omitempty" doc:"Those that it should own and cannot go on with, each with the reason: input_lost (an input lost records), log (the log of the partition lost records or cannot be folded), state (the state that the node stores cannot be used), level (the namespace needs a newer build), closed (the namespace was copied) or other"`
+	StartedAt  events.Instant            `json:"started_at,omitzero" format:"date-time"`
+	LastSeen   events.Instant            `json:"last_seen,omitzero" format:"date-time" doc:"The time of its last heartbeat, by its clock"`
+	ClockAhead *events.Duration          `json:"clock_ahead,omitempty" doc:"How far its clock is ahead of that of the node that answers, less the time that a heartbeat took. Absent for that node"`
 	// The members below are those that only the node itself knows.
 	BrokerAhead *events.Duration `json:"broker_ahead,omitempty" doc:"How far the clock of the broker that leads the topic presence is ahead of the node's. Absent, like all below, if the node does not answer"`
 	StateBytes  *int64           `json:"state_bytes,omitempty" doc:"What its store takes on its disk"`

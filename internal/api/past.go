@@ -259,8 +259,8 @@ func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
 			if p := waitingPermit(t, w.Step); p != nil {
 				d.For = limitName(p.Limit)
 			}
-		case events.WaitingAgent:
-			d.For = w.Call.String() + ": its service is failing"
+		case events.WaitingAgent, events.WaitingKey:
+			d.For = refusedBy(t, w)
 		}
 		list = append(list, d)
 	}

@@ -47,7 +47,9 @@ func (c *chronicle) Task(context.Context, string) (*events.Task, error) {
 	return t, json.Unmarshal(c.was[c.present], t)
 }
 
-func (c *chronicle) Queued(context.Context, string) ([]events.ReadyKey, error) { return nil, nil }
+func (c *chronicle) Keys(context.Context, *events.Task) (events.Keys, error) {
+	return events.Keys{}, nil
+}
 
 func (c *chronicle) History(_ context.Context, task string, from int64, limit int) (list []api.LoggedFact, err error) {
 	if from < 0 || limit < 1 {

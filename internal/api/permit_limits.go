@@ -226,6 +226,7 @@ func (s *permitLimits) list(ctx context.Context, in *LimitsQuery) (*LimitsAnswer
 	if asked == nil {
 		out.Body.lacks(unknown)
 		s.askOthers(ctx, in, at.There, &out.Body)
+		sayStopped(s.cluster, out.Body.Missing)
 	}
 	out.Body.sort()
 	return out, nil

@@ -73,6 +73,7 @@ const (
 	codeUnauthorized = "unauthorized"
 	codeForbidden    = "forbidden"
 	codeBeforeLog    = "before-log-start"
+	codeNoKey        = "no-key"
 )
 
 // problem makes the detail end like a sentence, whatever quoted text it ends with.
@@ -128,11 +129,18 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 }
 
+// keyRetry is how soon a client asks again that was refused for lack of a key. A node reads its key file every second.
+const keyRetry = 5 * time.Second
+
 // asProblem returns the problem with which an error is answered. The text of an error that is not a problem is meant for the log,
 // not for the client.
 func asProblem(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
+	}
+	if why, ok := errors.AsType[*events.NoKeyError](err); ok {
+		return problem(http.StatusServiceUnavailable, codeNoKey, "The node lacks a key, so nothing was done: "+why.Reason+". Ask again once the key is there: repeating the request is safe.").
+			retryAfter(keyRetry)
 	}
 	if errors.Is(err, ErrNoAnswer) {
 		return problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again.").
@@ -224,7 +232,7 @@ func (l logger) internal(ctx context.Context, act string, err error) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, ErrNoAnswer):
+	case errors.Is(err, ErrNoAnswer), errors.As(err, new(*events.NoKeyError)):
 		l.Warn("the API could not "+act+"; the client may ask again", "error", err)
 	default:
 		l.Error("the API could not "+act, "error", err)

@@ -12,7 +12,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Keys seals what clients send and opens what they read. It is safe for concurrent use.
+// Keys seals what clients send and opens what they read. It is safe for concurrent use. An error is an *events.NoKeyError if a key is not there now, and
+// wraps ErrNoAnswer if the brokers do not answer.
 type Keys interface {
 	// Open returns a value with all sealed values in it opened. It returns an *events.ErasedError if the key of one was erased.
 	Open(value []byte) ([]byte, error)
@@ -58,7 +59,7 @@ func (s *submissions) seal(ctx context.Context, d *draft) error {
 	}
 	sealed, err := s.keys.SealInput(ctx, d.subject, d.id, sub.Input)
 	if err != nil {
-		return s.log.internal(ctx, "seal an input", fmt.Errorf("%w: %w", ErrNoAnswer, err))
+		return s.log.internal(ctx, "seal an input", err)
 	}
 	clear := *sub
 	d.clear, sub.Input = &clear, sealed
@@ -115,7 +116,7 @@ func (s *requests) seal(ctx context.Context, q *events.Request, t *events.Task) 
 			*slot, err = s.keys.Seal(ctx, "", *slot)
 		}
 		if err != nil {
-			return s.log.internal(ctx, "seal a request", fmt.Errorf("%w: %w", ErrNoAnswer, err))
+			return s.log.internal(ctx, "seal a request", err)
 		}
 	}
 	return nil

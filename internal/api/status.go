@@ -28,16 +28,17 @@ const partitionsWithin = 2 * time.Second
 
 // AgentDocument is what one instance reports about one agent that it runs.
 type AgentDocument struct {
-	Agent      string         `json:"agent"`
-	Instance   string         `json:"instance"`
-	Node       string         `json:"node,omitempty"`
-	Operations []string       `json:"operations" nullable:"false"`
-	Capacity   int            `json:"capacity"`
-	InFlight   int            `json:"in_flight"`
-	Health     string         `json:"health,omitempty" enum:"healthy,degraded,unhealthy,silent" doc:"Silent: no heartbeat comes from it now, so no work is sent to it"`
-	Partitions []int32        `json:"partitions" nullable:"false" doc:"Those of the agent's work topic that it reads"`
-	StartedAt  events.Instant `json:"started_at,omitzero" format:"date-time"`
-	LastSeen   events.Instant `json:"last_seen,omitzero" format:"date-time"`
+	Agent       string         `json:"agent"`
+	Instance    string         `json:"instance"`
+	Node        string         `json:"node,omitempty"`
+	Operations  []string       `json:"operations" nullable:"false"`
+	Capacity    int            `json:"capacity"`
+	InFlight    int            `json:"in_flight"`
+	MissingKeys []string       `json:"missing_keys,omitempty" doc:"The keys that sealed requests needed in the last minute and the instance lacks: IDs of keys of the key file, or * if it can open nothing"`
+	Health      string         `json:"health,omitempty" enum:"healthy,degraded,unhealthy,silent" doc:"Silent: no heartbeat comes from it now, so no work is sent to it"`
+	Partitions  []int32        `json:"partitions" nullable:"false" doc:"Those of the agent's work topic that it reads"`
+	StartedAt   events.Instant `json:"started_at,omitzero" format:"date-time"`
+	LastSeen    events.Instant `json:"last_seen,omitzero" format:"date-time"`
 }
 
 // HealthSilent is the health of an instance whose heartbeats have stopped; the others are in package events.
@@ -58,6 +59,7 @@ type PartitionDocument struct {
 	Owner         string           `json:"owner,omitempty" doc:"Absent, like all below but end_offset and begins, while the partition is taken over or its owner does not answer"`
 	Epoch         string           `json:"epoch,omitempty"`
 	Since         events.Instant   `json:"since,omitzero" format:"date-time"`
+	Stopped       *StoppedAt       `json:"stopped,omitempty" doc:"The node that cannot go on with the partition, and why; present even without an owner"`
 	TakenOver     *TakeOver        `json:"taken_over,omitempty" doc:"The take-over by which the owner got it, since the owner started"`
 	AppliedOffset *int64           `json:"applied_offset,omitempty" doc:"The next offset to fold"`
 	EndOffset     *int64           `json:"end_offset,omitempty" doc:"Absent if the brokers did not answer"`
@@ -68,8 +70,15 @@ type PartitionDocument struct {
 	Outbox        []OutboxClass    `json:"outbox,omitempty" doc:"What the owner has decided and no broker has acknowledged, as of the last second; absent if there is nothing"`
 }
 
+// StoppedAt says where and why a partition has stopped.
+type StoppedAt struct {
+	Node   string `json:"node"`
+	Reason string `json:"reason" enum:"input_lost,log,state,level,closed,other"`
+	Detail string `json:"detail,omitempty" doc:"The error that stopped it"`
+}
+
 func partitionDocument(p *Partition) PartitionDocument {
-	d := PartitionDocument{Partition: p.Partition, Begins: p.Begins}
+	d := PartitionDocument{Partition: p.Partition, Begins: p.Begins, Stopped: p.Stopped}
 	if p.EndOffset >= 0 {
 		d.EndOffset = &p.EndOffset
 	}
@@ -154,7 +163,7 @@ func (s *status) listAgents(ctx context.Context, _ *struct{}) (*AgentsAnswer, er
 		for _, agent := range p.Agents {
 			d := AgentDocument{
 				Agent: agent, Instance: p.Instance, Node: p.Node, Operations: []string{}, Partitions: []int32{},
-				Capacity: p.Capacity[agent], InFlight: p.InFlight[agent], Health: p.Health[agent],
+				Capacity: p.Capacity[agent], InFlight: p.InFlight[agent], Health: p.Health[agent], MissingKeys: p.MissingKeys[agent],
 				StartedAt: p.StartedAt, LastSeen: p.SeenAt,
 			}
 			for _, o := range p.Operations[agent] {
@@ -213,6 +222,7 @@ func (s *status) askOthers(ctx context.Context, list []PartitionDocument) {
 		}
 		for _, d := range theirs {
 			if i := slices.IndexFunc(list, func(l PartitionDocument) bool { return l.Partition == d.Partition }); i >= 0 && d.AppliedOffset != nil && slices.Contains(partitions, d.Partition) {
+				d.Stopped = cmp.Or(list[i].Stopped, d.Stopped)
 				list[i] = d
 			}
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -64,18 +65,21 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 		}
 		list = append(list, WaitingDocument{Step: w.Step, Kind: w.Kind, For: who, Since: w.Since, Until: w.Until, agent: w.Call.Agent})
 	}
-	if !t.Starts() {
-		return list, nil
-	}
-	queued, err := s.tasks.Queued(ctx, t.ID)
+	keys, err := s.tasks.Keys(ctx, t)
 	if err != nil {
 		return nil, s.log.internal(ctx, "read what a task waits for", err)
 	}
-	if len(queued) == 0 {
+	if events.HeldForKey(t, &keys) {
+		list = append(list, WaitingDocument{Kind: events.WaitingKey, For: "the owner of its partition cannot open its content; the log of that node says which key it lacks"})
+	}
+	if since, waits := events.WaitsForOwner(&keys, now); waits {
+		list = append(list, WaitingDocument{Kind: events.WaitingOwner, For: fmt.Sprintf("partition %d", events.Home(t.ID, s.partitions)), Since: since})
+	}
+	if !t.Starts() || len(keys.Ready) == 0 {
 		return list, nil
 	}
 	agents, paused := l.agents()
-	for _, k := range queued {
+	for _, k := range keys.Ready {
 		if k.Agent == "" { // a child, which starts at once
 			continue
 		}
@@ -102,12 +106,12 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 // waitedThen returns what a task waited for in a copy of the past. Nothing is known there of the agents that ran, only which were paused.
 func (s documents) waitedThen(ctx context.Context, t *events.Task, now events.Instant) ([]WaitingDocument, error) {
 	list := waitedFor(t, now)
-	queued, err := s.tasks.Queued(ctx, t.ID)
+	keys, err := s.tasks.Keys(ctx, t)
 	if err != nil {
 		return nil, s.log.internal(ctx, "read what a task waits for", err)
 	}
 	paused := s.pauses.Paused()
-	for _, k := range queued {
+	for _, k := range keys.Ready {
 		by, held := paused[k.Agent]
 		if !held {
 			continue
@@ -140,10 +144,23 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 			return limitName(t.Permit.Limit), nil
 		}
 		return s.holders(ctx, t.Permit.Limit, now)
-	case events.WaitingAgent:
-		return w.Call.String() + ": its service is failing", nil
+	case events.WaitingAgent, events.WaitingKey:
+		return refusedBy(s.opened(t), w), nil
 	}
 	return "", nil
+}
+
+// refusedBy names the operation whose agent did not make the last attempt, and says why not.
+func refusedBy(t *events.Task, w events.WaitReason) string {
+	if w.Kind == events.WaitingAgent {
+		return w.Call.String() + ": its service is failing"
+	}
+	s := t.Step(w.Step)
+	e := s.Error
+	if s.Undo != nil {
+		e = s.Undo.Error
+	}
+	return w.Call.String() + ": " + e.Message
 }
 
 // pausedBy says who paused a task or an agent, and why.

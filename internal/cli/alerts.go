@@ -93,6 +93,7 @@ func (s alertCaller) listed() error {
 			return row{a.Kind, aboutAlert(&a), instant(a.Time), a.Reason}
 		})})
 	}
+	noteStopped(s.session)
 	return s.pages("/v1/alerts", q, "alerts", listing{none: "no alert" + which + " is open", head: row{"KIND", "ABOUT", "SINCE", "REASON", "ACKNOWLEDGED", "ID"}, cells: rowOf(func(a api.Alert) row {
 		return row{a.Kind, aboutAlert(&a), instant(a.Since), a.Reason, seenText(a.Acknowledged), a.ID}
 	})})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,10 +76,21 @@ func agentListCommand() *cobra.Command {
 				return err
 			}
 			return s.whole("/v1/agents", "agents", listing{none: "no instance of any agent is running", head: row{"AGENT", "INSTANCE", "NODE", "OPERATIONS", "IN FLIGHT", "CAPACITY", "HEALTH", "LAST SEEN"}, cells: rowOf(func(a api.AgentDocument) row {
-				return row{a.Agent, a.Instance, a.Node, strings.Join(a.Operations, ","), strconv.Itoa(a.InFlight), strconv.Itoa(a.Capacity), a.Health, instant(a.LastSeen)}
+				return row{a.Agent, a.Instance, a.Node, strings.Join(a.Operations, ","), strconv.Itoa(a.InFlight), strconv.Itoa(a.Capacity), healthText(&a), instant(a.LastSeen)}
 			})})
 		}),
 	})
+}
+
+// healthText is the health of an instance, and which keys it lacks.
+func healthText(a *api.AgentDocument) string {
+	switch {
+	case len(a.MissingKeys) == 0:
+		return a.Health
+	case slices.Contains(a.MissingKeys, events.NoKeys):
+		return strings.TrimSpace(a.Health + " (opens nothing sealed)")
+	}
+	return strings.TrimSpace(a.Health + " (lacks key " + strings.Join(a.MissingKeys, ", ") + ")")
 }
 
 // missingAgents lists on standard error the agents that are paused, and those that steps wait for.
@@ -118,14 +130,23 @@ func partitionsCommand() *cobra.Command {
 	g := group("partitions", "Look at partitions", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List partitions with their owners and lag", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
+			noteStopped(s)
 			return s.whole("/v1/partitions", "", listing{none: "the namespace has no partitions", head: row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "BEGINS", "LIVE", "DUE", "STATE HASH"}, cells: rowOf(func(p api.PartitionDocument) row {
 				n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
-				return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), beginsText(p.Begins), n(p.Live), n(p.Due), p.StateHash}
+				return row{strconv.Itoa(int(p.Partition)), ownerText(&p), p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), beginsText(p.Begins), n(p.Live), n(p.Due), p.StateHash}
 			})})
 		}),
 	}), takeOversCommand())
 	g.Aliases = []string{"partition"}
 	return g
+}
+
+// ownerText names the owner of a partition, or says that it has stopped.
+func ownerText(p *api.PartitionDocument) string {
+	if p.Stopped == nil {
+		return p.Owner
+	}
+	return "stopped at " + p.Stopped.Node + " (" + p.Stopped.Reason + ")"
 }
 
 func takeOversCommand() *cobra.Command {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
@@ -12,9 +14,10 @@ func nodesCommand() *cobra.Command {
 	g := group("nodes", "Look at nodes", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List nodes: whether they are alive, what they own, and what is free on their disks", Args: cobra.NoArgs,
 		Long: "List the nodes whose heartbeats were seen in the last minute. A node that was killed is listed as silent for that minute; one\n" +
-			"that was stopped is not listed. `sagalog partitions takeovers PARTITION` shows from which node a partition came. CLOCK is how far the node's clock is\n" +
+			"that was stopped is not listed. A partition that has stopped at a node is named with the reason: nothing is decided in it. `sagalog partitions takeovers PARTITION` shows from which node a partition came. CLOCK is how far the node's clock is\n" +
 			"ahead of that of the node that answers.",
 		RunE: client(func(s *session, _ []string) error {
+			noteStopped(s)
 			return s.whole("/v1/nodes", "nodes", listing{none: "no heartbeat of a node was seen in the last minute", head: row{"NODE", "STATE", "PARTITIONS", "STARTED", "LAST SEEN", "CLOCK", "STORE", "DISK FREE"}, cells: rowOf(nodeRow)})
 		}),
 	}))
@@ -27,10 +30,31 @@ func nodeRow(d api.NodeDocument) row {
 	if d.Silent {
 		r[1] = "silent"
 	}
+	for _, x := range d.Stopped {
+		r[1] += fmt.Sprintf("; partition %d has stopped (%s)", x.Partition, Printable(x.Reason))
+	}
 	if d.ClockAhead != nil {
 		r[5] = d.ClockAhead.String()
 	}
 	return r
+}
+
+// noteStopped says on standard error which partitions have stopped, where and why. Without an answer it says nothing: the command has its own
+// question, which fails too.
+func noteStopped(s *session) {
+	doc, err := s.get(s.cmd.Context(), "/v1/nodes", nil)
+	if err != nil {
+		return
+	}
+	var of struct{ Nodes []api.NodeDocument }
+	if err := decode(doc, &of); err != nil {
+		return
+	}
+	for _, n := range of.Nodes {
+		for _, x := range n.Stopped {
+			s.note("partition %d has stopped at node %s (%s): %s", x.Partition, Printable(n.Node), Printable(x.Reason), Printable(strings.Join(strings.Fields(x.Detail), " ")))
+		}
+	}
 }
 
 // mebibytes is a size, "-" if it is not known.

@@ -21,6 +21,9 @@ type Rule struct {
 	Summary, Description string
 	// Command shows more.
 	Command string
+	// Waits is PromQL whose first result has the label waiting_for: the main reason why the steps wait that the alert is about. %s stands for the
+	// label Of of the alert.
+	Waits, Of string
 	// Over says when the alert ends, if that is not as soon as the fault is gone.
 	Over string
 }
@@ -66,8 +69,15 @@ var Rules = []Rule{
 	{
 		Name: "SagalogAgentBacklog", Expr: `max by (agent) (sagalog_agent_ready_oldest_seconds) > {300s}`, For: 5 * time.Minute,
 		Summary:     "attempts have waited {{ $value | humanizeDuration }} for agent {{ $labels.agent }}",
-		Description: "Its instances are busy, paused or missing. Start more of them, or raise their concurrency if their service can take it.",
+		Description: "The annotation waiting_for says why most of them wait: capacity (its instances are busy), paused, or agent (no instance offers the operation). Start more instances, or raise their concurrency if their service can take it; resume it; or start one.",
 		Command:     "sagalog agents list",
+		Waits:       `sum by (waiting_for) (sagalog_agent_waiting_steps{agent="%s"}) > 0`, Of: "agent",
+	},
+	{
+		Name: "SagalogStepsWait", Expr: `sum by (waiting_for) (sagalog_steps_waiting{waiting_for=~"agent|key|owner"}) > 0`, For: 5 * time.Minute,
+		Summary:     "{{ $value }} steps and tasks wait for: {{ $labels.waiting_for }}",
+		Description: "These do not go on by themselves. agent: an instance is missing, its service is failing, or requests cannot be sent. key: an agent or a node lacks a key of sealed content. owner: tasks have not been planned since their partition was taken over. The first line of each task's list of waiting steps says more; docs/waiting.md has a section about each.",
+		Command:     "sagalog task list --waiting-for {{ $labels.waiting_for }}",
 	},
 	{
 		Name: "SagalogStepFailing", For: 10 * time.Minute,
@@ -80,8 +90,9 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDeadlinesPassed", Expr: `increase(sagalog_deadlines_passed_total[15m]) > 0`,
 		Summary:     "deadlines of tasks of workflow {{ $labels.workflow }} passed",
-		Description: "A task before its pivot is then undone; past its pivot it goes on. The command names the tasks, the newest first. Look at what they waited for.",
+		Description: "A task before its pivot is then undone; past its pivot it goes on. The command names the tasks, the newest first. The annotation waiting_for says what most steps of all tasks wait for now, and `sagalog alert list` what each of these tasks waits for.",
 		Command:     "sagalog alert list --open=false --kind deadline_passed",
+		Waits:       `sum by (waiting_for) (sagalog_steps_waiting) > 0`,
 		Over:        "15 minutes after the last such deadline.",
 	},
 	{
@@ -98,9 +109,9 @@ var Rules = []Rule{
 		Command:     "sagalog partitions list",
 	},
 	{
-		Name: "SagalogOpenTransaction", Expr: `max by (topic, partition) (sagalog_input_blocked_seconds) > {60s}`, For: time.Minute,
+		Name: "SagalogOpenTransaction", Expr: `max by (topic, partition) (sagalog_open_transaction_seconds or sagalog_input_blocked_seconds) > {60s}`, For: time.Minute,
 		Summary:     "topic {{ $labels.topic }}, partition {{ $labels.partition }} cannot be read for {{ $value | humanizeDuration }}",
-		Description: "Probably a producer left a transaction open. No timer fires in that partition. Find it with the transaction tool of Kafka (find-hanging), and abort it.",
+		Description: "A producer left a transaction open. Nothing behind its first record is read, and no timer that waits for the topic fires in that partition. The command and the log of the node print the `kafka-transactions.sh ... abort` that ends it. If they name none, a leader does not answer.",
 		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
@@ -116,6 +127,13 @@ var Rules = []Rule{
 		Command:     "sagalog key list",
 	},
 	{
+		Name: "SagalogAgentLacksKey", Expr: `max by (agent) (sagalog_agent_keyless_instances) > 0`, For: 30 * time.Second,
+		Summary:     "{{ $value }} instances of agent {{ $labels.agent }} lack the key of sealed requests",
+		Description: "They refuse those requests and get them again, so the steps wait (waiting_for key). The command names the instances and the keys. Copy the key file of the nodes to where they run (--seal-key-file, or DialConfig.SealKeyFile); a changed file is read within a second.",
+		Command:     "sagalog agents list",
+		Over:        "A minute after the last request that an instance could not open.",
+	},
+	{
 		Name: "SagalogPartitionUnowned", For: 30 * time.Second, Critical: true,
 		Expr:        `(count(count by (partition) (sagalog_partition_owned == 1)) or vector(0)) < scalar(max(sagalog_partitions))`,
 		Summary:     "only {{ $value }} partitions are owned by a node that Prometheus reaches",
@@ -123,10 +141,10 @@ var Rules = []Rule{
 		Command:     "sagalog partitions list",
 	},
 	{
-		Name: "SagalogPartitionStopped", Expr: `max by (partition) (sagalog_partition_stopped) == 1`, Critical: true,
-		Summary:     "partition {{ $labels.partition }} has stopped and needs an operator",
-		Description: "/readyz and the log of the node name the reason. If an input lost records, see docs/lost.md.",
-		Command:     "sagalog doctor --brokers HOST:PORT",
+		Name: "SagalogPartitionStopped", Expr: `max by (partition, reason) (sagalog_partition_stopped) == 1`, Critical: true,
+		Summary:     "partition {{ $labels.partition }} has stopped ({{ $labels.reason }}) and needs an operator",
+		Description: "input_lost: an input lost records (docs/lost.md). log: the log of the partition lost records or cannot be folded. state: the state that the node stores cannot be used; look at its disk. level: the node needs a newer build. closed: the namespace was copied, so start nodes in the copy. For other reasons, see the log of the node. The command shows the error itself, as do `sagalog doctor` and /readyz of the node.",
+		Command:     "sagalog nodes list",
 	},
 	{
 		Name: "SagalogTakeovers", Expr: `sum(increase(sagalog_takeovers_total{cause!="stopped"}[30m])) > 3`,
@@ -266,11 +284,24 @@ func AlertRules(o Options) []byte {
 			fmt.Fprintf(&b, "        for: %s\n", short(o.divided(r.For, time.Second)))
 		}
 		fmt.Fprintf(&b, "        labels: {severity: %s}\n        annotations:\n", r.severity())
-		for _, a := range [][2]string{{"summary", r.Summary}, {"description", r.Description}, {"command", r.Command}, {"runbook_url", runbook + "#" + strings.ToLower(r.Name)}} {
+		notes := [][2]string{{"summary", r.Summary}, {"description", r.Description}, {"command", r.Command}, {"runbook_url", runbook + "#" + strings.ToLower(r.Name)}}
+		if r.Waits != "" {
+			notes = append(notes, [2]string{"waiting_for", r.waits()})
+		}
+		for _, a := range notes {
 			fmt.Fprintf(&b, "          %s: %s\n", a[0], quoted(a[1]))
 		}
 	}
 	return []byte(b.String())
+}
+
+// waits is the template that names the main reason.
+func (r *Rule) waits() string {
+	query := strconv.Quote("topk(1, "+r.Waits+")") + " | query"
+	if r.Of != "" {
+		query = "printf " + strconv.Quote("topk(1, "+r.Waits+")") + " $labels." + r.Of + " | query"
+	}
+	return "{{ with " + query + ` }}{{ . | first | label "waiting_for" }}{{ end }}`
 }
 
 func (r *Rule) severity() string {
@@ -299,6 +330,9 @@ func Runbook() []byte {
 			when = "after " + short(r.For)
 		}
 		fmt.Fprintf(&b, "%s, %s:\n\n```\n%s\n```\n\n%s\n\n```\n%s\n```\n", r.severity(), when, Options{}.expr(r), r.Description, plain(r.Command))
+		if r.Waits != "" {
+			fmt.Fprintf(&b, "\nThe annotation `waiting_for` names the main reason, by `topk(1, %s)`.\n", strings.ReplaceAll(r.Waits, "%s", strings.ToUpper(r.Of)))
+		}
 		if r.Over != "" {
 			fmt.Fprintf(&b, "\nWhen it ends: %s\n", r.Over)
 		}

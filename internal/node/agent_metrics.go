@@ -23,7 +23,7 @@ type agentMetrics struct {
 	catalog *scheduler.Catalog
 	defined definedAgents
 
-	instances, capacity, inFlight, paused, ready, oldest, missing *prometheus.Desc
+	instances, capacity, inFlight, keyless, paused, ready, waiting, oldest, missing *prometheus.Desc
 }
 
 const agentsHelp = " Beyond 200 agents, missing ones first, the rest are _other together."
@@ -37,8 +37,10 @@ func newAgentMetrics(l *liveness, o *owners, store *projector.Store, catalog *sc
 		instances: desc("live_instances", "Live instances; 0 for an agent that a current definition names and nobody announces."+agentsHelp, "agent"),
 		capacity:  desc("capacity", "Attempts that the live instances work on at once, as they announce it."+agentsHelp, "agent"),
 		inFlight:  desc("in_flight", "Attempts that the live instances work on now, as they announce it."+agentsHelp, "agent"),
+		keyless:   desc("keyless_instances", "Live instances that lacked a key of a sealed request in the last minute, as they announce it."+agentsHelp, "agent"),
 		paused:    desc("paused", "1 while an operator has paused the agent."+agentsHelp, "agent"),
 		ready:     desc("ready_steps", "Attempts of this node's partitions that may start and wait for the agent."+agentsHelp, "agent"),
+		waiting:   desc("waiting_steps", "The same by what they wait for: agent (no live instance offers the operation, or no broker takes requests for it), capacity or paused. A kind for which none waits is absent."+agentsHelp, "agent", "waiting_for"),
 		oldest: desc("ready_oldest_seconds", "How long the attempts that start next in this node's partitions have waited: the longest of the first five of each queue, since the last step of "+
 			"its task ended."+agentsHelp, "agent"),
 		missing: desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),
@@ -47,16 +49,24 @@ func newAgentMetrics(l *liveness, o *owners, store *projector.Store, catalog *sc
 
 // Describe implements prometheus.Collector.
 func (m *agentMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.instances, m.capacity, m.inFlight, m.paused, m.ready, m.oldest, m.missing} {
+	for _, d := range []*prometheus.Desc{m.instances, m.capacity, m.inFlight, m.keyless, m.paused, m.ready, m.waiting, m.oldest, m.missing} {
 		ch <- d
 	}
 }
 
 // agentFigures are the values of an agent.
 type agentFigures struct {
-	instances, capacity, inFlight, paused int
-	ready                                 int64
-	oldest                                time.Duration
+	instances, capacity, inFlight, paused, keyless int
+	ready                                          int64
+	waits                                          map[events.Waiting]int64
+	oldest                                         time.Duration
+}
+
+func (x *agentFigures) wait(kind events.Waiting, n int64) {
+	if x.waits == nil {
+		x.waits = map[events.Waiting]int64{}
+	}
+	x.waits[kind] += n
 }
 
 // Collect implements prometheus.Collector.
@@ -77,9 +87,13 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.instances, float64(x.instances), name)
 		gauge(m.capacity, float64(x.capacity), name)
 		gauge(m.inFlight, float64(x.inFlight), name)
+		gauge(m.keyless, float64(x.keyless), name)
 		gauge(m.paused, float64(x.paused), name)
 		gauge(m.ready, float64(x.ready), name)
 		gauge(m.oldest, x.oldest.Seconds(), name)
+		for kind, n := range x.waits {
+			gauge(m.waiting, float64(n), name, string(kind))
+		}
 	}
 }
 
@@ -96,6 +110,10 @@ func folded(all map[string]*agentFigures) map[string]*agentFigures {
 		x := all[name]
 		rest.instances, rest.capacity, rest.inFlight, rest.paused = rest.instances+x.instances, rest.capacity+x.capacity, rest.inFlight+x.inFlight, max(rest.paused, x.paused)
 		rest.ready, rest.oldest = rest.ready+x.ready, max(rest.oldest, x.oldest)
+		rest.keyless += x.keyless
+		for kind, n := range x.waits {
+			rest.wait(kind, n)
+		}
 		delete(all, name)
 	}
 	all[otherLabel] = rest
@@ -126,12 +144,21 @@ func (m *agentMetrics) figures(waits []events.Missing) map[string]*agentFigures 
 		for _, name := range b.Agents {
 			x := of(name)
 			x.instances, x.capacity, x.inFlight = x.instances+1, x.capacity+b.Capacity[name], x.inFlight+b.InFlight[name]
+			if len(b.MissingKeys[name]) > 0 {
+				x.keyless++
+			}
 		}
+	}
+	var agents events.Availability
+	if m.catalog != nil {
+		agents = availability(m.liveness, int32(len(m.owners.shells)), m.catalog)
 	}
 	for _, p := range m.owners.owned() {
 		for _, q := range m.store.Partition(p).QueueLengths() {
 			x := of(q.Call.Agent)
 			x.ready += q.Steps
+			kind, _ := agents.QueuedFor(q.Call)
+			x.wait(kind, q.Steps)
 			x.oldest = max(x.oldest, m.waited(m.store.Partition(p), q.Call))
 		}
 	}

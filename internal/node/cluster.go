@@ -37,7 +37,7 @@ func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 		if end, ok := ends[p]; ok {
 			part.EndOffset = end
 		}
-		part.Begins = begins[p]
+		part.Begins, part.Stopped = begins[p], c.stoppedAt(p)
 		if c.here(p) {
 			if err := c.describe(&part, now); err != nil {
 				return nil, err
@@ -46,6 +46,15 @@ func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 		list = append(list, part)
 	}
 	return list, nil
+}
+
+// stoppedAt returns the node that cannot go on with a partition, nil if none says so.
+func (c clusterView) stoppedAt(p int32) *api.StoppedAt {
+	node, x := c.liveness.stopped(p)
+	if node == "" {
+		return nil
+	}
+	return &api.StoppedAt{Node: node, Reason: x.Reason, Detail: x.Detail}
 }
 
 // ends returns the end of each partition of events, except those whose brokers do not answer.

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -15,6 +17,8 @@ import (
 type counts struct {
 	*tasks
 	waiting *waitingMetrics
+	// now is the time to which counts refer.
+	now func() time.Time
 }
 
 // Count implements api.Counts.
@@ -24,9 +28,20 @@ func (c *counts) Count(ctx context.Context, q api.Query, by api.GroupBy) (groups
 		case "state":
 			return c.states(q.Partitions), false, nil
 		case "waiting_for":
-			return c.waits(q.Partitions), false, nil
+			if !c.ns.past {
+				return c.waits(ctx, q)
+			}
 		}
 	}
+	if by.Kind == "waiting_for" {
+		agents := sync.OnceValue(c.waiting.agents)
+		return c.look(ctx, q, by, func(t *events.Task, _ events.TaskMatch, _ api.GroupBy) []string { return c.kindsOf(t, agents) })
+	}
+	return c.look(ctx, q, by, c.keys)
+}
+
+// look counts tasks in groups by looking at each. keys returns the groups of a task.
+func (c *counts) look(ctx context.Context, q api.Query, by api.GroupBy, keys func(t *events.Task, match events.TaskMatch, by api.GroupBy) []string) (groups []api.TaskCount, partial bool, err error) {
 	all := map[string]*api.TaskCount{}
 	q.Limit, q.Brief = projector.MaxList, by.Kind != "step" && by.Kind != "error_code" && by.Kind != "waiting_for"
 	for seen := 0; ctx.Err() == nil; {
@@ -35,7 +50,7 @@ func (c *counts) Count(ctx context.Context, q api.Query, by api.GroupBy) (groups
 			return nil, false, err
 		}
 		for _, t := range page.Tasks {
-			for _, key := range c.keys(t, q.Match, by) {
+			for _, key := range keys(t, q.Match, by) {
 				add(all, key, t.UpdatedAt)
 			}
 		}
@@ -64,7 +79,34 @@ func (c *counts) states(partitions []int32) []api.TaskCount {
 	return keyed(sum)
 }
 
-func (c *counts) waits(partitions []int32) []api.TaskCount { return keyed(c.waiting.count(partitions)) }
+// waits counts what steps wait for. The owner of a partition counts them as it plans; for a partition that another node owns, each live task is
+// looked at.
+func (c *counts) waits(ctx context.Context, q api.Query) (groups []api.TaskCount, partial bool, err error) {
+	var owned, others []int32
+	for _, p := range q.Partitions {
+		if c.waiting.owners.owns(p) {
+			owned = append(owned, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	sum := c.waiting.count(owned)
+	if len(others) > 0 {
+		q.Partitions, q.States = others, api.LiveStates
+		agents := sync.OnceValue(c.waiting.agents)
+		var list []api.TaskCount
+		list, partial, err = c.look(ctx, q, api.GroupBy{Kind: "waiting_for"}, func(t *events.Task, _ events.TaskMatch, _ api.GroupBy) (kinds []string) {
+			for kind := range c.kinds(t, agents) {
+				kinds = append(kinds, string(kind))
+			}
+			return kinds
+		})
+		for _, g := range list {
+			sum[events.Waiting(g.Key)] += g.Count
+		}
+	}
+	return keyed(sum), partial, err
+}
 
 func keyed[K ~string](sum map[K]int64) (list []api.TaskCount) {
 	for key, n := range sum {
@@ -104,8 +146,6 @@ func (c *counts) keys(t *events.Task, match events.TaskMatch, by api.GroupBy) []
 		return []string{api.ReasonOf(t)}
 	case "label":
 		return []string{t.Labels[by.Label]}
-	case "waiting_for":
-		return kindsOf(t)
 	}
 	var keys []string
 	for s, e := range match.Failures(t) {
@@ -122,15 +162,49 @@ func (c *counts) keys(t *events.Task, match events.TaskMatch, by api.GroupBy) []
 	return keys
 }
 
-// kindsOf returns what the steps of a task wait for besides an agent, "" if none does.
-func kindsOf(t *events.Task) (keys []string) {
-	for w := range events.WaitingFor(t, events.At(time.Now())) {
-		if !slices.Contains(keys, string(w.Kind)) {
-			keys = append(keys, string(w.Kind))
+// kindsOf returns what the steps of a task wait for, "" if none waits.
+func (c *counts) kindsOf(t *events.Task, agents func() events.Availability) (keys []string) {
+	for kind := range c.kinds(t, agents) {
+		if !slices.Contains(keys, string(kind)) {
+			keys = append(keys, string(kind))
 		}
 	}
 	if len(keys) == 0 {
 		return []string{""}
 	}
 	return keys
+}
+
+// kinds returns what each waiting step of a task waits for. Of the past, it is what the steps waited for at that moment, as far as facts say it.
+func (c *counts) kinds(t *events.Task, agents func() events.Availability) iter.Seq[events.Waiting] {
+	return func(yield func(events.Waiting) bool) {
+		now := events.At(c.now())
+		for w := range events.WaitingFor(t, now) {
+			if !yield(w.Kind) {
+				return
+			}
+		}
+		if c.ns.past || t.State.Ended() {
+			return
+		}
+		k, err := c.Keys(context.Background(), t)
+		if err != nil {
+			return // whoever looks at the task itself is told
+		}
+		if events.HeldForKey(t, &k) && !yield(events.WaitingKey) {
+			return
+		}
+		if _, waits := events.WaitsForOwner(&k, now); waits && !yield(events.WaitingOwner) {
+			return
+		}
+		if !t.Starts() || len(k.Ready) == 0 {
+			return
+		}
+		a := agents()
+		for _, r := range k.Ready {
+			if kind, _ := a.QueuedFor(r.Call()); r.Agent != "" && !yield(kind) {
+				return
+			}
+		}
+	}
 }

@@ -79,7 +79,7 @@ func (h *heartbeat) record(owned []int32) (events.Record, error) {
 	name := h.liveness.self
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: name, Node: name, HTTP: h.http,
-		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), Level: h.ns.maxLevel, StartedAt: events.At(h.liveness.started), SeenAt: events.At(h.now()),
+		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), Stopped: h.owners.stopped(h.ns.tooOld()), Level: h.ns.maxLevel, StartedAt: events.At(h.liveness.started), SeenAt: events.At(h.now()),
 	}
 	if h.unable != nil {
 		b.Unable = h.unable()

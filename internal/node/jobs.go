@@ -85,7 +85,7 @@ func (j *jobs) sameJob(known scheduler.JobRecord, job *events.Job) (now api.Job,
 func comparableArgs(keys *sealing.Keys, args json.RawMessage) (json.RawMessage, error) {
 	args, err := openArgs(keys, args)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", api.ErrNoAnswer, err)
+		return nil, noAnswer(err)
 	}
 	v, err := events.DecodeValue(args)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
@@ -193,4 +195,48 @@ func TestTheResumePointsAreFoldedWhileTheOwnerWrites(t *testing.T) {
 		require.Positive(t, next)
 		require.NoError(t, n.stop())
 	})
+}
+
+// A partition that stopped is named with its reason by each node, also by one that has it not.
+func TestEachNodeNamesAStoppedPartition(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2)
+	dir := t.TempDir()
+	one := w.node(dir, answering)
+	a := w.site(one)
+	require.Equal(t, 200, s200(a.call("PUT", "/v1/workflows/order", "application/yaml", order, nil)))
+	w.hire(nil)
+	w.submit(ids("a", 20)...)
+	w.watch.ended(ids("a", 20)...)
+	require.NoError(t, one.stop())
+	for p := range w.parts { // nobody has judged what is deleted
+		end := w.produce(w.topics.Submissions(), p, submission(fmt.Sprint("lost-", p), nil), submission(fmt.Sprint("lost-", p), nil))
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), p, end[1])
+	}
+	p, err := w.open(dir, answering)
+	require.NoError(t, err)
+	p.run()
+	q, err := w.open(t.TempDir(), answering, func(c *node.Config) { c.Roles.Owner = false })
+	require.NoError(t, err)
+	q.run()
+	for _, s := range []*site{w.site(p), w.site(q)} {
+		for {
+			var counts api.CountsDocument
+			var nodes struct{ Nodes []api.NodeDocument }
+			var parts []api.PartitionDocument
+			require.Equal(t, 200, s.call("GET", "/v1/counts", "", "", &counts))
+			require.Equal(t, 200, s.call("GET", "/v1/nodes", "", "", &nodes))
+			require.Equal(t, 200, s.call("GET", "/v1/partitions", "", "", &parts))
+			if len(counts.Missing) == 2 && counts.Missing[0].Reason == "stopped" && counts.Missing[1].Reason == "stopped" && len(nodes.Nodes) == 2 && len(nodes.Nodes[0].Stopped) == 2 {
+				require.Contains(t, counts.Missing[0].Detail, supervisor.ErrInputLost.Error())
+				require.Equal(t, events.StoppedInputLost, nodes.Nodes[0].Stopped[0].Reason)
+				require.Equal(t, p.name, parts[0].Stopped.Node)
+				require.Equal(t, events.StoppedInputLost, parts[1].Stopped.Reason)
+				break
+			}
+			w.pause(t.Context(), "both partitions to be named")
+		}
+	}
+	require.NoError(t, p.stop())
+	require.NoError(t, q.stop())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -31,7 +32,7 @@ func newOwnerMetrics(o *owners, stalls *stalls, clocks *liveness, tooOld func() 
 	return &ownerMetrics{
 		owners: o, stalls: stalls, clocks: clocks, tooOld: tooOld,
 		owned: desc("partition_owned", "1 while this node owns the partition.", "partition"),
-		stopped: desc("partition_stopped", "1 while the partition cannot run here and needs an operator. The reason is input_lost, log, level or other; /readyz and the log say more.",
+		stopped: desc("partition_stopped", "1 while the partition cannot run here and needs an operator. The reason is input_lost, log, state, level, closed or other, and empty while it runs; `sagalog nodes list`, /readyz and the log say more.",
 			"partition", "reason"),
 		suspended: desc("owner_suspended", "1 while nothing is decided because the clock of this machine is suspect.", "partition"),
 		stalled:   desc("owner_stalled_seconds", "How long nothing has been decided although inputs wait; 0 until that is too long.", "partition"),
@@ -202,14 +203,16 @@ func stopReason(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, supervisor.ErrInputLost):
-		return "input_lost"
 	case errors.Is(err, events.ErrReaderTooOld):
-		return "level"
+		return events.StoppedLevel
 	case errors.Is(err, supervisor.ErrClosed):
-		return "closed"
-	case errors.Is(err, supervisor.ErrFold), errors.Is(err, supervisor.ErrPosition):
-		return "log"
+		return events.StoppedClosed
+	case errors.Is(err, ErrStore), errors.Is(err, projector.ErrRead), isOfStore(err):
+		return events.StoppedState
+	case errors.Is(err, supervisor.ErrInputLost):
+		return events.StoppedInputLost
+	case errors.Is(err, supervisor.ErrFold), errors.Is(err, supervisor.ErrPosition), errors.Is(err, ErrLog), errors.Is(err, ErrGap):
+		return events.StoppedLog
 	}
-	return "other"
+	return events.StoppedOther
 }

@@ -145,13 +145,15 @@ type Node struct {
 	replica   *replica
 	readiness *readiness
 	stalls    *stalls
-	defs      *definitions
-	topics    *workTopics
-	settings  *settings
-	tasks     *tasks
-	alerts    *alerts
-	jobRuns   *jobRuns
-	trimmer   *trimmer
+	// transactions notices what producers leave open.
+	transactions *openTransactions
+	defs         *definitions
+	topics       *workTopics
+	settings     *settings
+	tasks        *tasks
+	alerts       *alerts
+	jobRuns      *jobRuns
+	trimmer      *trimmer
 	// webhooks is nil without a webhook.
 	webhooks    *webhooks
 	checkpoints *stateCheckpoints
@@ -251,8 +253,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if err := n.cfg.Registry.Register(ignored); err != nil {
 		return err
 	}
+	n.transactions = newOpenTransactions(n)
 	for _, c := range []prometheus.Collector{
-		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n), n.trimmer,
+		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), n.transactions, newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n), n.trimmer,
 		newOwnerMetrics(n.owners, n.stalls, n.liveness, n.ns.tooOld),
 	} {
 		if err := n.cfg.Registry.Register(c); err != nil {
@@ -265,9 +268,20 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	return nil
 }
 
+// shownAt returns the clock of what the API shows: that of the moment, in a copy of the past.
+func (n *Node) shownAt() func() time.Time {
+	if n.cfg.Past != 0 {
+		return n.cfg.Past.Time
+	}
+	return time.Now
+}
+
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels(), keys: n.programKeys()}
+	if !n.cfg.Alone && n.cfg.Past == 0 {
+		n.tasks.plans = newPlans(n)
+	}
 	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: MaxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
 	n.alerts = &alerts{tasks: n.tasks, defs: n.defs, liveness: n.liveness, owners: n.owners, producer: n.producer, router: clusterView{n.readiness}}
 	if n.jobRuns, err = newJobRuns(n); err != nil {
@@ -289,7 +303,7 @@ func (n *Node) openAPI() (err error) {
 		return err
 	}
 	cfg := api.Config{
-		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Acts: n.ns.catalog.acts, Nodes: clusterView{n.readiness}, Counts: &counts{n.tasks, newWaitingMetrics(n)},
+		Page: page, Changes: &changes{n.store}, Stats: n.owners.stats, Acts: n.ns.catalog.acts, Nodes: clusterView{n.readiness}, Counts: &counts{n.tasks, newWaitingMetrics(n), n.shownAt()},
 		Addr: n.cfg.HTTP, Listen: n.cfg.Listen, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, ReplyTopic: n.settings.replyTopic, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness}, Pauses: &agentPauses{n.ns, n.producer}, Jobs: &jobs{n.ns, n.producer, n.cfg.Keys}, Schedules: &schedules{n.ns, n.producer, n.store.Store, n.defs}, NamedLimits: &namedLimits{n.ns, n.producer, n.defs},
 		Tasks: n.tasks, Limits: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
@@ -307,7 +321,7 @@ func (n *Node) openAPI() (err error) {
 		cfg.Past, cfg.Now, cfg.Ready = n.cfg.Past, n.cfg.Past.Time, func() error { return nil }
 	}
 	if n.cfg.Keys != nil {
-		cfg.Keys = n.cfg.Keys
+		cfg.Keys = apiKeys{n.cfg.Keys}
 	}
 	cfg.Hosts = slices.Clone(n.cfg.Hosts)
 	// Other nodes call this one's API by the host of Advertise.
@@ -350,6 +364,7 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 		x := &unopened{n.owners, n.cfg.Logger}
 		g.Go(func() error { return every(ctx, unopenedEvery, x.look) })
+		g.Go(func() error { return every(ctx, transactionsEvery, func() { n.transactions.look(ctx) }) })
 		g.Go(func() error { return n.jobRuns.Run(ctx) })
 		if !n.cfg.KeepInputs {
 			g.Go(func() error { return oftenAtFirst(ctx, trimSoonest, n.cfg.trim.every, func() { n.trimmer.look(ctx) }) })

@@ -40,7 +40,7 @@ func (l *liveness) nodes() []api.NodeDocument {
 		}
 		d := api.NodeDocument{
 			Node: b.Instance, Level: b.Level, StartedAt: b.StartedAt, LastSeen: b.SeenAt, Silent: time.Since(b.at) > silentAfter,
-			Partitions: append([]int32{}, b.Partitions[ownedTopic]...),
+			Partitions: append([]int32{}, b.Partitions[ownedTopic]...), Stopped: b.Stopped,
 		}
 		if key != l.selfKey() {
 			d.ClockAhead = new(events.Duration(b.skew))

@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -108,16 +107,19 @@ func (r *readiness) ready(p int32) error {
 	return nil
 }
 
-// stopped says why this node, to which a partition is assigned, has stopped working on it; "" otherwise.
+// stopped says why the node to which a partition is assigned has stopped working on it; "" otherwise. Of another node, its heartbeats say so.
 func (r *readiness) stopped(p int32) string {
-	if r.membership == nil || !r.membership.isAssigned(p) {
+	if r.membership != nil && r.membership.isAssigned(p) {
+		if _, err := r.owners.shells[p].Status(); err != nil {
+			return withoutPartition(err, p)
+		}
 		return ""
 	}
-	_, err := r.owners.shells[p].Status()
-	if err == nil {
+	node, x := r.liveness.stopped(p)
+	if node == "" {
 		return ""
 	}
-	return strings.TrimPrefix(err.Error(), fmt.Sprintf("partition %d: ", p)) // the caller names the partition
+	return fmt.Sprintf("%s: %s (node %s)", x.Reason, x.Detail, node)
 }
 
 // here says whether a partition can be read from this node's store: it is owned here, or followed and caught up.

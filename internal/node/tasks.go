@@ -19,6 +19,8 @@ import (
 type tasks struct {
 	store *projector.Store
 	ns    *namespace
+	// plans makes the plans of tasks that other nodes own; nil if none do.
+	plans *plans
 }
 
 func (t *tasks) home(id string) int32 { return events.Home(id, t.ns.partitions) }
@@ -41,9 +43,13 @@ func (t *tasks) Held(_ context.Context, task, request string) (*events.Request, 
 	return &held.Request, nil
 }
 
-// Queued implements api.Tasks.
-func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) {
-	return t.store.Partition(t.home(id)).Queued(id)
+// Keys implements api.Tasks. The store of a node that only follows a partition has no plans of its tasks: they are made here.
+func (t *tasks) Keys(_ context.Context, task *events.Task) (events.Keys, error) {
+	k, err := t.store.Partition(t.home(task.ID)).Keys(task.ID)
+	if err != nil || !k.Unplanned || t.plans == nil {
+		return k, err
+	}
+	return k, t.plans.complete(&k, task)
 }
 
 // Limit implements api.Tasks.

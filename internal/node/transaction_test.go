@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -99,5 +101,43 @@ func TestReportsBehindAnOpenTransactionAreInTime(t *testing.T) {
 		require.NoError(t, n.stop())
 		w.watch.verify()
 		require.NotContains(t, fmt.Sprint(w.watch.story("t-1")), "Timeout")
+	})
+}
+
+// A transaction that is left open is noticed although no task waits for what is behind it.
+func TestAnOpenTransactionIsNoticedWithoutTasks(t *testing.T) {
+	minutes(t)
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		r := prometheus.NewRegistry()
+		n := w.node(t.TempDir(), func(c *node.Config) { c.Registry = r })
+		w.apply(n, order)
+		x := kafkatest.BeginTransaction(t, w.broker)
+		inside := submission("t-inside", nil)
+		inside.Topic = w.topics.Submissions()
+		x.Produce(inside)
+		<-time.After(2 * time.Minute)
+		shown := func() map[string]float64 {
+			families, err := r.Gather()
+			require.NoError(t, err)
+			found := map[string]float64{}
+			for _, f := range families {
+				if f.GetName() == "sagalog_open_transaction_seconds" {
+					for _, m := range f.GetMetric() {
+						found[m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+					}
+				}
+			}
+			return found
+		}
+		require.InDelta(t, 120, shown()["submissions"], 15)
+		require.Len(t, shown(), 1)
+		lines := w.logs.find("a producer has left a transaction open")
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "abort --topic "+w.topics.Submissions()+" --partition 0 --start-offset 0")
+		x.Abort()
+		<-time.After(15 * time.Second)
+		require.Empty(t, shown())
+		require.NoError(t, n.stop())
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // waitingMetrics counts the steps and tasks of this node's partitions that wait, by what they wait for. The store counts them as it
@@ -21,7 +22,7 @@ func newWaitingMetrics(n *Node) *waitingMetrics {
 	return &waitingMetrics{
 		owners: n.owners, ns: n.ns, store: n.store.Store, offers: offersView{n.liveness, n.ns.partitions},
 		waiting: prometheus.NewDesc("sagalog_steps_waiting", "Steps of the partitions that this node owns that wait, by what they wait for (the kinds of waiting_for in the API); "+
-			"a task that waits as a whole counts as one. Those of a partition that was just taken over are counted once its owner has planned them.", []string{"waiting_for"}, nil),
+			"a task that waits as a whole counts as one. After a take-over, tasks count as waiting for their owner until it has planned them.", []string{"waiting_for"}, nil),
 	}
 }
 
@@ -38,13 +39,15 @@ func (m *waitingMetrics) Collect(ch chan<- prometheus.Metric) {
 
 // count counts what the steps of partitions wait for.
 func (m *waitingMetrics) count(partitions []int32) map[events.Waiting]int64 {
-	paused := m.ns.catalog.Paused()
-	agents := events.Availability{Offered: m.offers.Offered(), Missing: m.offers.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
+	agents := m.agents()
 	counts := map[events.Waiting]int64{}
 	for _, p := range partitions {
 		partition := m.store.Partition(p)
 		for kind, n := range partition.Waits() {
 			counts[kind] += n
+		}
+		if n := partition.UnplannedCount(); n > 0 {
+			counts[events.WaitingOwner] += n
 		}
 		for _, q := range partition.QueueLengths() {
 			kind, _ := agents.QueuedFor(q.Call)
@@ -52,4 +55,15 @@ func (m *waitingMetrics) count(partitions []int32) map[events.Waiting]int64 {
 		}
 	}
 	return counts
+}
+
+// agents returns what is known of the agents for which steps are queued.
+func (m *waitingMetrics) agents() events.Availability {
+	return availability(m.offers.liveness, m.offers.partitions, m.ns.catalog.Catalog)
+}
+
+// availability returns what a node knows of the agents for which steps are queued.
+func availability(l *liveness, partitions int32, c *scheduler.Catalog) events.Availability {
+	paused, v := c.Paused(), offersView{l, partitions}
+	return events.Availability{Offered: v.Offered(), Missing: v.Missing(), Paused: func(agent string) bool { _, held := paused[agent]; return held }}
 }

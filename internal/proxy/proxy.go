@@ -67,7 +67,7 @@ type Route struct {
 	Node string
 	// Addr is the host:port of that node's API; empty if it serves none.
 	Addr string
-	// Stopped says why this node, which should own the partition, has stopped working on it; empty otherwise.
+	// Stopped says why the node that should own the partition has stopped working on it; empty otherwise.
 	Stopped string
 }
 

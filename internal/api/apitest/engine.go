@@ -33,8 +33,9 @@ type Engine struct {
 	Down error
 	// Stuck makes Produce never answer.
 	Stuck bool
-	// Waiting holds the queued attempts of each task.
+	// Waiting holds the queued attempts of each task, and Rows the other keys of its row.
 	Waiting map[string][]events.ReadyKey
+	Rows    map[string]events.Keys
 	// Limits holds the limits by name.
 	Limits map[string]*events.Limit
 	// Gone lists the operations that no live instance offers.

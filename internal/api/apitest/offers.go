@@ -10,9 +10,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Queued implements api.Tasks.
-func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error) {
-	return e.Waiting[id], nil
+// Keys implements api.Tasks.
+func (e *Engine) Keys(_ context.Context, t *events.Task) (events.Keys, error) {
+	k := e.Rows[t.ID]
+	k.State, k.Ready = t.State, e.Waiting[t.ID]
+	return k, nil
 }
 
 // Limit implements api.Tasks.

@@ -72,6 +72,8 @@ const kinds: Record<Waiting["kind"], string> = {
   paused: "an operator to resume it",
   not_before: "the time before which it must not start",
   operator: "an operator to act on it",
+  key: "a key that opens its sealed content",
+  owner: "the owner of its partition to plan it",
 };
 
 /** A step and what it waits for, in a few words: charge: agent, do of card. */

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+)
+
+// openFor is how old a transaction must be before doctor reports it. Most producers let the brokers abort theirs after a minute.
+const openFor = time.Minute
+
+// transactions finds transactions that producers have left open in the topics of the namespace. It finds nothing if the brokers do not answer; other checks
+// report that.
+func (l *localCheck) transactions(ctx context.Context, cluster *kafka.Cluster) (list []doctor.Finding) {
+	if l.made == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tailWait)
+	defer cancel()
+	topics, of := kafka.Topics{Namespace: l.namespace}, kafka.Partitions{}
+	for p := range l.made {
+		for _, topic := range []string{topics.Submissions(), topics.Reports(), topics.Events()} {
+			of[topic] = append(of[topic], p)
+		}
+	}
+	of[topics.Definitions()] = []int32{0}
+	open, _, _ := cluster.OpenTransactions(ctx, of)
+	for _, x := range open {
+		begun := cluster.TransactionBegun(ctx, x)
+		if begun == 0 || l.now().Sub(begun.Time()) < openFor {
+			continue
+		}
+		list = append(list, doctor.Finding{Check: checkLog, Status: doctor.StatusFail,
+			What:   fmt.Sprintf("a producer left a transaction open in %s/%d at offset %d, at %s: nothing behind it is read", x.Topic, x.Partition, x.Offset, begun),
+			Remedy: "abort it: " + x.AbortCommand(cluster.Brokers()) + " (with --command-config FILE on a cluster with authentication)"})
+		if len(list) == mostBegins {
+			break
+		}
+	}
+	return list
+}
