@@ -102,8 +102,8 @@ func (p *Partition) Waits() map[events.Waiting]int64 {
 	return countsOf[events.Waiting](p.view.Load().meta.Waits)
 }
 
-// UnplannedCount returns how many live tasks no owner has planned since the partition was folded here, from memory.
-func (p *Partition) UnplannedCount() int64 { return p.view.Load().meta.Unplanned }
+// UnplannedCount returns how many live tasks of a partition no owner has planned since the partition was folded here, from memory.
+func UnplannedCount(p *Partition) int64 { return p.view.Load().meta.Unplanned }
 
 // DueRow is an instant at which the owner must look at a task.
 type DueRow struct {

@@ -27,9 +27,9 @@ func (l *localCheck) transactions(ctx context.Context, cluster *kafka.Cluster) (
 		}
 	}
 	of[topics.Definitions()] = []int32{0}
-	open, _, _ := cluster.OpenTransactions(ctx, of)
+	open, _, _ := kafka.OpenTransactions(ctx, cluster, of)
 	for _, x := range open {
-		begun := cluster.TransactionBegun(ctx, x)
+		begun := kafka.TransactionBegun(ctx, cluster, x)
 		if begun == 0 || l.now().Sub(begun.Time()) < openFor {
 			continue
 		}

@@ -27,7 +27,7 @@ func (x OpenTransaction) AbortCommand(brokers []string) string {
 
 // OpenTransactions returns the oldest open transaction of each partition that has one. asked are the partitions for which the brokers answered; nothing
 // is known of the others. The error says why not.
-func (c *Cluster) OpenTransactions(ctx context.Context, of Partitions) (open []OpenTransaction, asked Offsets, err error) {
+func OpenTransactions(ctx context.Context, c *Cluster, of Partitions) (open []OpenTransaction, asked Offsets, err error) {
 	ends, err := c.HighWatermarks(ctx, of)
 	if err != nil && len(ends) == 0 {
 		return nil, nil, err
@@ -53,7 +53,7 @@ func (c *Cluster) OpenTransactions(ctx context.Context, of Partitions) (open []O
 }
 
 // TransactionBegun returns the time of the first record of an open transaction; zero if the brokers do not answer.
-func (c *Cluster) TransactionBegun(ctx context.Context, x OpenTransaction) events.Instant {
+func TransactionBegun(ctx context.Context, c *Cluster, x OpenTransaction) events.Instant {
 	r, err := c.ReadAt(ctx, x.Topic, x.Partition, x.Offset)
 	if err != nil {
 		return 0

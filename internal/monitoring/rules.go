@@ -111,7 +111,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogOpenTransaction", Expr: `max by (topic, partition) (sagalog_open_transaction_seconds or sagalog_input_blocked_seconds) > {60s}`, For: time.Minute,
 		Summary:     "topic {{ $labels.topic }}, partition {{ $labels.partition }} cannot be read for {{ $value | humanizeDuration }}",
-		Description: "A producer left a transaction open. Nothing behind its first record is read, and no timer that waits for the topic fires in that partition. The command and the log of the node print the `kafka-transactions.sh ... abort` that ends it. If they name none, a leader does not answer.",
+		Description: "A producer left a transaction open. Nothing behind its first record is read, and no timer that waits for the topic fires in that partition. The command and the log of the node print the call of Kafka's tool kafka-transactions that ends it. If they name none, a leader does not answer.",
 		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{

@@ -189,7 +189,7 @@ func (c *counts) kinds(t *events.Task, agents func() events.Availability) iter.S
 		}
 		k, err := c.Keys(context.Background(), t)
 		if err != nil {
-			return // whoever looks at the task itself is told
+			return // whoever looks at the task itself learns why
 		}
 		if events.HeldForKey(t, &k) && !yield(events.WaitingKey) {
 			return

@@ -69,13 +69,13 @@ func (o *openTransactions) look(ctx context.Context) {
 			of[o.topics.Definitions()] = []int32{0}
 		}
 	}
-	open, asked, err := o.cluster.OpenTransactions(ctx, of)
+	open, asked, err := kafka.OpenTransactions(ctx, o.cluster, of)
 	if err != nil {
 		o.log.Debug("open transactions are not known of all partitions", "error", err)
 	}
 	for i := range open {
 		if !o.knows(open[i]) {
-			open[i].At = o.cluster.TransactionBegun(ctx, open[i])
+			open[i].At = kafka.TransactionBegun(ctx, o.cluster, open[i])
 		}
 	}
 	o.judge(of, open, asked, time.Now())

@@ -46,7 +46,7 @@ func (m *waitingMetrics) count(partitions []int32) map[events.Waiting]int64 {
 		for kind, n := range partition.Waits() {
 			counts[kind] += n
 		}
-		if n := partition.UnplannedCount(); n > 0 {
+		if n := projector.UnplannedCount(partition); n > 0 {
 			counts[events.WaitingOwner] += n
 		}
 		for _, q := range partition.QueueLengths() {
