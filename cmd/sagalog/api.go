@@ -137,7 +137,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))
 	}
-	if err = l.copyPast(ctx, past.Config{Moment: moment, Task: of.Task, Dir: dir}, progress); err != nil {
+	if err = l.copyPast(ctx, past.Config{Moment: moment, Task: of.Task, Dir: dir, Checkpoints: l.checkpoints(of.Checkpoints)}, progress); err != nil {
 		ended <- err
 		return p, nil, stop()
 	}
@@ -149,7 +149,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 	select {
 	case p.Address = <-ready:
 		if mark, err := past.Open(dir); err == nil && mark != nil {
-			p.At = mark.At
+			p.At, p.Checkpoint = mark.At, mark.Checkpoint
 		}
 		return p, stop, nil
 	case err = <-ended:
