@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -262,9 +263,9 @@ func TestThePastIsAsItWasSeen(t *testing.T) {
 
 // compared counts what was compared.
 type compared struct {
-	mu                                        sync.Mutex // guards the fields below
+	mu                                       sync.Mutex // guards the fields below
 	instants, documents, hashes, checkpoints int
-	epochs, owners, states                    map[string]int
+	epochs, owners, states                   map[string]int
 }
 
 // compare compares what was seen at an instant with the past.
@@ -298,8 +299,8 @@ func (c *compared) compare(ctx context.Context, w *watched, i int) error {
 	if read.get("/v1/tasks/"+s.task) != "" {
 		read.fail("anybody may read it")
 	}
-	if err := stop(); err != nil || read.err != nil {
-		return fmt.Errorf("%w%w", read.err, err)
+	if err := errors.Join(read.err, stop()); err != nil {
+		return err
 	}
 	c.count(&s, p.Checkpoint != "")
 	return nil
