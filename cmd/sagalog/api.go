@@ -121,6 +121,10 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 	if err != nil {
 		return p, nil, usage("--at: %s", err)
 	}
+	cfg := past.Config{Moment: moment, Task: of.Task}
+	if cfg.Checkpoints, err = l.checkpoints(of.Checkpoints); err != nil {
+		return p, nil, err
+	}
 	gate := &access.Gate{}
 	if gate.Peers, err = access.NewPeers(l.namespace, ""); err != nil {
 		return p, nil, err
@@ -130,6 +134,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 	if err != nil {
 		return p, nil, err
 	}
+	cfg.Dir = dir
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not leave the directory behind: writing fails instead
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -137,7 +142,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))
 	}
-	if err = l.copyPast(ctx, past.Config{Moment: moment, Task: of.Task, Dir: dir, Checkpoints: l.checkpoints(of.Checkpoints)}, progress); err != nil {
+	if err = l.copyPast(ctx, cfg, progress); err != nil {
 		ended <- err
 		return p, nil, stop()
 	}

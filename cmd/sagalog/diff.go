@@ -68,7 +68,10 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 	if c.from == "" {
 		return usage("--from is missing: an instant, a duration before now such as 20m, or the place of a fact such as 3@1200")
 	}
-	cfg := past.DiffConfig{Namespace: c.namespace, Checkpoints: c.logPlace.checkpoints(c.base), Workflow: c.workflow, Summary: c.summary}
+	cfg := past.DiffConfig{Namespace: c.namespace, Workflow: c.workflow, Summary: c.summary}
+	if cfg.Checkpoints, err = c.logPlace.checkpoints(c.base); err != nil {
+		return err
+	}
 	now, err := c.logPlace.now()
 	if err != nil {
 		return err

@@ -42,14 +42,16 @@ func (l *logPlace) validate() error {
 }
 
 // checkpoints returns the directories of checkpoints with which a fold may begin: the given one, or that of the data directory.
-func (l *logPlace) checkpoints(given string) []string {
+func (l *logPlace) checkpoints(given string) ([]string, error) {
 	switch {
+	case missing(given):
+		return nil, usage("%s does not exist (--checkpoints)", given)
 	case given != "":
-		return []string{given}
+		return []string{given}, nil
 	case l.data != "":
-		return []string{filepath.Join(l.data, node.CheckpointsDir)}
+		return []string{filepath.Join(l.data, node.CheckpointsDir)}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // checkpointsFlag adds the flag of those directories.

@@ -55,6 +55,10 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 	if c.to == "" {
 		return usage("--to is missing: give a directory that does not exist yet")
 	}
+	checkpoints, err := c.logPlace.checkpoints(c.base)
+	if err != nil {
+		return err
+	}
 	now, err := c.logPlace.now()
 	if err != nil {
 		return err
@@ -72,7 +76,7 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	bar := newVerifyBar(cmd.ErrOrStderr())
-	mark, err := past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: c.logPlace.checkpoints(c.base), Progress: bar.count("replay")})
+	mark, err := past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: checkpoints, Progress: bar.count("replay")})
 	bar.close()
 	switch {
 	case errors.Is(err, context.Canceled):

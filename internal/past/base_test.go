@@ -235,3 +235,48 @@ func TestACheckpointThatDoesNotFitIsPassedOver(t *testing.T) {
 		require.Equal(t, want, mark.Hashes[p])
 	}
 }
+
+// The copy for a task that waits for a permit has all partitions: the limit and the tasks that hold its permits may be in any.
+func TestTheCopyForATaskThatWaitsForAPermitIsWhole(t *testing.T) {
+	t.Parallel()
+	for _, w := range worlds(t, 8) {
+		m, task := w.waiting(t)
+		if task == "" {
+			continue
+		}
+		cfg := past.Config{Cluster: w.cluster, Namespace: "sim", Moment: m, Dir: filepath.Join(t.TempDir(), "all")}
+		want, err := past.Copy(t.Context(), cfg)
+		require.NoError(t, err)
+		cfg.Dir, cfg.Task = filepath.Join(t.TempDir(), "task"), task
+		got, err := past.Copy(t.Context(), cfg)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		return
+	}
+	t.Fatal("no task of any run waits for a permit")
+}
+
+// waiting returns a fact after which its task waits for a permit, and the task; none if there is no such fact.
+func (w world) waiting(t *testing.T) (m past.Moment, task string) {
+	t.Helper()
+	for p, records := range w.log {
+		s := events.NewState(int32(p), nil)
+		for _, r := range records {
+			f, err := events.DecodeFact(&r)
+			require.NoError(t, err)
+			_, err = s.Apply(f, r.Offset)
+			require.NoError(t, err)
+			x, err := s.Task(f.Task)
+			require.NoError(t, err)
+			if f.Task == "" || x == nil {
+				continue
+			}
+			for why := range events.WaitingFor(x, f.Time) {
+				if why.Kind == events.WaitingConcurrency || why.Kind == events.WaitingLimit {
+					return past.Moment{Fact: true, Partition: int32(p), Offset: r.Offset}, f.Task
+				}
+			}
+		}
+	}
+	return m, ""
+}
