@@ -114,14 +114,16 @@ func TestTheFoldBeginsWithTheNearestCheckpoint(t *testing.T) {
 		saved, beyond := 0, false
 		for p, end := range ends {
 			near[p] = rnd.IntN(end + 1)
-			switch rnd.IntN(4) {
-			case 0: // just at the moment
+			switch {
+			case i%2 == 0 && p == 0: // behind the moment, unless the log ends there
+				near[p] = len(w.log[p])
+			case rnd.IntN(4) == 0: // just at it
 				near[p] = end
 				atIt++
-			case 1: // behind it, unless the log ends there
-				near[p] = len(w.log[p])
 			}
-			far[p] = min(near[p], end) / 2
+			if i%4 < 2 {
+				far[p] = min(near[p], end) / 2
+			}
 			if near[p] <= end {
 				saved += near[p]
 			} else {
