@@ -245,6 +245,9 @@ func TestThePastIsAsItWasSeen(t *testing.T) {
 		w.until(*pastInstants * (10**pastKills + n) / (10 * (*pastKills + 1)))
 	}
 	rand.Shuffle(len(w.all), func(i, j int) { w.all[i], w.all[j] = w.all[j], w.all[i] })
+	for _, n := range w.nodes { // the past needs no node
+		require.Equal(t, 0, n.stop())
+	}
 	taken := takeOvers(t, w.brokers)
 	require.GreaterOrEqual(t, taken, w.lost, "each partition of a killed node was taken over")
 	begun := time.Now()
