@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checkpoint makes a checkpoint of the state of a node that has folded so many records of each partition, and whose tasks an owner has planned.
+// checkpoint makes a checkpoint of the state of a node that has folded the first records of each partition, up to ends, and whose tasks an owner has planned.
 func (w world) checkpoint(t *testing.T, dir string, ends []int) {
 	t.Helper()
 	id, _, err := past.Namespace(t.Context(), w.cluster, "sim")
