@@ -121,6 +121,10 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 	if err != nil {
 		return p, nil, usage("--at: %s", err)
 	}
+	cfg := past.Config{Moment: moment, Task: of.Task}
+	if cfg.Checkpoints, err = l.checkpoints(of.Checkpoints); err != nil {
+		return p, nil, err
+	}
 	gate := &access.Gate{}
 	if gate.Peers, err = access.NewPeers(l.namespace, ""); err != nil {
 		return p, nil, err
@@ -130,6 +134,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 	if err != nil {
 		return p, nil, err
 	}
+	cfg.Dir = dir
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not leave the directory behind: writing fails instead
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -137,7 +142,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))
 	}
-	if err = l.copyPast(ctx, past.Config{Moment: moment, Task: of.Task, Dir: dir}, progress); err != nil {
+	if err = l.copyPast(ctx, cfg, progress); err != nil {
 		ended <- err
 		return p, nil, stop()
 	}
@@ -149,7 +154,7 @@ func (l *logPlace) Past(ctx context.Context, of cli.PastOf, progress io.Writer) 
 	select {
 	case p.Address = <-ready:
 		if mark, err := past.Open(dir); err == nil && mark != nil {
-			p.At = mark.At
+			p.At, p.Checkpoint = mark.At, mark.Checkpoint
 		}
 		return p, stop, nil
 	case err = <-ended:

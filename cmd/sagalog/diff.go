@@ -23,10 +23,10 @@ import (
 type diffConfig struct {
 	logPlace
 	output
-	from, to, workflow string
-	only               []string
-	limit              int
-	summary            bool
+	from, to, workflow, base string
+	only                     []string
+	limit                    int
+	summary                  bool
 }
 
 // errDiffers ends diff with 1, as that of other tools.
@@ -56,6 +56,7 @@ differs (with --only: no such field), 1 if one does, 2 if the moments could not 
 	f.StringSliceVar(&c.only, "only", nil, "only these fields, and those below them: state,steps.charge includes steps.charge.attempt")
 	f.IntVar(&c.limit, "limit", 20, "how many tasks the table shows at most; 0: all")
 	f.BoolVar(&c.summary, "summary", false, "print the counts only")
+	checkpointsFlag(f, &c.base)
 	c.output.flags(f)
 	return cmd
 }
@@ -68,6 +69,9 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 		return usage("--from is missing: an instant, a duration before now such as 20m, or the place of a fact such as 3@1200")
 	}
 	cfg := past.DiffConfig{Namespace: c.namespace, Workflow: c.workflow, Summary: c.summary}
+	if cfg.Checkpoints, err = c.logPlace.checkpoints(c.base); err != nil {
+		return err
+	}
 	now, err := c.logPlace.now()
 	if err != nil {
 		return err

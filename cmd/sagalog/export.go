@@ -167,6 +167,7 @@ func (c *exportConfig) run(cmd *cobra.Command, table exported) (err error) {
 			return err
 		}
 		list = append(list, res)
+		cfg = res.Beside(cfg)
 	}
 	return printRows(cmd.OutOrStdout(), c.output, list, printExported)
 }

@@ -9,10 +9,12 @@ import (
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/past"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/sagalog/sagalog/scheduler"
+	"github.com/spf13/pflag"
 )
 
 // logPlace says where a log is: on brokers, or in the data directory of a stopped sagalog dev.
@@ -37,6 +39,24 @@ func (l *logPlace) validate() error {
 		return err
 	}
 	return nil
+}
+
+// checkpoints returns the directories of checkpoints with which a fold may begin: the given one, or that of the data directory.
+func (l *logPlace) checkpoints(given string) ([]string, error) {
+	switch {
+	case missing(given):
+		return nil, usage("%s does not exist (--checkpoints)", given)
+	case given != "":
+		return []string{given}, nil
+	case l.data != "":
+		return []string{filepath.Join(l.data, node.CheckpointsDir)}, nil
+	}
+	return nil, nil
+}
+
+// checkpointsFlag adds the flag of those directories.
+func checkpointsFlag(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "checkpoints", "", "directory of checkpoints of the state (sagalog state checkpoint); the fold begins with the nearest one before the moment (default: checkpoints in --data)")
 }
 
 // missing says whether a named directory does not exist.

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,18 +10,8 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/stretchr/testify/require"
 )
-
-var pastInstants = flag.Int("past.instants", 10, "how many moments of a live run are compared with the past that the log tells")
-
-// seen is what a live engine said about a task and its partition.
-type seen struct {
-	task, document, hash string
-	partition            int32
-	next                 int64
-}
 
 // body returns a document; "" unless the answer is 200.
 func body(t *testing.T, url string, token ...string) string {
@@ -44,101 +31,6 @@ func body(t *testing.T, url string, token ...string) string {
 		return ""
 	}
 	return string(b)
-}
-
-// partitionsOf returns the next offset and the state hash of each partition.
-func partitionsOf(t *testing.T, api string, token ...string) (list []struct {
-	Next int64  `json:"applied_offset"`
-	Hash string `json:"state_hash"`
-}) {
-	t.Helper()
-	_ = json.Unmarshal([]byte(body(t, api+"/v1/partitions", token...)), &list)
-	return list
-}
-
-// look reads a task, and where its partition was. Nothing is seen if the partition went on meanwhile.
-func look(t *testing.T, api, task string, partitions int32) (s seen, ok bool) {
-	t.Helper()
-	p := events.Home(task, partitions)
-	before := partitionsOf(t, api)
-	s = seen{task: task, partition: p, document: body(t, api+"/v1/tasks/"+task)}
-	after := partitionsOf(t, api)
-	if s.document == "" || len(before) != int(partitions) || len(after) != int(partitions) || before[p] != after[p] || before[p].Hash == "" {
-		return s, false
-	}
-	s.next, s.hash = before[p].Next, before[p].Hash
-	return s, true
-}
-
-// What a live engine said at many moments, between kills, is what the log tells of these moments: the same documents, the same hashes.
-func TestThePastIsAsItWasSeen(t *testing.T) {
-	startsAgain(t)
-	t.Parallel()
-	const partitions, tasks, kills = 4, 60, 2
-	at := place{dir: t.TempDir()}
-	data := filepath.Join(at.dir, "d")
-	start := func() (*program, string) {
-		dev := at.start(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", fmt.Sprint(partitions))
-		api := dev.endpoints(data).HTTP
-		dev.eventually("ready", func() bool { return get(t, api+"/readyz", nil) == http.StatusOK })
-		return dev, api
-	}
-	dev, api := start()
-	var lines strings.Builder
-	for i := range tasks {
-		fmt.Fprintf(&lines, `{"id":"d-%d","workflow":"drone-delivery","input":{"ownerId":"o","packageInfo":{"size":"small","weight":1},"pickup":{"region":"north"},"dropoff":{"region":"south"},"confirmationRequired":"none"}}`+"\n", i)
-	}
-	file := filepath.Join(at.dir, "tasks")
-	require.NoError(t, os.WriteFile(file, []byte(lines.String()), 0o600))
-	var all []seen
-	for kill := range kills {
-		require.Equal(t, 0, at.run(t, "demo", "break", "drone", "--mode", []string{"refuse", "fail"}[kill%2], "--for", "2s", "--api", api).code())
-		if kill == 0 {
-			require.Equal(t, 0, at.run(t, "task", "submit", "--from", file, "--api", api).code())
-		}
-		dev.eventually("looks", func() bool {
-			if s, ok := look(t, api, fmt.Sprintf("d-%d", rand.IntN(tasks)), partitions); ok {
-				all = append(all, s)
-			}
-			return len(all) >= (kill+1)*(*pastInstants*5/kills)
-		})
-		require.NoError(t, dev.cmd.Process.Kill())
-		dev.end()
-		if kill < kills-1 {
-			os.Remove(filepath.Join(data, endpointsFile)) // of the run that was killed
-			dev, api = start()
-		}
-	}
-	states := map[string]bool{}
-	only := [2]func(string) string{func(string) string { return "" }, func(task string) string { return task }} // the whole past, or that of one task
-	for i := range *pastInstants {
-		s := all[rand.IntN(len(all))]
-		log := &logPlace{data: data, namespace: events.DefaultNamespace}
-		p, stop, err := log.Past(t.Context(), cli.PastOf{At: fmt.Sprintf("%d@%d", s.partition, s.next-1), Task: only[i%2](s.task)}, io.Discard)
-		require.NoError(t, err)
-		require.Equal(t, settled(t, s.document), settled(t, body(t, "http://"+p.Address+"/v1/tasks/"+s.task, p.Token)))
-		require.Empty(t, body(t, "http://"+p.Address+"/v1/tasks/"+s.task), "nobody else may read it")
-		past := partitionsOf(t, "http://"+p.Address, p.Token)[s.partition]
-		require.Equal(t, s.next, past.Next)
-		require.Equal(t, s.hash, past.Hash)
-		require.NoError(t, stop())
-		var doc struct{ State string }
-		require.NoError(t, json.Unmarshal([]byte(s.document), &doc))
-		states[doc.State] = true
-	}
-	t.Logf("%d of %d moments compared; states seen: %v", *pastInstants, len(all), states)
-}
-
-// settled is a document without what a task waited for: it depends on the agents that were running, of which the log knows nothing.
-func settled(t *testing.T, document string) string {
-	t.Helper()
-	before, after, waits := strings.Cut(document, `,"waiting_for":[`)
-	if !waits {
-		return document
-	}
-	_, after, ok := strings.Cut(after, "]")
-	require.True(t, ok)
-	return before + after
 }
 
 // A copy of the past can be read in every way and changed in none, and nothing else runs on it.
@@ -255,6 +147,10 @@ func wrongPasts(t *testing.T, p pasts) {
 		{1, "in which nothing goes on", []string{"verify", "--brokers", brokers, "--store", to}},
 		{2, "read from the log: give --at too", []string{"task", "list", "--data", to, "--api", api}},
 		{2, "give --at and --from-log too", []string{"task", "get", "t-1", "--brokers", brokers, "--api", api}},
+		{2, "does not exist (--checkpoints)", []string{"task", "list", "--at", moment, "--brokers", brokers, "--checkpoints", "nowhere"}},
+		{2, "does not exist (--checkpoints)", []string{"diff", "--from", moment, "--brokers", brokers, "--checkpoints", "nowhere"}},
+		{2, "does not exist (--checkpoints)", []string{"replay", "--at", moment, "--brokers", brokers, "--to", "y", "--checkpoints", "nowhere"}},
+		{2, "--checkpoints is only for a past", []string{"task", "list", "--checkpoints", data, "--api", api}},
 		{2, "leave out --wait", []string{"task", "get", "t-1", "--at", moment, "--from-log", "--brokers", brokers, "--wait"}},
 		{2, "in the future", []string{"task", "list", "--at", "2999-01-01T00:00:00Z", "--brokers", brokers}},
 		{2, "holds no copy of the past", []string{"api", "--read-only", "--data", data}},

@@ -16,7 +16,7 @@ import (
 type replayConfig struct {
 	logPlace
 	output
-	at, before, to string
+	at, before, to, base string
 }
 
 func replayCommand() *cobra.Command {
@@ -29,8 +29,9 @@ letters as far as the log still holds them, including tasks forgotten since. ` +
 
 The moment is an instant, a duration before now, or the place of a fact (PARTITION@OFFSET, from ` + "`task history`" + `): just after it with --at, just before it
 with --before; the other partitions are shown as of its time. The original may run: nothing is written to it.
-(A --data directory is opened as dev opens it, so dev must not be running on it.) What was erased since stays erased; a later erasure does not reach
-copies, so delete them too. If you interrupt the command, repeat it: it starts over.`,
+(A --data directory is opened as dev opens it, so dev must not be running on it.) If --checkpoints, or the data directory, has
+checkpoints of this namespace, only the facts after the nearest one before the moment are folded; the copy is the same. What was erased since stays erased; a later
+erasure does not reach copies, so delete them too. If you interrupt the command, repeat it: it starts over.`,
 		Example: `  sagalog replay --brokers k1:9092 --at 10m --to ./before
   sagalog replay --data ./sagalog-data --at 2026-11-29T14:00:00Z --to ./before
   sagalog replay --brokers k1:9092 --before 3@1207 --to ./before
@@ -42,6 +43,7 @@ copies, so delete them too. If you interrupt the command, repeat it: it starts o
 	f.StringVar(&c.at, "at", "", "the moment: an instant, a duration before now such as 10m, or just after a fact such as 3@1207")
 	f.StringVar(&c.before, "before", "", "the moment just before a fact such as 3@1207; instead of --at")
 	f.StringVar(&c.to, "to", "", "directory for the copy; it must not exist yet, or be empty")
+	checkpointsFlag(f, &c.base)
 	c.output.flags(f)
 	return cmd
 }
@@ -52,6 +54,10 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 	}
 	if c.to == "" {
 		return usage("--to is missing: give a directory that does not exist yet")
+	}
+	checkpoints, err := c.logPlace.checkpoints(c.base)
+	if err != nil {
+		return err
 	}
 	now, err := c.logPlace.now()
 	if err != nil {
@@ -70,7 +76,7 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	bar := newVerifyBar(cmd.ErrOrStderr())
-	mark, err := past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Progress: bar.count("replay")})
+	mark, err := past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: checkpoints, Progress: bar.count("replay")})
 	bar.close()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -109,6 +115,9 @@ func (c *replayConfig) moment(now time.Time) (m past.Moment, err error) {
 func (c *replayConfig) print(out io.Writer, list []*past.Mark) error {
 	for _, m := range list {
 		fmt.Fprintf(out, "%s as of %s in %s, from %s in %s\n", m.Namespace, m.At, c.to, cli.Counted(int(m.Facts), "record"), cli.Counted(len(m.Ends), "partition"))
+		if m.Checkpoint != "" {
+			fmt.Fprintf(out, "%s folded, the others by the checkpoint %s\n", cli.Counted(int(m.Folded), "record"), m.Checkpoint)
+		}
 		fmt.Fprintf(out, "serve it:  %s api --read-only --data %s\n", invocation(), c.to)
 	}
 	return nil

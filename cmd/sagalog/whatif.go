@@ -46,8 +46,8 @@ an attempt that timed out is now allowed more time, or a signal never came. The 
 
 First each task is replayed under the policy that was in force. If fewer than 95 % of the tasks end as they did, only that is printed. Tasks that had not
 ended, and those about which an operator decided before their end, count as not reproduced: choose --until so that most tasks have ended. What operators did
-about parked tasks is not replayed: a parked task counts as ended. Tasks that other tasks started, that have steps done by other tasks, or that have encrypted values
-are not replayed; the output counts them by reason.
+about parked tasks is not replayed: a parked task counts as ended. Children are not modelled: tasks with steps that other tasks do, and tasks that
+other tasks started, are not replayed, and the estimate says nothing about them. Nor are tasks with encrypted values. The output counts all of these by reason.
 
 The log is on --brokers, or in the --data of a stopped dev or of a replay. The same log, policy, draws and seed give the same output. Exit code: 0 if there
 is an estimate, 1 if the replay does not reproduce history, 2 if nothing could be replayed.`,

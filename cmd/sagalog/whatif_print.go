@@ -27,7 +27,7 @@ func (p whatifPrinter) print(r *whatif.Report) {
 	if e := r.Estimate; e != nil {
 		p.table(e, r.Draws)
 		p.origin(e)
-		p.changed(e)
+		p.changed(e, r.Calibration.Children())
 	}
 }
 
@@ -115,8 +115,8 @@ func (p whatifPrinter) origin(e *whatif.Estimate) {
 	}
 }
 
-// changed prints which tasks end otherwise.
-func (p whatifPrinter) changed(e *whatif.Estimate) {
+// changed prints which tasks end otherwise, and what the estimate leaves out.
+func (p whatifPrinter) changed(e *whatif.Estimate, children int) {
 	var list []string
 	for _, c := range e.Changed {
 		more := ""
@@ -133,6 +133,9 @@ func (p whatifPrinter) changed(e *whatif.Estimate) {
 		where = "all are in " + cli.Printable(p.tasks)
 	}
 	fmt.Fprintf(p.out, "changed tasks: %s;  %s;  load effects on agents are not modelled\n", strings.Join(list, ", "), where)
+	if children > 0 {
+		fmt.Fprintf(p.out, "children are not modelled: nothing above is about the %s that have steps done by other tasks, or that other tasks started\n", cli.Counted(children, "task"))
+	}
 }
 
 func endName(s events.TaskState) string {

@@ -243,26 +243,30 @@ func placeOf(f LoggedFact) string {
 // that were running.
 func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
 	for w := range events.WaitingFor(t, at) {
-		d := WaitingDocument{Step: w.Step, Kind: w.Kind, Since: w.Since, Until: w.Until}
-		switch w.Kind {
-		case events.WaitingPaused:
-			d.For = pausedBy(t.Paused.By, t.Paused.Reason)
-		case events.WaitingOperator:
-			d.For = t.Reason
-		case events.WaitingSignal:
-			d.For = strings.Join(t.Step(w.Step).Wait.Signals, ", ")
-		case events.WaitingChild:
-			d.For = doneByChild(t.Step(w.Step))
-		case events.WaitingConcurrency:
-			d.For = limitName(t.Permit.Limit)
-		case events.WaitingLimit:
-			if p := waitingPermit(t, w.Step); p != nil {
-				d.For = limitName(p.Limit)
-			}
-		case events.WaitingAgent, events.WaitingKey:
-			d.For = refusedBy(t, w)
-		}
-		list = append(list, d)
+		list = append(list, waitedDocument(t, w))
 	}
 	return list
+}
+
+func waitedDocument(t *events.Task, w events.WaitReason) WaitingDocument {
+	d := WaitingDocument{Step: w.Step, Kind: w.Kind, Since: w.Since, Until: w.Until}
+	switch w.Kind {
+	case events.WaitingPaused:
+		d.For = pausedBy(t.Paused.By, t.Paused.Reason)
+	case events.WaitingOperator:
+		d.For = t.Reason
+	case events.WaitingSignal:
+		d.For = strings.Join(t.Step(w.Step).Wait.Signals, ", ")
+	case events.WaitingChild:
+		d.For = doneByChild(t.Step(w.Step))
+	case events.WaitingConcurrency:
+		d.For = limitName(t.Permit.Limit)
+	case events.WaitingLimit:
+		if p := waitingPermit(t, w.Step); p != nil {
+			d.For = limitName(p.Limit)
+		}
+	case events.WaitingAgent, events.WaitingKey:
+		d.For = refusedBy(t, w)
+	}
+	return d
 }

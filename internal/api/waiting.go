@@ -56,7 +56,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 	var list []WaitingDocument
 	now := events.At(s.now())
 	if s.past {
-		return s.waitedThen(ctx, t, now)
+		return s.waitedThen(ctx, t, l.brief, now)
 	}
 	for w := range events.WaitingFor(t, now) {
 		who, err := s.waitsFor(ctx, t, w, l.brief, now)
@@ -104,8 +104,16 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 }
 
 // waitedThen returns what a task waited for in a copy of the past. Nothing is known there of the agents that ran, only which were paused.
-func (s documents) waitedThen(ctx context.Context, t *events.Task, now events.Instant) ([]WaitingDocument, error) {
-	list := waitedFor(t, now)
+func (s documents) waitedThen(ctx context.Context, t *events.Task, brief bool, now events.Instant) (list []WaitingDocument, err error) {
+	for w := range events.WaitingFor(t, now) {
+		d := waitedDocument(t, w)
+		if !brief && (w.Kind == events.WaitingConcurrency || w.Kind == events.WaitingLimit) { // the copy has the limit, and the tasks that hold its permits
+			if d.For, err = s.waitsFor(ctx, t, w, brief, now); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, d)
+	}
 	keys, err := s.tasks.Keys(ctx, t)
 	if err != nil {
 		return nil, s.log.internal(ctx, "read what a task waits for", err)

@@ -22,13 +22,15 @@ type Log interface {
 	Past(ctx context.Context, of PastOf, progress io.Writer) (p Past, stop func() error, err error)
 }
 
-// PastOf says which past is asked for. If Task is not empty, only that task will be read.
-type PastOf struct{ At, Task string }
+// PastOf says which past is asked for. If Task is not empty, only that task will be read. Checkpoints is a directory of checkpoints, one of which the fold may begin with;
+// empty: the one of the data directory.
+type PastOf struct{ At, Task, Checkpoints string }
 
-// Past is where the past is served, as HOST:PORT, the token that its API asks for, and the moment.
+// Past is where the past is served, as HOST:PORT, the token that its API asks for, the moment, and the checkpoint with which the fold began, empty without one.
 type Past struct {
 	Address, Token string
 	At             events.Instant
+	Checkpoint     string
 }
 
 // LogPlace is the part of the log that was read.

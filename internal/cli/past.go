@@ -12,6 +12,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // getPast prints a task as it was at an instant, or at an offset of its partition.
@@ -41,16 +42,25 @@ func getPast(s *session, id, at string) error {
 	})
 }
 
+// onlyOfLogs are flags that mean nothing to an engine.
+var onlyOfLogs = []string{"brokers", "data", "namespace", "checkpoints"}
+
+// pastFlags are those of commands that can show the past.
+func pastFlags(f *pflag.FlagSet, at string) {
+	f.String("at", "", at+": at an instant, a duration before now such as 10m, or after the fact at PARTITION@OFFSET")
+	f.String("checkpoints", "", "with --at and a log: directory of checkpoints of the state (sagalog state checkpoint); the fold begins with the nearest one before the moment (default: checkpoints in --data)")
+}
+
 // engineOnly refuses the flags of a log for a call that asks the engine: otherwise the present would be taken for the past.
 func engineOnly(cmd *cobra.Command, log Log, with string) error {
 	if log == nil {
 		return nil
 	}
-	i := slices.IndexFunc([]string{"brokers", "data", "namespace"}, func(name string) bool { return typed(cmd, name) })
+	i := slices.IndexFunc(onlyOfLogs, func(name string) bool { return typed(cmd, name) })
 	if i < 0 {
 		return nil
 	}
-	return Usage("--%s is only for a past that is read from the log: give %s too, or leave it out", []string{"brokers", "data", "namespace"}[i], with)
+	return Usage("--%s is only for a past that is read from the log: give %s too, or leave it out", onlyOfLogs[i], with)
 }
 
 // inThePast lets a command ask the past that the log tells, in place of an engine.
@@ -66,7 +76,7 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 		if typed(cmd, "api") {
 			return Usage("--api asks an engine, but this past is read from the log (--brokers or --data): leave out --api")
 		}
-		of := PastOf{At: at}
+		of := PastOf{At: at, Checkpoints: cmd.Flags().Lookup("checkpoints").Value.String()}
 		if len(args) == 1 { // of a command about one task
 			of.Task = args[0]
 		}
@@ -78,7 +88,11 @@ func inThePast(log Log, run func(*cobra.Command, []string) error) func(*cobra.Co
 		if err := cmd.Flags().Set("api", "http://"+p.Address); err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "as of %s\n", instant(p.At))
+		from := ""
+		if p.Checkpoint != "" {
+			from = ", from the checkpoint " + p.Checkpoint
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "as of %s%s\n", instant(p.At), from)
 		cmd.SetContext(withToken(cmd.Context(), p.Token))
 		return run(cmd, args)
 	}

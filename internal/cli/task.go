@@ -93,7 +93,9 @@ func getCommand(log Log) *cobra.Command {
 		Long: "Read a task. With --wait the command waits until the task has ended or is parked, for at most --timeout;\n" +
 			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error. With --at the command\n" +
 			"shows the task as it was at an instant, or after the fact at an offset of its partition; `task history -o json` has both for each fact.\n" +
-			"With --at and --from-log it needs no engine, and also finds tasks forgotten since: it folds the log on --brokers, or in --data, up to then.",
+			"With --at and --from-log it needs no engine, and also finds tasks forgotten since: it folds the log on --brokers, or in --data, up to then.\n" +
+			"It names the tasks that held the permits that the task waited for. Which agents ran then is not in the log: a wait for one is shown\n" +
+			"only if the agent was paused.",
 		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json\n" +
 			"  sagalog task get delivery-42 --at 2026-11-21T14:00:00Z\n  sagalog task get delivery-42 --at 3@1200",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,7 +109,7 @@ func getCommand(log Log) *cobra.Command {
 		},
 	})
 	waitFlags(c)
-	c.Flags().String("at", "", "show the task as it was: at an instant, a duration before now such as 10m, or after the fact at PARTITION@OFFSET")
+	pastFlags(c.Flags(), "show the task as it was")
 	logFlags(c, log, "with --at: read the log instead of asking an engine")
 	return c
 }

@@ -43,7 +43,7 @@ func listCommand(log Log) *cobra.Command {
 	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
 	if log != nil {
-		f.String("at", "", "list the tasks as they were: at an instant, a duration before now such as 10m, or after the fact at PARTITION@OFFSET")
+		pastFlags(f, "list the tasks as they were")
 		log.Flags(f)
 	}
 	return c

@@ -305,6 +305,50 @@ func TestVoidRecordsAreATableOfTheirOwn(t *testing.T) {
 	require.NotZero(t, whys["epoch_over"], whys)
 }
 
+// A table beside another one ends at the same records, although the log has become longer since, whether or not the first one was complete before.
+func TestATableBesideEndsAtTheSameRecords(t *testing.T) {
+	t.Parallel()
+	differ := 0
+	for _, l := range runs(t, 12) {
+		short := make([][]events.Record, len(l.partitions))
+		for p, records := range l.partitions {
+			short[p] = records[:len(records)/2]
+		}
+		want, beside, apart := t.TempDir(), t.TempDir(), t.TempDir()
+		_, err := Voids(t.Context(), configOf(readable(short, -1), want, JSONL))
+		require.NoError(t, err)
+		res, err := Facts(t.Context(), configOf(readable(short, -1), beside, JSONL))
+		require.NoError(t, err)
+		cfg := configOf(readable(l.partitions, -1), beside, JSONL)
+		again, err := Facts(t.Context(), cfg)
+		require.NoError(t, err)
+		require.True(t, again.Already)
+		require.Equal(t, res.Beside(cfg).Ends, again.Beside(cfg).Ends)
+		_, err = Voids(t.Context(), again.Beside(cfg))
+		require.NoError(t, err)
+		require.Equal(t, filesOf(t, filepath.Join(want, "void")), filesOf(t, filepath.Join(beside, "void")))
+		_, err = Voids(t.Context(), configOf(readable(l.partitions, -1), apart, JSONL))
+		require.NoError(t, err)
+		if len(rowsOf(t, want)) != len(rowsOf(t, apart)) {
+			differ++
+		}
+		_, err = Voids(t.Context(), again.Beside(configOf(readable(append(slices.Clone(short), nil), -1), t.TempDir(), JSONL)))
+		require.ErrorContains(t, err, "another log")
+	}
+	require.Positive(t, differ, "without that, some end later")
+}
+
+// rowsOf returns the lines of the table of void records.
+func rowsOf(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	for name, text := range filesOf(t, filepath.Join(dir, "void")) {
+		if strings.HasSuffix(name, ".jsonl") {
+			lines = append(lines, strings.Split(strings.TrimSpace(text), "\n")...)
+		}
+	}
+	return lines
+}
+
 // Anyone can write to the log as an owner that has lost its partition. The lines of JSON stay JSON, and the data in them, whatever the value is.
 func TestVoidDataIsJSONWhateverTheValueIs(t *testing.T) {
 	t.Parallel()

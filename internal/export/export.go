@@ -32,6 +32,8 @@ type Config struct {
 	// the same words goes on with the times of the first attempt.
 	Since, Until events.Instant
 	Asked        string
+	// Ends, unless it is nil, are the offsets at which the partitions end, for a table that is begun: see Result.Beside. By default they end where the log ends now.
+	Ends []int64
 	// Workflow, unless empty, is the workflow of the tasks whose facts are exported.
 	Workflow string
 	// NoPayloads leaves the bodies of facts out.
@@ -59,8 +61,18 @@ type Result struct {
 	// File is the one file that there is, of a format that is not a table, and Of what its rows are: trace or event.
 	File string `json:"file,omitempty"`
 	Of   string `json:"of,omitempty"`
+	// ends, since and until are what was exported.
+	ends         []int64
+	since, until events.Instant
 	// Begins is zero if the log is whole. Otherwise earlier facts are gone, and from this time on it has those of all partitions.
 	Begins events.Instant `json:"begins,omitzero"`
+}
+
+// Beside returns cfg for another table about the same records: those before the same offsets and between the same times, although the log may have become longer since this table
+// was begun.
+func (r *Result) Beside(cfg Config) Config {
+	cfg.Ends, cfg.Since, cfg.Until = r.ends, r.since, r.until
+	return cfg
 }
 
 // progressEvery is how many records are read between two calls of Config.Progress.
@@ -131,10 +143,14 @@ func exportLocked[R any](ctx context.Context, cfg Config, table string, begin fu
 		return res, err
 	}
 	p, err := openPlan(res.Dir, &plan{
-		Table: table, Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads, Objects: cfg.Objects,
+		Table: table, Namespace: cfg.Namespace, Format: cfg.Format, Since: cfg.Since, Until: cfg.Until, Asked: cfg.Asked, Workflow: cfg.Workflow, Payloads: !cfg.NoPayloads, Objects: cfg.Objects, ends: cfg.Ends,
 	}, bounds)
 	if err != nil {
 		return res, err
+	}
+	res.since, res.until = p.Since, p.Until
+	for _, at := range p.Parts {
+		res.ends = append(res.ends, at.To)
 	}
 	if err := clearTemporary(res.Dir); err != nil {
 		return res, err

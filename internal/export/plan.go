@@ -35,6 +35,8 @@ type plan struct {
 
 	mu   sync.Mutex
 	path string
+	// ends is Config.Ends.
+	ends []int64
 }
 
 // planPart is the range of a partition: From <= offset < To. The rows of the facts before Next are in complete files, and if it is done, all rows.
@@ -55,8 +57,8 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 	want.path = filepath.Join(dir, planFile)
 	b, err := os.ReadFile(want.path)
 	if errors.Is(err, os.ErrNotExist) {
-		for _, at := range bounds {
-			want.Parts = append(want.Parts, planPart{From: at.Start, To: at.End, Next: at.Start})
+		if err := want.begin(bounds); err != nil {
+			return nil, err
 		}
 		return want, want.write()
 	}
@@ -82,6 +84,24 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 		}
 	}
 	return old, nil
+}
+
+// begin sets the ranges of a plan that is begun.
+func (p *plan) begin(bounds []verify.Bounds) error {
+	if p.ends != nil && len(p.ends) != len(bounds) {
+		return fmt.Errorf("the log has %d partitions, and %d were exported before, so it is another log: give another directory", len(bounds), len(p.ends))
+	}
+	for i, at := range bounds {
+		end := at.End
+		if p.ends != nil {
+			end = max(at.Start, p.ends[i])
+		}
+		if end > at.End {
+			return fmt.Errorf("partition %d of the log ends at offset %d, but what was exported before at %d, so it is of another log: give another directory", i, at.End, end)
+		}
+		p.Parts = append(p.Parts, planPart{From: at.Start, To: end, Next: at.Start})
+	}
+	return nil
 }
 
 // asked is what the caller asked for.

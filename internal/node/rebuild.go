@@ -42,7 +42,7 @@ func ReadNamespace(ctx context.Context, c interface {
 	return ns, nil
 }
 
-// FoldRange is a partition of events from its beginning to To.
+// FoldRange is a partition of events up to To.
 type FoldRange struct {
 	Topic     string
 	Partition int32
@@ -53,8 +53,8 @@ type FoldRange struct {
 	Short bool
 }
 
-// FoldAll folds partitions from their beginning into an empty store, as many at once as there are processors, and calls
-// done with the index in ranges and the state hash of each, from one goroutine at a time.
+// FoldAll folds partitions like Fold, as many at once as there are processors, and calls the index in ranges and the state hash of each,
+// from one goroutine at a time.
 func FoldAll(ctx context.Context, c *kafka.Cluster, store *projector.Store, ranges []FoldRange, done func(i int, sum events.Hash)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -74,18 +74,30 @@ func FoldAll(ctx context.Context, c *kafka.Cluster, store *projector.Store, rang
 	return g.Wait()
 }
 
-// Fold folds a partition from its beginning into an empty store, with the same fold as everywhere, and returns the state hash.
+// Fold folds a partition into a store, with the same fold as everywhere, and returns the state hash. It begins where the state in the store ends; without one, at the
+// beginning of the log.
 func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldRange) (events.Hash, error) {
-	state := events.NewState(r.Partition, store.Partition(r.Partition).Loader())
-	err := projector.Fold(ctx, projector.Folding{
+	part := store.Partition(r.Partition)
+	state := events.NewState(r.Partition, part.Loader())
+	snap, _, exists, err := part.Snapshot()
+	if err == nil && exists {
+		state, err = events.OpenState(r.Partition, snap, part.Loader())
+	}
+	if err != nil {
+		return events.Hash{}, err
+	}
+	err = projector.Fold(ctx, projector.Folding{
 		State: state, Evict: true, TopicID: r.TopicID,
 		Read: func(yield func(events.Record) error) error { // what is lent is valid long enough: the folder keeps only the last record, until the next one
-			if r.To == 0 {
+			begin := state.Next
+			if r.To <= begin {
 				return nil
 			}
-			begin, err := c.StartOffset(ctx, r.Topic, r.Partition) // not 0 if the log was cut
-			if err != nil {
-				return err
+			if !exists {
+				var err error
+				if begin, err = c.StartOffset(ctx, r.Topic, r.Partition); err != nil { // not 0 if the log was cut
+					return err
+				}
 			}
 			if r.Short {
 				return c.LendRange(ctx, r.Topic, r.Partition, begin, r.To, yield)

@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,9 @@ type Mark struct {
 	// Hashes are the hashes of their states.
 	Hashes []events.Hash `json:"hashes"`
 	Facts  int64         `json:"facts"`
+	// Folded is how many of the facts were folded to make the states, and Checkpoint the checkpoint that had folded the others; empty if all were folded.
+	Folded     int64  `json:"folded"`
+	Checkpoint string `json:"checkpoint,omitempty"`
 }
 
 // Open returns what a directory is about; nil if it holds no copy of the past. A copy that was broken off is an error.
@@ -68,8 +72,11 @@ type Config struct {
 	Moment    Moment
 	// Dir is the data directory to make. It must not exist, be empty, or hold a copy that was broken off, which is made again.
 	Dir string
-	// Task, unless empty, is the only task that is asked for: only its partition is copied, and no dead letters.
+	// Task, unless empty, is the only task that is asked for: only its partition is copied, and no dead letters. If it waits for a permit, all partitions are copied: the
+	// limit and the tasks that hold its permits may be in any.
 	Task string
+	// Checkpoints are directories of checkpoints of the namespace. The fold begins with the one in them that is nearest to the moment and not behind it.
+	Checkpoints []string
 	// Progress is called with how many facts were copied or folded, and with how many there are; nil: not.
 	Progress func(done, of int64)
 }
@@ -77,9 +84,21 @@ type Config struct {
 // ErrOccupied says that the directory holds something else.
 var ErrOccupied = errors.New("the directory is not empty")
 
+// errWaits says that the task that is asked for waits for a permit.
+var errWaits = errors.New("the task waits for a permit, so the other partitions are needed")
+
 // Copy makes the copy, and returns what it is about.
 func Copy(ctx context.Context, cfg Config) (*Mark, error) {
-	c := &copying{Config: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}}
+	c := copying{Config: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}}
+	m, err := c.copy(ctx)
+	if errors.Is(err, errWaits) {
+		all := copying{Config: cfg, topics: c.topics, whole: true}
+		m, err = all.copy(ctx)
+	}
+	return m, err
+}
+
+func (c *copying) copy(ctx context.Context) (*Mark, error) {
 	if c.Progress == nil {
 		c.Progress = func(int64, int64) {}
 	}
@@ -103,7 +122,9 @@ type copying struct {
 	topics     kafka.Topics
 	id         string
 	partitions int32
-	cut        Cut
+	// whole says that all partitions are copied, although one task is asked for.
+	whole bool
+	cut   Cut
 	// keys are the records of the keys that were not erased; nil without any.
 	keys []events.Record
 	// below is what was deleted from the logs in the middle of a batch.
@@ -119,7 +140,7 @@ func (c *copying) resolve(ctx context.Context) (err error) {
 	if c.cut, err = Resolve(ctx, c.Cluster, c.topics, c.partitions, c.Moment); err != nil {
 		return err
 	}
-	if c.Task != "" {
+	if c.Task != "" && !c.whole {
 		c.narrow()
 	}
 	c.mark = Mark{Namespace: c.Namespace, At: c.cut.Time, Hashes: make([]events.Hash, c.partitions)}
@@ -281,21 +302,29 @@ func (c *copying) importLog(ctx context.Context, topic string, p int32, begin, e
 
 // fold folds the copy, so that its readers need not.
 func (c *copying) fold(ctx context.Context) error {
+	b := bases{
+		log: node.CheckpointLog{Cluster: c.Cluster, Namespace: c.Namespace, ID: c.id, Partitions: c.partitions}, dirs: c.Checkpoints,
+		begins: c.cut.Begins[c.topics.Events()], ends: c.cut.Ends[c.topics.Events()],
+	}
 	return c.broker(func(target *kafka.Cluster) (err error) {
 		if _, err := kafka.DeleteRecords(ctx, target, c.below); err != nil { // again: they lie in batches that were copied
 			return err
 		}
-		store, err := projector.Open(filepath.Join(c.Dir, StateDir), projector.Options{Namespace: c.id})
+		store, from, left, err := b.open(ctx, filepath.Join(c.Dir, StateDir))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, store.Close()) }()
+		c.mark.Checkpoint, c.mark.Folded = from, left
 		topic, err := target.TopicID(ctx, c.topics.Events())
 		if err != nil {
 			return err
 		}
 		var ranges []node.FoldRange
 		for p, end := range c.mark.Ends {
+			if err := adopt(store, int32(p), topic); err != nil {
+				return err
+			}
 			ranges = append(ranges, node.FoldRange{Topic: c.topics.Events(), Partition: int32(p), To: end, TopicID: topic})
 		}
 		if err := node.FoldAll(ctx, target, store, ranges, func(i int, sum events.Hash) {
@@ -304,8 +333,25 @@ func (c *copying) fold(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		return carriedWhole(store, c.partitions)
+		return cmp.Or(carriedWhole(store, c.partitions), c.waits(store))
 	})
+}
+
+// waits returns errWaits if the partition of the task is not enough to show it.
+func (c *copying) waits(store *projector.Store) error {
+	if c.Task == "" || c.whole {
+		return nil
+	}
+	t, ok, err := store.Get(events.Home(c.Task, c.partitions), c.Task)
+	if err != nil || !ok {
+		return err
+	}
+	for w := range events.WaitingFor(t, c.cut.Time) {
+		if w.Kind == events.WaitingConcurrency || w.Kind == events.WaitingLimit {
+			return errWaits
+		}
+	}
+	return nil
 }
 
 // carriedWhole refuses a moment in the middle of the carry with which a log begins: not all tasks had been carried then.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,6 +37,8 @@ type DiffConfig struct {
 	Workflow string
 	// Summary leaves out the changes.
 	Summary bool
+	// Checkpoints are directories of checkpoints of the namespace. The fold up to the earlier moment begins with the one that is nearest to it and not behind it.
+	Checkpoints []string
 	// Progress is called with how many records were read, and with how many there are; nil: not.
 	Progress func(done, of int64)
 }
@@ -47,6 +50,9 @@ type Difference struct {
 	// Facts is how many facts lie between them, void ones and those about the partition included, and Touched how many tasks they are about.
 	Facts   int64 `json:"facts"`
 	Touched int   `json:"touched"`
+	// Folded is how many facts before them were folded, and Checkpoint the checkpoint that had folded the others; empty if all were folded.
+	Folded     int64  `json:"-"`
+	Checkpoint string `json:"-"`
 	// New counts how often a task began to exist between them, and Forgotten how often one was forgotten.
 	New       int `json:"new"`
 	Forgotten int `json:"forgotten"`
@@ -87,10 +93,15 @@ func Diff(ctx context.Context, cfg DiffConfig) (_ *Difference, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	store, err := projector.Open(dir, projector.Options{Namespace: x.id})
+	b := bases{
+		log: node.CheckpointLog{Cluster: x.Cluster, Namespace: x.Namespace, ID: x.id, Partitions: x.partitions}, dirs: x.Checkpoints,
+		begins: x.from.Begins[x.topics.Events()], ends: x.from.Ends[x.topics.Events()],
+	}
+	store, from, left, err := b.open(ctx, filepath.Join(dir, StateDir))
 	if err != nil {
 		return nil, err
 	}
+	x.result.Checkpoint, x.result.Folded = from, left
 	defer func() { err = errors.Join(err, store.Close()) }()
 	g, within := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))

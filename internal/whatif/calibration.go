@@ -24,6 +24,16 @@ type Calibration struct {
 	NotReplayed []Count `json:"not_replayed"`
 }
 
+// Children is how many tasks were not replayed because of children: other tasks do steps of them, or another task started them.
+func (c *Calibration) Children() (n int) {
+	for _, s := range c.NotReplayed {
+		if s.Reason == skipChild || s.Reason == skipParent {
+			n += s.Tasks
+		}
+	}
+	return n
+}
+
 // Count is how many tasks there are for a reason.
 type Count struct {
 	Reason Reason `json:"reason"`

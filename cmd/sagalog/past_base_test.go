@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/past"
+	"github.com/stretchr/testify/require"
+)
+
+// The past of a task names the tasks that held the permits that it waited for, in whichever partitions they and the limit are. A copy begins with a checkpoint, by a flag or with
+// those in the data directory, and is the copy that is made without.
+func TestThePastBeginsWithACheckpointAndNamesHolders(t *testing.T) {
+	startsAgain(t)
+	t.Parallel()
+	const partitions = 8
+	at := place{dir: t.TempDir()}
+	data := filepath.Join(at.dir, "d")
+	dev := at.start(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--partitions", fmt.Sprint(partitions))
+	api, brokers := dev.endpoints(data).HTTP, dev.endpoints(data).Kafka
+	dev.eventually("ready", func() bool { return get(t, api+"/readyz", nil) == http.StatusOK })
+	write(t, filepath.Join(at.dir, "w.yaml"), "workflow: w\nconcurrency: {key: \"${ input.shop }\", max: 1}\nsteps:\n  first: {wait: {signal: go}}\n")
+	require.Equal(t, 0, at.run(t, "workflow", "apply", "w.yaml", "--api", api).code())
+	holder := "a-0"
+	waiter := ""
+	for i := 0; waiter == ""; i++ {
+		if id := fmt.Sprintf("b-%d", i); events.Home(id, partitions) != events.Home(holder, partitions) {
+			waiter = id
+		}
+	}
+	var doc struct {
+		State      string
+		WaitingFor []struct{ Kind, For string } `json:"waiting_for"`
+	}
+	require.Equal(t, 0, at.run(t, "task", "submit", "-w", "w", "--id", holder, "--input", `{"shop":"x"}`, "--api", api).code())
+	dev.eventually(holder, func() bool {
+		return get(t, api+"/v1/tasks/"+holder, &doc) == http.StatusOK && len(doc.WaitingFor) == 1 && doc.WaitingFor[0].Kind == "signal"
+	})
+	require.Equal(t, 0, at.run(t, "state", "checkpoint", "--api", api).code())
+	require.Equal(t, 0, at.run(t, "task", "submit", "-w", "w", "--id", waiter, "--input", `{"shop":"x"}`, "--api", api).code())
+	dev.eventually(waiter, func() bool {
+		return get(t, api+"/v1/tasks/"+waiter, &doc) == http.StatusOK && len(doc.WaitingFor) == 1 && doc.WaitingFor[0].Kind == "concurrency"
+	})
+	require.Contains(t, doc.WaitingFor[0].For, "held by "+holder)
+	live := doc.WaitingFor[0].For
+
+	then := at.run(t, "task", "get", waiter, "--at", "0s", "--from-log", "--brokers", brokers, "--checkpoints", filepath.Join(data, "checkpoints"), "-o", "json")
+	require.Equal(t, 0, then.code(), then.err.String())
+	require.Contains(t, then.err.String(), "from the checkpoint "+filepath.Join(data, "checkpoints"))
+	doc.WaitingFor = nil
+	require.NoError(t, json.Unmarshal([]byte(then.out.String()), &doc))
+	require.Len(t, doc.WaitingFor, 1)
+	require.Equal(t, live, doc.WaitingFor[0].For)
+
+	require.Equal(t, 0, dev.stop())
+	copies := map[string]past.Mark{}
+	for name, args := range map[string][]string{"with": nil, "without": {"--checkpoints", t.TempDir()}} {
+		made := at.run(t, append([]string{"replay", "--data", data, "--at", "0s", "--to", name, "-o", "json"}, args...)...)
+		require.Equal(t, 0, made.code(), made.err.String())
+		mark, err := past.Open(filepath.Join(at.dir, name))
+		require.NoError(t, err)
+		copies[name] = *mark
+	}
+	require.Empty(t, copies["without"].Checkpoint)
+	require.Equal(t, copies["without"].Facts, copies["without"].Folded)
+	require.NotEmpty(t, copies["with"].Checkpoint)
+	require.Less(t, copies["with"].Folded, copies["with"].Facts)
+	require.Equal(t, copies["without"].Hashes, copies["with"].Hashes)
+	whole := at.run(t, "state", "hash", "--data", "with", "--rebuild")
+	require.Equal(t, 0, whole.code(), whole.err.String())
+}
