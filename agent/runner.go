@@ -26,6 +26,9 @@ func NewRunner(r *Registry, c Config) (*Runner, error) {
 		return nil, fmt.Errorf("configure agents: %w", err)
 	}
 	c.withDefaults()
+	if c.Keys != nil {
+		c.Keys = safeKeys{c.Keys}
+	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
 		return nil, err
