@@ -64,6 +64,9 @@ const (
 	// virtualTick is how late a timer may be noticed in a bubble: five times as late as otherwise, because the engine's ticks are much of what
 	// an hour costs there.
 	virtualTick = 250 * time.Millisecond
+	// virtualIdle is how often an idle agent calls the broker in a bubble, four times as seldom as otherwise. An agent that starts may get its first
+	// request that late.
+	virtualIdle = 2 * time.Second
 )
 
 // Start runs an engine until the test ends: in virtual time if it is called in a testing/synctest bubble, otherwise in real time.
@@ -231,7 +234,11 @@ func (e *Engine) Serve(r *agent.Registry) (stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	e.agents++
-	c, err := agent.Attach(ctx, work.Over(cluster), r, agent.Config{Instance: fmt.Sprintf("test-%d", e.agents), Log: e.cfg.log})
+	broker := work.Over(cluster)
+	if e.network != nil {
+		broker = broker.Calm(virtualIdle)
+	}
+	c, err := agent.Attach(ctx, broker, r, agent.Config{Instance: fmt.Sprintf("test-%d", e.agents), Log: e.cfg.log})
 	if err != nil {
 		cluster.Close()
 		e.t.Fatalf("start the agents: %s", err)
