@@ -32,7 +32,7 @@ type Attempt struct {
 	CompleteBy time.Time
 	// Heartbeat is set if the attempt must call Progress: CompleteBy is then its end in any case.
 	Heartbeat time.Duration
-	// LastProgress is the last progress of the earlier attempts of the step as JSON; nil if they showed nothing.
+	// LastProgress is the last progress in the log of the earlier attempts of the step as JSON; nil if they showed nothing. See the function LastProgress.
 	LastProgress json.RawMessage
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run. Pass it to the remote
 	// service, so that it can drop duplicates. A later task with the same ID has new keys.

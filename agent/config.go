@@ -62,6 +62,9 @@ func (c *Config) withDefaults() {
 }
 
 func (c *Config) validate(r *Registry) error {
+	if r == nil {
+		return errNoRegistry
+	}
 	faults := []error{r.Err()}
 	if c.Instance == "" {
 		faults = append(faults, errors.New("instance is empty"))

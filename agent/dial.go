@@ -45,6 +45,9 @@ type Connection struct {
 // Dial connects the agents of a registry to the engine's Kafka, checks that it answers, and logs to what it is connected. Then Run works until its
 // context ends, and closes the connection.
 func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
+	if r == nil {
+		return nil, fmt.Errorf("connect agents: %w", errNoRegistry)
+	}
 	var sasl *kafka.SASL
 	if c.Mechanism != "" {
 		sasl = &kafka.SASL{Mechanism: c.Mechanism, User: c.User, Password: c.Password}
@@ -109,6 +112,9 @@ func (c *DialConfig) openKeys(ctx context.Context, cluster *kafka.Cluster) (stop
 
 // Attach is Dial over a broker that the caller has connected, and closes after Run has returned.
 func Attach(ctx context.Context, b transport.Broker, r *Registry, c Config) (*Connection, error) {
+	if r == nil {
+		return nil, fmt.Errorf("connect agents: %w", errNoRegistry)
+	}
 	c.withDefaults()
 	if c.Instance == "" {
 		c.Instance = defaultInstance()
@@ -128,10 +134,13 @@ func Attach(ctx context.Context, b transport.Broker, r *Registry, c Config) (*Co
 	return &Connection{Runner: runner, agents: r.Agents(), close: link.Close}, nil
 }
 
-// Run works until ctx ends, as Runner.Run, and then leaves the groups and closes what Dial opened.
+// Run works until ctx ends, as Runner.Run, and then leaves the groups and closes what Dial opened. A second call returns an error.
 func (c *Connection) Run(ctx context.Context) error {
+	if c.begun.Swap(true) {
+		return errRunTwice
+	}
 	defer c.close()
-	return c.Runner.Run(ctx)
+	return c.run(ctx)
 }
 
 func defaultInstance() string {

@@ -9,6 +9,10 @@ import (
 var (
 	// ErrCompleteBy is the cause of an attempt's context once its complete-by time has passed.
 	ErrCompleteBy = errors.New("the complete-by time of the attempt has passed")
+	// errNoRegistry is returned where a Registry is needed and nil is given.
+	errNoRegistry = errors.New("the registry of the agents is nil: NewRegistry makes one")
+	// errRunTwice is returned by the second call of Run.
+	errRunTwice = errors.New("run was called before: a Runner or Connection runs once, so make a new one")
 	// errUnwanted is why a call did not begin that waited for the service.
 	errUnwanted = errors.New("the attempt was no longer needed")
 	// ErrStopped is the cause of an attempt's context when the runner stops and its grace is over.

@@ -152,20 +152,27 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 		defer cancel()
 	}
 	callCtx, end := x.traced(tryCtx, q)
-	out, err := x.invoke(callCtx, a)
-	x.limit.record(a.work.Operation, began, err)
-	if limit := q.sealedRoom(x.outputLimit); err == nil && len(out) > limit {
-		err = &Failure{
+	ended := false
+	defer func() {
+		if !ended { // by runtime.Goexit
+			end(exited())
+			x.gate.record(unclear)
+		}
+	}()
+	out, f := x.invoke(callCtx, a)
+	ended = true
+	x.limit.record(a.work.Operation, began, f)
+	if limit := q.sealedRoom(x.outputLimit); f == nil && len(out) > limit {
+		f = &Failure{
 			Class: events.ClassPermanent, Effect: events.EffectDoneUnknown, Code: "output_limit",
 			Err: fmt.Errorf("output is over the limit: %d bytes, the limit is %d", len(out), limit),
 		}
 	}
-	if err == nil {
+	if f == nil {
 		end(nil)
 		x.gate.record(served)
 		return try{output: out, doubt: q != nil && q.doubt.Load()}
 	}
-	f := failureOf(err)
 	end(f)
 	if q != nil && f.Effect == events.EffectInDoubt {
 		q.doubt.Store(true)
@@ -194,19 +201,27 @@ func judge(ctx context.Context, f *Failure, took time.Duration) verdict {
 	}
 }
 
-// invoke calls the operation and turns a panic into a failure of unknown effect.
-func (x *executor) invoke(ctx context.Context, a onceArgs) (out json.RawMessage, err error) {
+// invoke calls the operation and turns a panic into a failure of unknown effect. A call of runtime.Goexit ends the goroutine, and what invoke and
+// its callers defer reports the attempt.
+func (x *executor) invoke(ctx context.Context, a onceArgs) (out json.RawMessage, f *Failure) {
+	returned := false
 	defer func() {
 		p := recover()
-		if p == nil {
+		if p == nil && returned {
 			return
 		}
-		x.log.Error("a function panicked", "task", a.work.Task, "step", a.work.Step,
-			"attempt", a.work.Attempt, "panic", oneLine(fmt.Sprint(p)), "stack", string(debug.Stack()))
-		out = nil
-		err = &Failure{
-			Class: events.ClassInternal, Effect: events.EffectInDoubt, Code: "panic", Err: fmt.Errorf("panic: %v", p),
+		log := x.log.With("task", a.work.Task, "step", a.work.Step, "attempt", a.work.Attempt, "stack", string(debug.Stack()))
+		if p == nil {
+			log.Error("a function called runtime.Goexit")
+			return
 		}
+		log.Error("a function panicked", "panic", oneLine(fmt.Sprint(p)))
+		out, f = nil, broken("panic", fmt.Errorf("panic: %v", p))
 	}()
-	return a.fn(ctx, a.work, x.outputLimit)
+	out, err := a.fn(ctx, a.work, x.outputLimit)
+	if err != nil {
+		out, f = nil, settle(err)
+	}
+	returned = true
+	return out, f
 }

@@ -27,6 +27,9 @@ type Failure struct {
 
 // Error returns the cause's text.
 func (f *Failure) Error() string {
+	if f == nil {
+		return "a nil *agent.Failure"
+	}
 	if f.Err == nil {
 		return string(f.Class)
 	}
@@ -34,7 +37,12 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *Failure) Unwrap() error {
+	if f == nil {
+		return nil
+	}
+	return f.Err
+}
 
 // Permanent says that no retry can fix err: the task goes to its error path at once.
 func Permanent(err error) error {
@@ -74,7 +82,7 @@ func amend(err error, change func(*Failure)) error {
 func failureOf(err error) *Failure {
 	f := Failure{Class: events.ClassRetryable, Effect: events.EffectInDoubt}
 	var inner *Failure
-	if errors.As(err, &inner) {
+	if errors.As(err, &inner) && inner != nil {
 		f = *inner
 		switch f.Class {
 		case events.ClassRetryable, events.ClassPermanent, events.ClassInternal:

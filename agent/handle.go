@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/sagalog/sagalog/events"
@@ -14,17 +15,21 @@ import (
 //
 // Mistakes in the registration are collected in the registry (Registry.Err).
 func Handle[In, Out any](r *Registry, name string, fn func(context.Context, In) (Out, error), options ...Option) {
-	HandleRaw(r, name, rawFunc(fn), options...)
+	r.add(name, "", rawFunc(fn), options)
 }
 
 // HandleOperation is Handle for one of several operations of an agent: a step with `agent: bank, operation: capture` calls the function that
 // is registered for "bank" and "capture". An agent may have an operation without a name too, by Handle. WithUndo belongs to the
 // operation that it is given with. The other options are those of the agent, and the last one given counts.
 func HandleOperation[In, Out any](r *Registry, name, operation string, fn func(context.Context, In) (Out, error), options ...Option) {
-	HandleRawOperation(r, name, operation, rawFunc(fn), options...)
+	r.addOperation(name, operation, rawFunc(fn), options)
 }
 
+// rawFunc returns nil for nil, which is a mistake of the registration.
 func rawFunc[In, Out any](fn func(context.Context, In) (Out, error)) RawFunc {
+	if fn == nil {
+		return nil
+	}
 	return func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
 		var in In
 		if err := decodeInput(w.Input, &in); err != nil {
@@ -36,10 +41,28 @@ func rawFunc[In, Out any](fn func(context.Context, In) (Out, error)) RawFunc {
 		}
 		b, err := events.Marshal(out)
 		if err != nil {
-			return nil, &Failure{Class: events.ClassPermanent, Effect: events.EffectInDoubt, Code: "output_encoding", Err: err}
+			return nil, notEncoded(err)
 		}
 		return b, nil
 	}
+}
+
+// checked refuses an output that is not JSON: no report could carry it.
+func checked(fn RawFunc) RawFunc {
+	if fn == nil {
+		return nil
+	}
+	return func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error) {
+		out, err := fn(ctx, w, outputLimit)
+		if err == nil && len(out) > 0 && len(out) <= outputLimit && !json.Valid(out) { // a longer one is refused in any case
+			return nil, notEncoded(errors.New("the output is not JSON"))
+		}
+		return out, err
+	}
+}
+
+func notEncoded(err error) *Failure {
+	return &Failure{Class: events.ClassPermanent, Effect: events.EffectInDoubt, Code: "output_encoding", Err: err}
 }
 
 // Undo is the argument of an undo function. It holds the step's input (or the input that the undo mapping produced) and the
@@ -57,6 +80,9 @@ type Undo[In, Out any] struct {
 // permanent failure, and parks the task. In may differ if the definitions map the input of the undo (undo: {with: ...}), and either may be
 // another type that decodes the same JSON, such as a struct with fewer members or json.RawMessage.
 func WithUndo[In, Out any](fn func(context.Context, Undo[In, Out]) error) Option {
+	if fn == nil {
+		return WithRawUndo(nil)
+	}
 	return WithRawUndo(func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
 		var u Undo[In, Out]
 		if err := decodeInput(w.Input, &u.Input); err != nil {
@@ -77,21 +103,29 @@ func WithUndo[In, Out any](fn func(context.Context, Undo[In, Out]) error) Option
 type RawFunc func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error)
 
 // HandleRaw is Handle for code that works on JSON, such as httpagent.
-func HandleRaw(r *Registry, name string, fn RawFunc, options ...Option) { r.add(name, "", fn, options) }
+//
+// The output must be JSON, or empty for null. Anything else is a permanent failure with the code output_encoding, as an output of Handle that cannot be
+// encoded is.
+func HandleRaw(r *Registry, name string, fn RawFunc, options ...Option) {
+	r.add(name, "", checked(fn), options)
+}
 
 // HandleRawOperation is HandleOperation for code that works on JSON.
 func HandleRawOperation(r *Registry, name, operation string, fn RawFunc, options ...Option) {
-	if err := CheckOperation(operation); err != nil {
-		r.faults = append(r.faults, fmt.Errorf("agent %q, operation: %w", name, err))
-		return
-	}
-	r.add(name, operation, fn, options)
+	r.addOperation(name, operation, checked(fn), options)
 }
 
 // WithRawUndo is WithUndo for code that works on JSON.
 func WithRawUndo(fn RawFunc) Option {
 	return func(a *agent) error {
-		a.functions[events.Call{Function: a.operation, Operation: events.Undo}] = fn
+		call := events.Call{Function: a.operation, Operation: events.Undo}
+		switch {
+		case fn == nil:
+			return errors.New("the undo function is nil")
+		case a.functions[call] != nil:
+			return errors.New("the undo is given twice: an operation has one")
+		}
+		a.functions[call] = checked(fn)
 		return nil
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -167,13 +166,13 @@ func (l *limiter) capacity(now time.Time) int {
 // record records how long a call took. Only calls that show how busy the backend is are counted: successes, and calls that
 // ran out of time after a fair try (fairTry), which would have taken even longer. A refusal is quick even if everything else
 // is slow. Undos are another kind of call, and too rare to be measured.
-func (l *limiter) record(op events.Operation, began time.Time, err error) {
+func (l *limiter) record(op events.Operation, began time.Time, f *Failure) {
 	if l == nil || l.fixed || op != events.Do {
 		return
 	}
 	now := time.Now()
 	took := now.Sub(began)
-	if err != nil && (!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrCompleteBy) || took < fairTry) {
+	if f != nil && (!f.late() || took < fairTry) {
 		return
 	}
 	l.mu.Lock()

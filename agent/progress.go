@@ -16,10 +16,11 @@ const progressShare = 3
 
 // Progress says that the attempt that ctx belongs to goes on, and how far it has come. An attempt of a step with a heartbeat ends a heartbeat
 // after its last progress that was acknowledged: its context ends with the cause ErrCompleteBy. Nothing else extends it, so a function that
-// hangs ends early. The next attempt gets the value (LastProgress), and the undo of the step sees it as step.progress.
+// hangs ends early. The next attempt gets the last value in the log (LastProgress), and the undo of the step sees it as step.progress.
 //
-// Call it as often as you like: it does not wait, and of the calls in a third of the heartbeat only the last one is sent. The value is
-// any that encoding/json writes in at most 16 KiB; with nil, the earlier value stays. It returns an error for any other value, and
+// Call it as often as you like: it does not wait, and of the calls in a third of the heartbeat only the last one is sent. Of what is sent, the log
+// keeps at most one value for each heartbeat, and a value that has not been sent when the function returns is lost. So the value in the log may be
+// more than a heartbeat old: what was done since then, the next attempt does again. The value is any that encoding/json writes in at most 16 KiB; with nil, the earlier value stays. It returns an error for any other value, and
 // ctx's cause when the attempt has ended. Outside an attempt, and if the step has no heartbeat, it does nothing.
 func Progress(ctx context.Context, value any) error {
 	text, err := events.Marshal(value)
@@ -39,7 +40,8 @@ func Progress(ctx context.Context, value any) error {
 	return nil
 }
 
-// LastProgress decodes the last progress of the earlier attempts of the step into value. It returns false if they showed nothing.
+// LastProgress decodes the last progress in the log of the earlier attempts of the step into value. It returns false if they showed nothing. They may have
+// gone further: the log keeps at most one value for each heartbeat, and not what was shown just before the end (see Progress).
 func LastProgress(ctx context.Context, value any) (bool, error) {
 	a, _ := FromContext(ctx)
 	if len(a.LastProgress) == 0 {

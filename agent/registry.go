@@ -19,7 +19,7 @@ const MaxConcurrency = 10_000
 // CheckName returns an error if name cannot name an agent.
 func CheckName(name string) error { return events.CheckAgent(name) }
 
-// Registry holds the agents of a process. One goroutine fills it, before it is passed to Dial or NewRunner.
+// Registry holds the agents of a process. One goroutine fills it, before it is passed to Dial or NewRunner. The zero value is an empty one.
 type Registry struct {
 	agents map[string]*agent
 	faults []error
@@ -29,11 +29,21 @@ type Registry struct {
 func NewRegistry() *Registry { return &Registry{agents: map[string]*agent{}} }
 
 // Agents returns the names of the agents, sorted.
-func (r *Registry) Agents() []string { return slices.Sorted(maps.Keys(r.agents)) }
+func (r *Registry) Agents() []string {
+	if r == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(r.agents))
+}
 
-// Err returns all mistakes in the registrations so far: bad or duplicate names, and options out of range. Dial and NewRunner
-// return them too, so calls of Handle need no check.
-func (r *Registry) Err() error { return errors.Join(r.faults...) }
+// Err returns all mistakes in the registrations so far: bad or duplicate names, functions that are nil, and options out of range. Dial and
+// NewRunner return them too, so calls of Handle need no check.
+func (r *Registry) Err() error {
+	if r == nil {
+		return errNoRegistry
+	}
+	return errors.Join(r.faults...)
+}
 
 // agent is one registered kind of agent.
 type agent struct {
@@ -49,8 +59,26 @@ type agent struct {
 	fixed bool
 }
 
+// addOperation registers the do of an operation with a name.
+func (r *Registry) addOperation(name, operation string, do RawFunc, options []Option) {
+	if r == nil {
+		panic(errNoRegistry)
+	}
+	if err := CheckOperation(operation); err != nil {
+		r.faults = append(r.faults, fmt.Errorf("agent %q, operation: %w", name, err))
+		return
+	}
+	r.add(name, operation, do, options)
+}
+
 // add registers the do of an operation; the name of the operation may be empty.
 func (r *Registry) add(name, operation string, do RawFunc, options []Option) {
+	if r == nil {
+		panic(errNoRegistry) // the function that was called returns no error
+	}
+	if r.agents == nil {
+		r.agents = map[string]*agent{}
+	}
 	a := r.agents[name]
 	if a == nil {
 		a = &agent{name: name, functions: map[events.Call]RawFunc{}, concurrency: DefaultConcurrency, retry: Retry{Tries: 1}}
@@ -72,8 +100,15 @@ func (r *Registry) add(name, operation string, do RawFunc, options []Option) {
 		r.faults = append(r.faults, fmt.Errorf("%s is one more than the %d operations that an agent may have: divide them among several agents", of, events.MaxFunctions))
 		return
 	}
+	if do == nil {
+		r.faults = append(r.faults, fmt.Errorf("%s: the function is nil", of))
+	}
 	a.functions[call], a.operation = do, operation
-	for _, o := range options {
+	for i, o := range options {
+		if o == nil {
+			r.faults = append(r.faults, fmt.Errorf("%s: option %d is nil", of, i+1))
+			continue
+		}
 		if err := o(a); err != nil {
 			r.faults = append(r.faults, fmt.Errorf("%s: %w", of, err))
 		}

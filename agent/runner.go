@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,8 @@ type Runner struct {
 	agents []*consumer
 	// started is the start time in the heartbeats.
 	started time.Time
+	// begun is set by the first call of Run.
+	begun atomic.Bool
 	// refused is done when the log has said that heartbeats are refused.
 	refused sync.Once
 }
@@ -26,6 +29,9 @@ func NewRunner(r *Registry, c Config) (*Runner, error) {
 		return nil, fmt.Errorf("configure agents: %w", err)
 	}
 	c.withDefaults()
+	if c.Keys != nil {
+		c.Keys = safeKeys{c.Keys}
+	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
 		return nil, err
@@ -39,8 +45,15 @@ func NewRunner(r *Registry, c Config) (*Runner, error) {
 
 // Run works until ctx ends, then stops cleanly: it stops polling, waits for running attempts within the grace and for their
 // reports, commits, and deletes its heartbeat from the topic. It returns nil for a clean stop, ErrStuck if a function
-// did not return, and the error of a source that closed. Call it only once.
+// did not return, and the error of a source that closed. A second call returns an error.
 func (r *Runner) Run(ctx context.Context) error {
+	if r.begun.Swap(true) {
+		return errRunTwice
+	}
+	return r.run(ctx)
+}
+
+func (r *Runner) run(ctx context.Context) error {
 	running, stop := errgroup.WithContext(ctx)
 	for _, c := range r.agents {
 		running.Go(func() error { return c.run(stop) })

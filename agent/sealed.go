@@ -13,9 +13,10 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Keys opens and seals the content of tasks. It is safe for concurrent use.
+// Keys opens and seals the content of tasks. It is safe for concurrent use. A panic in it becomes a failure of class internal.
 type Keys interface {
-	// Open returns a value with all sealed values in it opened. It returns an *events.ErasedError if the key of one was erased.
+	// Open returns a value with all sealed values in it opened. It returns an *events.ErasedError if the key of one was erased, which is a permanent
+	// failure. With any other error the attempt is not made, and the engine asks again later.
 	Open(value []byte) ([]byte, error)
 	// SealLike seals a value for the subject of one that is sealed as a whole. It returns the value as it is if it is sealed as a whole
 	// already.
@@ -30,7 +31,7 @@ const mostUnanswered = 100
 
 var unanswered atomic.Int64
 
-// open opens a value. If the keys panic, or do not answer in time, it is not known what the value holds.
+// open opens a value. If the keys do not answer in time, it is not known what the value holds.
 func open(keys Keys, value []byte) ([]byte, error) {
 	if !events.HasSealed(value) {
 		return value, nil
@@ -46,11 +47,6 @@ func open(keys Keys, value []byte) ([]byte, error) {
 	unanswered.Add(1)
 	go func() {
 		defer unanswered.Add(-1)
-		defer func() {
-			if r := recover(); r != nil {
-				answer <- opened{err: &events.NoKeyError{Reason: fmt.Sprintf("the keys panicked: %v", r)}}
-			}
-		}()
 		out, err := keys.Open(value)
 		answer <- opened{out, err}
 	}()
@@ -126,7 +122,7 @@ func (q *request) unseal(keys Keys) *Failure {
 			return &Failure{Class: events.ClassPermanent, Effect: events.EffectNone, Code: "erased", Err: err}
 		}
 		if err != nil {
-			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: events.CodeNoKey, Err: err}
+			return keyFailure(err, events.ClassUnavailable, events.EffectNone)
 		}
 		*slot = opened
 	}
@@ -148,7 +144,7 @@ func (q *request) seal(keys Keys, t try) try {
 	}
 	sealed, err := keys.SealLike(q.like, out)
 	if err != nil {
-		return try{failure: &Failure{Class: events.ClassPermanent, Effect: events.EffectDoneUnknown, Code: events.CodeNoKey, Err: err}, doubt: t.doubt}
+		return try{failure: keyFailure(err, events.ClassPermanent, events.EffectDoneUnknown), doubt: t.doubt}
 	}
 	t.output = sealed
 	return t
@@ -165,8 +161,12 @@ func (q *request) sealFailure(keys Keys, f *Failure) *Failure {
 	}
 	out := *f
 	out.Err, out.Detail = errors.New("the message is sealed, in error.detail"), nil
-	if text, err := events.Marshal(clear); err == nil {
-		out.Detail, _ = keys.SealLike(q.like, text)
+	text, err := events.Marshal(clear)
+	if err == nil {
+		out.Detail, err = keys.SealLike(q.like, text)
+	}
+	if err != nil {
+		out.Err, out.Detail = errors.New("the message is left out: it cannot be sealed"), nil
 	}
 	return &out
 }

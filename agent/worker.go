@@ -10,14 +10,30 @@ import (
 
 // workLoop is one worker.
 func (c *consumer) workLoop(stop, work context.Context) {
-	self := make(worker, 1)
 	c.pool.arrived()
-	for q := c.pool.next(self); q != nil; q = c.pool.next(self) {
-		place := c.exec.limit.enter(stop, q.by)
-		if c.mayStart(stop, q) {
-			c.attempt(work, q)
+	c.serve(stop, work, make(worker, 1))
+}
+
+// serve takes requests until the stop. If a function ends the goroutine (runtime.Goexit), the worker goes on in another one.
+func (c *consumer) serve(stop, work context.Context, self worker) {
+	stopped := false
+	defer func() {
+		if !stopped {
+			c.workers.Go(func() { c.serve(stop, work, self) })
 		}
-		c.exec.limit.leave(place)
+	}()
+	for q := c.pool.next(self); q != nil; q = c.pool.next(self) {
+		c.admit(stop, work, q)
+	}
+	stopped = true
+}
+
+// admit runs a request when the limit allows it.
+func (c *consumer) admit(stop, work context.Context, q *request) {
+	place := c.exec.limit.enter(stop, q.by)
+	defer c.exec.limit.leave(place)
+	if c.mayStart(stop, q) {
+		c.attempt(work, q)
 	}
 }
 
@@ -55,9 +71,17 @@ func (c *consumer) standing(q *request, now time.Time) standing {
 	return c.ownership.check(places, after, now)
 }
 
-// attempt makes one attempt and reports it.
+// attempt makes one attempt and reports it, also if the function ends the goroutine.
 func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(+1)
+	began, returned := time.Now(), false
+	var t try
+	defer func() {
+		if !returned {
+			t = try{failure: exited()}
+		}
+		c.conclude(work, q, t, began)
+	}()
 	locked := q.unseal(c.config.Keys)
 	c.missed.note(locked, time.Now())
 	q.attempt = deadline{parent: work, by: q.by, request: q}
@@ -67,11 +91,14 @@ func (c *consumer) attempt(work context.Context, q *request) {
 	}
 	q.begin()
 	q.shared = !c.exclusive(q)
-	began := time.Now()
-	t := try{failure: locked}
-	if locked == nil {
+	if t.failure = locked; locked == nil {
 		t = q.seal(c.config.Keys, c.exec.execute(&q.attempt, &q.work))
 	}
+	returned = true
+}
+
+// conclude ends an attempt: it reports it, or says why nothing is reported.
+func (c *consumer) conclude(work context.Context, q *request, t try, began time.Time) {
 	now := time.Now()
 	q.attempt.end()
 	if q.beats != nil {

@@ -189,6 +189,13 @@
 // # Stability
 //
 // The records are stable: FORMAT.md says what a version of the engine reads and writes, and the names of topics, types and members stay. The
-// Go names may change in any release, since this package is the inside of the engine, with two exceptions: what package agent needs of it
-// (Class, Effect, Operation), and Submission, which is client.Submission.
+// Go names may change in any release, since this package is the inside of the engine, with these exceptions, which stay source compatible within a major
+// version:
+//
+//   - Submission, which is client.Submission.
+//   - Work, Class, Effect and Operation with their constants, Duration and Instant, ErasedError, and the functions about sealed values (IsSealed, HasSealed,
+//     ParseSealed, Sealed), of which package agent makes use.
+//   - Report, Error, Result with its constants, Presence, Missing, Record and Header, which package agenttest shows too.
+//
+// Fields may be added to these types, so name the fields in struct literals.
 package events

@@ -15,12 +15,19 @@ import (
 
 // Submission is the object that a producer submits. It is the same over Kafka, HTTP, CLI and Go.
 type Submission struct {
-	ID       string            `json:"id,omitempty"`
-	Workflow string            `json:"workflow"`
-	Version  int               `json:"version,omitzero"`
-	Input    json.RawMessage   `json:"input,omitempty"`
-	Priority int               `json:"priority,omitzero"`
-	Labels   map[string]string `json:"labels,omitempty"`
+	// ID is the ID of the task: 1 to 255 bytes of UTF-8 without control characters, and not "." or "..". The first submission of an ID wins. Without an ID
+	// the engine or the client makes one.
+	ID string `json:"id,omitempty"`
+	// Workflow is the name of the workflow. Required.
+	Workflow string `json:"workflow"`
+	// Version is the version of the workflow, from 1; by default the current one.
+	Version int `json:"version,omitzero"`
+	// Input is any JSON that the input schema of the workflow allows; by default null. The size of a whole submission is limited by a setting of the engine.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Priority is a whole number from -1,000 to 1,000; by default that of the workflow. Tasks with a higher one start first.
+	Priority int `json:"priority,omitzero"`
+	// Labels are texts by which tasks are found: at most 32, each with a key of 1 to 64 bytes without a colon and a value of at most 256 bytes.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Deadline is a duration such as "10m", from acceptance or from NotBefore, or an instant.
 	Deadline string `json:"deadline,omitempty" schema:"type:Duration|Instant"`
 	// NotBefore says before when nothing of the task starts: a duration from acceptance, or an instant.

@@ -37,10 +37,11 @@
 // least three quarters of it. The spread depends on the ID of the task, so that a test that gives IDs sees the same waits each time.
 //
 // In a bubble, agents and tests must not use real sockets, since time stands still while anything waits for one. Pass the t and its
-// context that synctest.Test gives. Timers may be a quarter of a second late.
+// context that synctest.Test gives. Timers may be a quarter of a second late, and an agent that starts may get its first request two seconds late.
 //
-// An hour costs some seconds, since the engine and its agents work on through it: each beat of a node and of an agent, once a second, and each tick of the owners is carried out.
-// Give such a test few partitions, and skip it with testing.Short if it waits for days.
+// An hour costs 4 to 8 s of processor time, since the engine and its agents work on through it: each beat of a node and of an agent, and each tick of the owners
+// is carried out. A day costs two to three minutes, and go test ends a package after ten unless -timeout says otherwise. So make waits of days shorter in
+// the definition that the test applies, give such a test few partitions, and skip it with testing.Short.
 //
 // # Options
 //

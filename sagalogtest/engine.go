@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,11 +34,13 @@ type Engine struct {
 	addr   string
 	client *client.Engine
 	agents int
+	// stopped says that the test has ended, or that stop of Open was called.
+	stopped atomic.Bool
 }
 
 // config is what options change.
 type config struct {
-	partitions int32
+	partitions int
 	log        *slog.Logger
 }
 
@@ -45,7 +48,7 @@ type config struct {
 type Option func(*config)
 
 // Partitions is the number of partitions. Default 2: enough to find code that depends on the order of tasks, and quick to start.
-func Partitions(n int) Option { return func(c *config) { c.partitions = int32(n) } }
+func Partitions(n int) Option { return func(c *config) { c.partitions = n } }
 
 // Log takes what the engine and its agents log. Default: nothing is logged.
 func Log(l *slog.Logger) Option { return func(c *config) { c.log = l } }
@@ -53,12 +56,17 @@ func Log(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 const (
 	// startWithin bounds a start, which takes less than a second of a free machine.
 	startWithin = 2 * time.Minute
+	// partitionsMost is far more than a test can use.
+	partitionsMost = 1000
 	// virtualAPI is the address of the API in a bubble; the broker has the one before it.
 	virtualAPI = "127.0.0.1:9093"
 	realAPI    = "127.0.0.1:0"
 	// virtualTick is how late a timer may be noticed in a bubble: five times as late as otherwise, because the engine's ticks are much of what
 	// an hour costs there.
 	virtualTick = 250 * time.Millisecond
+	// virtualIdle is how often an idle agent calls the broker in a bubble, four times as seldom as otherwise. An agent that starts may get its first
+	// request that late.
+	virtualIdle = 2 * time.Second
 )
 
 // Start runs an engine until the test ends: in virtual time if it is called in a testing/synctest bubble, otherwise in real time.
@@ -69,10 +77,14 @@ func Start(t testing.TB, options ...Option) *Engine {
 
 func startFor(t host, options []Option) *Engine {
 	t.Helper()
-	e := &Engine{t: t, cfg: config{partitions: 2, log: slog.New(slog.DiscardHandler)}, addr: realAPI, dir: t.TempDir()}
+	e := &Engine{t: t, cfg: config{partitions: 2, log: slog.New(slog.DiscardHandler)}, addr: realAPI}
 	for _, o := range options {
 		o(&e.cfg)
 	}
+	if e.cfg.partitions < 1 || e.cfg.partitions > partitionsMost {
+		t.Fatalf("Partitions(%d): an engine has 1 to %d", e.cfg.partitions, partitionsMost)
+	}
+	e.dir = t.TempDir()
 	if inBubble() {
 		e.network, e.addr = new(embedded.VirtualNetwork), virtualAPI
 	}
@@ -84,7 +96,16 @@ func startFor(t host, options []Option) *Engine {
 	e.start()
 	t.Cleanup(e.stop)
 	e.connect()
+	t.Cleanup(func() { e.stopped.Store(true) })
 	return e
+}
+
+// live ends a test that uses an engine after its end.
+func (e *Engine) live() {
+	e.t.Helper()
+	if e.stopped.Load() {
+		e.t.Fatalf("the engine was stopped")
+	}
 }
 
 // inBubble says whether the caller is in a bubble, by the one call that is refused outside.
@@ -125,7 +146,7 @@ func (e *Engine) start() {
 	e.t.Helper()
 	cluster := e.cluster()
 	cfg := node.Config{
-		Cluster: cluster, Name: "test", Dir: e.dir, Partitions: e.cfg.partitions, Alone: true, HTTP: e.addr, Version: "test", Logger: e.cfg.log,
+		Cluster: cluster, Name: "test", Dir: e.dir, Partitions: int32(e.cfg.partitions), Alone: true, HTTP: e.addr, Version: "test", Logger: e.cfg.log,
 	}
 	if e.network != nil {
 		cfg.Tick = virtualTick
@@ -153,6 +174,7 @@ func (e *Engine) stop() {
 // Restart stops the node and starts it again on the same log, as an upgrade does. Agents and clients go on.
 func (e *Engine) Restart() {
 	e.t.Helper()
+	e.live()
 	e.stop()
 	e.start()
 }
@@ -182,7 +204,7 @@ func (e *Engine) connect() {
 	})
 }
 
-// Client returns a client of the engine. It ends with the test.
+// Client returns a client of the engine. It ends with the test: its calls then return client.ErrClosed.
 func (e *Engine) Client() *client.Engine { return e.client }
 
 // URL is the address of the API and the page, for programs and for people who look at a test that stands still. In a bubble only Client
@@ -195,6 +217,7 @@ func (e *Engine) Brokers() []string { return []string{e.broker.Addr()} }
 // Apply applies the definition of a workflow, in YAML or JSON.
 func (e *Engine) Apply(definition string) {
 	e.t.Helper()
+	e.live()
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	if _, err := e.client.Apply(ctx, []byte(definition)); err != nil {
@@ -206,11 +229,16 @@ func (e *Engine) Apply(definition string) {
 // process.
 func (e *Engine) Serve(r *agent.Registry) (stop func()) {
 	e.t.Helper()
+	e.live()
 	cluster := e.cluster()
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	e.agents++
-	c, err := agent.Attach(ctx, work.Over(cluster), r, agent.Config{Instance: fmt.Sprintf("test-%d", e.agents), Log: e.cfg.log})
+	broker := work.Over(cluster)
+	if e.network != nil {
+		broker = broker.Calm(virtualIdle)
+	}
+	c, err := agent.Attach(ctx, broker, r, agent.Config{Instance: fmt.Sprintf("test-%d", e.agents), Log: e.cfg.log})
 	if err != nil {
 		cluster.Close()
 		e.t.Fatalf("start the agents: %s", err)

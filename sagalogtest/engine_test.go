@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -182,4 +183,24 @@ func TestAgentsComeAndGo(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, client.StateProcessed, task.State)
 	})
+}
+
+// Each of these used to wait for half a minute, or to fail with the address of a broker that was gone.
+func TestAnEngineThatWasStoppedSaysSo(t *testing.T) {
+	t.Parallel()
+	e, stop := sagalogtest.Open()
+	stop()
+	const message = "the engine was stopped"
+	require.PanicsWithValue(t, message, func() { e.Apply(payment) })
+	require.PanicsWithValue(t, message, func() { e.Restart() })
+	require.PanicsWithValue(t, message, func() { e.Serve(agent.NewRegistry()) })
+	_, err := e.Client().Get(t.Context(), "o-1")
+	require.ErrorIs(t, err, client.ErrClosed)
+}
+
+func TestPartitionsHasItsRange(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{-1, 0, 1 << 40} {
+		require.PanicsWithValue(t, fmt.Sprintf("Partitions(%d): an engine has 1 to 1000", n), func() { sagalogtest.Open(sagalogtest.Partitions(n)) })
+	}
 }

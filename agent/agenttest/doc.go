@@ -16,5 +16,6 @@
 //
 // # Stability
 //
-// Everything that `go doc` shows of this package stays source compatible within a major version.
+// Everything that `go doc` shows of this package stays source compatible within a major version, and so do the types of package events in it: Work,
+// Report, Presence and Record, with what they are made of.
 package agenttest

@@ -52,7 +52,7 @@ func (w *httpWay) insistFor(ctx context.Context, c call, v any) (status int, err
 		if end.IsZero() {
 			end = time.Now().Add(w.retryFor)
 		}
-		if time.Now().After(end) || !pause.For(ctx, wait/2+rand.N(wait/2)) {
+		if time.Now().After(end) || w.closed.Load() || !pause.For(ctx, wait/2+rand.N(wait/2)) {
 			return status, err
 		}
 		wait = min(2*wait, retryMost)
@@ -80,6 +80,10 @@ func (w *httpWay) call(ctx context.Context, c call) (*http.Response, error) {
 
 // once makes a call once.
 func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
+	target := w.base + c.path
+	if w.closed.Load() {
+		return 0, fmt.Errorf("%s %s: %w", c.method, target, ErrClosed)
+	}
 	bounded, cancel := context.WithTimeout(ctx, answerWithin+c.wait)
 	defer cancel()
 	resp, err := w.call(bounded, c)
@@ -90,7 +94,6 @@ func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
 		return 0, unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
-	target := w.base + c.path
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, unanswered(ctx, fmt.Errorf("read the answer of %s %s: %w", c.method, target, err))

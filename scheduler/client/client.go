@@ -13,6 +13,20 @@ import (
 )
 
 // Submission is a task to submit. Without an ID a UUIDv7 is generated, which is in the receipt.
+//
+// The fields and their limits are described by `go doc events.Submission`; only Workflow is required:
+//
+//	ID, Workflow string
+//	Version      int               // default: the current version
+//	Input        json.RawMessage
+//	Priority     int               // -1,000 to 1,000
+//	Labels       map[string]string // at most 32
+//	Deadline     string            // a duration such as "10m", or an instant
+//	NotBefore    string            // likewise
+//	ReplyTo      string            // a topic that gets the states of the task
+//	ReplyKey     string
+//
+// The other fields are set by the engine alone.
 type Submission = events.Submission
 
 // Receipt says that the log holds a submission or a signal.
@@ -116,10 +130,10 @@ func (c *Client) sendChecked(ctx context.Context, task string, s Signal) Result 
 	e := &Error{Kind: ErrInvalid}
 	collect(events.CheckTaskID(task), e)
 	if s.Name == "" {
-		e.Places = append(e.Places, Place{Pointer: "/signal", Message: "is missing"})
+		e.Places = append(e.Places, Place{Pointer: "/signal", Message: signalMissing})
 	}
 	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
-		e.Places = append(e.Places, Place{Pointer: "/payload", Message: "is not JSON"})
+		e.Places = append(e.Places, Place{Pointer: "/payload", Message: notJSON})
 	}
 	switch {
 	case len(e.Places) > 0:
@@ -130,10 +144,15 @@ func (c *Client) sendChecked(ctx context.Context, task string, s Signal) Result 
 	return c.way.send(ctx, task, s)
 }
 
+const (
+	signalMissing = "is missing: the name of the signal that the step waits for"
+	notJSON       = "is not JSON: a text needs quotes, as json.Marshal writes them"
+)
+
 // batchMax bounds the submissions sent at once: enough that the cost of a request does not matter.
 const batchMax = 2000
 
-// Close closes the connections. A submission in flight has an unknown outcome.
+// Close closes the connections. A submission in flight has an unknown outcome. Any later call returns ErrClosed.
 func (c *Client) Close() { c.way.close() }
 
 // prepare checks a submission as an engine would, as far as that is possible without its workflows.
@@ -146,7 +165,7 @@ func prepare(s Submission) (draft, error) {
 		s.ID = id.String()
 	}
 	if len(s.Input) > 0 && !json.Valid(s.Input) {
-		return draft{}, &Error{Kind: ErrInvalid, Places: []Place{{Pointer: "/input", Message: "is not JSON: a text needs quotes, as json.Marshal writes them"}}}
+		return draft{}, &Error{Kind: ErrInvalid, Places: []Place{{Pointer: "/input", Message: notJSON}}}
 	}
 	body, err := events.Marshal(&s)
 	if err != nil {

@@ -141,6 +141,9 @@ type reading struct {
 
 // read reads a task. An engine that has not judged the token in time answers that it is not there yet; then it is asked again until ctx ends.
 func (e *Engine) read(ctx context.Context, id string, r reading) (*Task, error) {
+	if err := checkTask(id); err != nil {
+		return nil, err
+	}
 	c := call{method: http.MethodGet, path: taskPath(id), query: url.Values{}, wait: r.wait}
 	if r.token != "" {
 		c.query.Set("token", r.token)

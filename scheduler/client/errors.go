@@ -31,7 +31,7 @@ var (
 	// ErrUnavailable is returned when no answer came in time. What was sent may have taken effect, or may do so later: send it again with
 	// the same ID. If a context ended, errors.Is finds its cause too.
 	ErrUnavailable = errors.New("no answer in time")
-	// ErrClosed is returned after Close.
+	// ErrClosed is returned after Close. Nothing was sent.
 	ErrClosed = errors.New("the client is closed")
 )
 
@@ -89,6 +89,14 @@ func (e *Error) Error() string {
 
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
+
+// checkTask refuses an ID that no task can have.
+func checkTask(id string) error {
+	if err := events.CheckTaskID(id); err != nil {
+		return invalid(err)
+	}
+	return nil
+}
 
 // invalid converts the findings of a parser of events to an *Error.
 func invalid(err error) error {

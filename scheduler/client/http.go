@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -89,9 +90,11 @@ type httpWay struct {
 	client   *http.Client
 	own      *http.Transport
 	retryFor time.Duration
+	closed   atomic.Bool
 }
 
 func (w *httpWay) close() {
+	w.closed.Store(true)
 	if w.own != nil {
 		w.own.CloseIdleConnections()
 	}
@@ -130,7 +133,7 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 		if end.IsZero() { // the first try may have waited for long
 			end = time.Now().Add(w.retryFor)
 		}
-		if open = left; len(open) == 0 || time.Now().After(end) || !pause.For(ctx, wait/2+rand.N(wait/2)) {
+		if open = left; len(open) == 0 || time.Now().After(end) || w.closed.Load() || !pause.For(ctx, wait/2+rand.N(wait/2)) {
 			return results
 		}
 		wait = min(2*wait, retryMost)
@@ -213,6 +216,9 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 			}
 		}
 		return results
+	}
+	if w.closed.Load() {
+		return missing(fmt.Errorf("POST %s/v1/tasks: %w", w.base, ErrClosed))
 	}
 	size := len(drafts)
 	for _, d := range drafts {

@@ -17,7 +17,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// KafkaConfig says how to reach the log.
+// KafkaConfig says how to reach the log. No setting seals content: see Kafka.
 type KafkaConfig struct {
 	// Brokers are host:port of some brokers.
 	Brokers []string
@@ -32,6 +32,10 @@ type KafkaConfig struct {
 }
 
 // Kafka connects to the brokers of an engine of the default namespace.
+//
+// Over Kafka, the inputs of submissions and the payloads of signals are in clear text in <ns>.submissions, also if the nodes seal (--seal-key-file): only
+// a node seals, when it takes what comes over HTTP. So submit what has to be sealed by HTTP or Open, or restrict who may read that topic.
+// docs/encryption.md has the details.
 func Kafka(ctx context.Context, brokers ...string) (*Client, error) {
 	return KafkaWith(ctx, KafkaConfig{Brokers: brokers})
 }

@@ -16,7 +16,7 @@ import (
 
 // Query says which tasks List returns: those that fit all members that are given. The zero value is all tasks.
 type Query struct {
-	// States: the task is in one of them.
+	// States: the task is in one of them. The text "parked" is taken for StateParked.
 	States   []State
 	Workflow string
 	// Labels: the task has all of them.
@@ -91,6 +91,10 @@ func (q *Query) values() url.Values {
 // HTTPConfig.RetryFor, the error is ErrUnavailable and names it.
 func (e *Engine) List(ctx context.Context, q Query) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
+		if q.PageSize < 0 {
+			yield(nil, &Error{Kind: ErrInvalid, Places: []Place{{Pointer: "limit", Message: fmt.Sprintf("is %d: Query.PageSize is 0 for the default, or 1 to 1,000", q.PageSize)}}})
+			return
+		}
 		var since time.Time // since when nothing but missing partitions came
 		query := q.values()
 		for {
@@ -155,6 +159,10 @@ type Event struct {
 // it yields.
 func (e *Engine) History(ctx context.Context, id string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if err := checkTask(id); err != nil {
+			yield(Event{}, err)
+			return
+		}
 		query := url.Values{}
 		for {
 			var page struct {

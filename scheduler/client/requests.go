@@ -184,9 +184,33 @@ type asking struct {
 	id   string
 }
 
+// check finds what no engine would take.
+func (a *asking) check(b *body) error {
+	e := &Error{Kind: ErrInvalid}
+	collect(events.CheckTaskID(a.task), e)
+	if a.verb == events.RequestSignal && b.Signal == "" {
+		e.Places = append(e.Places, Place{Pointer: "/signal", Message: signalMissing})
+	}
+	for _, m := range []struct {
+		pointer string
+		value   json.RawMessage
+	}{{"/with", b.With}, {"/input", b.Input}, {"/output", b.Output}, {"/payload", b.Payload}} {
+		if len(m.value) > 0 && !json.Valid(m.value) {
+			e.Places = append(e.Places, Place{Pointer: m.pointer, Message: notJSON})
+		}
+	}
+	if len(e.Places) > 0 {
+		return e
+	}
+	return nil
+}
+
 // ask sends a request until the log holds it, and waits until it is judged.
 func (e *Engine) ask(ctx context.Context, a asking, b body) (Granted, error) {
 	a.id = cmp.Or(a.id, uuid.Must(uuid.NewV7()).String())
+	if err := a.check(&b); err != nil {
+		return Granted{RequestID: a.id}, err
+	}
 	text, err := json.Marshal(b)
 	if err != nil {
 		return Granted{RequestID: a.id}, &Error{Kind: ErrInvalid, Detail: err.Error()}

@@ -17,10 +17,18 @@ import (
 const closeWait = 2 * time.Second
 
 // Broker is a cluster that agents use.
-type Broker struct{ cluster *kafka.Cluster }
+type Broker struct {
+	cluster *kafka.Cluster
+	// idle is how often an idle agent calls its broker. Zero: as often as the defaults of a group say.
+	idle time.Duration
+}
 
 // Over returns the broker of a connected cluster, which the caller closes.
-func Over(cluster *kafka.Cluster) Broker { return Broker{cluster} }
+func Over(cluster *kafka.Cluster) Broker { return Broker{cluster: cluster} }
+
+// Calm returns a broker whose agents call it at this interval while they have nothing to do, and learn that late of a rebalance. It is for
+// virtual time, in which idle calls are much of what an hour costs.
+func (b Broker) Calm(idle time.Duration) Broker { return Broker{cluster: b.cluster, idle: idle} }
 
 // Open implements transport.Broker. Each agent is a static member of its group under the instance's name. So a quick restart under a
 // configured name does not move any partition, and a silent instance can be removed by the name in its heartbeats before its session
@@ -50,7 +58,7 @@ func (b Broker) Open(ctx context.Context, o transport.Opening) (_ *transport.Lin
 	for _, name := range o.Agents {
 		s := &groupSource{
 			cluster: b.cluster, topic: topics.Work(name), others: namesakes{b.cluster, topics.Presence(), o.Instance, events.At(o.Started)},
-			config: kafka.GroupConfig{Group: kafka.Groups{Namespace: o.Namespace}.Agents(name), Topics: []string{topics.Work(name)}, InstanceID: o.Instance},
+			config: kafka.GroupConfig{Group: kafka.Groups{Namespace: o.Namespace}.Agents(name), Topics: []string{topics.Work(name)}, InstanceID: o.Instance, Heartbeat: b.idle, MaxWait: b.idle},
 		}
 		if err := s.join(nil); err != nil {
 			link.Close()
