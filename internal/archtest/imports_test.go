@@ -68,9 +68,10 @@ var star = map[string][]string{
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy":   {"internal/pause"},
-	"internal/webhook": nil,      // signs and sends messages, whatever they are about
-	"internal/ui":      {"docs"}, // it knows only the HTTP API, and serves the documents
-	"docs":             nil,      // the documents, embedded
+	"internal/webhook": nil,             // signs and sends messages, whatever they are about
+	"internal/ui":      {"docs", "sdk"}, // it knows only the HTTP API, and serves the documents
+	"docs":             nil,             // the documents, embedded
+	"sdk":              nil,             // likewise, those of the packages in other languages
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
 	"internal/node": {"events", "internal/access", "internal/api", "internal/callback", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "internal/repeats", "internal/sealing", "internal/traceparent", "internal/ui", "internal/webhook", "projector", "scheduler", "supervisor"},

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/docs"
+	"github.com/sagalog/sagalog/sdk"
 )
 
 // documents answers the paths below docs/: the list of documents at docs/, each document at its path without .md, and their stylesheet.
+// Those of the folder sdk, to which the list leads too, are at docs/sdk.
 type documents struct {
 	pages map[string]func() ([]byte, error) // by name; rendered at the first request, and kept
 }
@@ -32,22 +34,25 @@ const listName = ""
 
 func newDocuments() (*documents, error) {
 	d := &documents{pages: map[string]func() ([]byte, error){}}
-	err := fs.WalkDir(docs.Files, ".", func(file string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
+	for folder, files := range map[string]fs.FS{"docs": docs.Files, "sdk": sdk.Files} {
+		err := fs.WalkDir(files, ".", func(file string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			d.pages[documentName(path.Join(folder, file))] = sync.OnceValues(func() ([]byte, error) { return d.render(files, folder, file) })
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the documents of the page: %w", err)
 		}
-		d.pages[documentName(file)] = sync.OnceValues(func() ([]byte, error) { return d.render(file) })
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the documents of the page: %w", err)
 	}
 	return d, nil
 }
 
-// documentName returns the name under which a document is served: waiting for waiting.md, examples for examples/README.md.
+// documentName returns the name under which a file of the repository is served: waiting for docs/waiting.md, examples for
+// docs/examples/README.md, sdk/python for sdk/python/README.md.
 func documentName(file string) string {
-	name := strings.TrimSuffix(file, ".md")
+	name := strings.TrimPrefix(strings.TrimSuffix(file, ".md"), "docs/")
 	if path.Base(name) == "README" {
 		name = strings.TrimPrefix(path.Dir(name), ".")
 	}
@@ -63,12 +68,13 @@ func hrefTo(from, to string) string {
 	return href
 }
 
-func (d *documents) render(file string) ([]byte, error) {
-	name := documentName(file)
-	source, err := fs.ReadFile(docs.Files, file)
+func (d *documents) render(files fs.FS, folder, file string) ([]byte, error) {
+	source, err := fs.ReadFile(files, file)
 	if err != nil {
 		return nil, fmt.Errorf("read document %s: %w", file, err)
 	}
+	file = path.Join(folder, file)
+	name := documentName(file)
 	served := func(to string) bool { return d.pages[to] != nil }
 	body, title, err := renderDocument(file, source, served)
 	if err != nil {

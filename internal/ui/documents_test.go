@@ -13,6 +13,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/monitoring"
 	"github.com/sagalog/sagalog/internal/ui"
+	"github.com/sagalog/sagalog/sdk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,13 +71,16 @@ func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 			todo = append(todo, at.Path)
 		}
 	}
-	require.NoError(t, fs.WalkDir(docs.Files, ".", func(file string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			name := strings.TrimSuffix(strings.TrimSuffix(file, "README.md"), ".md")
-			require.NotNil(t, seen["/sagalog/docs/"+strings.TrimSuffix(name, "/")], "%s is reached from the list", file)
-		}
-		return err
-	}))
+	for folder, files := range map[string]fs.FS{"": docs.Files, "sdk/": sdk.Files} {
+		require.NoError(t, fs.WalkDir(files, ".", func(file string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				name := strings.TrimSuffix(folder+strings.TrimSuffix(file, ".md"), "README")
+				at := "/sagalog/docs/" + strings.TrimSuffix(name, "/")
+				require.NotNil(t, seen[at], "%s is reached from the list", at)
+			}
+			return err
+		}))
+	}
 }
 
 func TestADocumentIsAPlainPageUnderThePolicy(t *testing.T) {

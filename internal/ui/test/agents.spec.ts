@@ -15,7 +15,7 @@ test("an agent says who needs it, how its attempts went, and who waits for it", 
     for (const id of ["l-1", "l-2"]) await engine.cli("task", "submit", "-w", "lost", "--id", id);
     await page.goto(`${engine.url}/agents`);
     const row = (name: string) => page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
-    await expect(row("pack")).toContainText("50 % failed, p95");
+    await expect(row("pack")).toContainText("1 of 2 failed, p95");
     await expect(row("pack")).toContainText("order, ship, take");
     await expect(row("nobody")).toContainText("needed, but no instance offers: do");
     await expect(row("nobody")).toContainText("lost, take");

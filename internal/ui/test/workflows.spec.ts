@@ -223,7 +223,7 @@ test("steps have their failures and times in words", async ({ page, engine }) =>
     for (const [id, size] of [["h-1", 0], ["h-2", 1], ["h-3", 2], ["h-4", 3]] as const) await engine.cli("task", "submit", "-w", "order", "--id", id, "--input", `{"size":${size}}`);
     await page.goto(`${engine.url}/workflows/order`);
     const steps = page.getByRole("group", { name: "steps" });
-    await expect(steps.getByRole("button", { name: /^pack: 25 % failed, p95 [\d.]+ m?s$/ })).toBeVisible();
+    await expect(steps.getByRole("button", { name: /^pack: 1 of 4 failed, p95 [\d.]+ m?s$/ })).toBeVisible();
     await expect(steps.locator("g.step.heat3")).toHaveCount(1);
     await page.getByRole("combobox", { name: /^over/ }).selectOption("6h");
     await page.getByRole("combobox", { name: /^heat/ }).selectOption("time");

@@ -1,54 +1,18 @@
 import type { JSX } from "preact";
 import { get, type StepSummary } from "../api/client";
-import type { components } from "../api/schema";
 import { type Live, useLive } from "../live";
 import { place, refine } from "../router";
-import { exact } from "../time";
+import { type Heat, heats, seconds, share, type Stats, words } from "./attempts";
 import { Fault } from "./fault";
-
-export type Stats = components["schemas"]["StatsDocument"];
+import { Since } from "./since";
 
 /** Times over which attempts are counted, and the parts of each that the engine is asked for. */
 export const times = { "1h": { words: "last hour", every: "10m" }, "6h": { words: "last 6 hours", every: "1h" } } as const;
 export type Time = keyof typeof times;
 
-/** What happened to the attempts of a step. */
-export interface Heat {
-  attempts: number;
-  failed: number;
-  timedOut: number;
-  /** In seconds; absent if none has ended. The highest of the parts: that of the whole time is not above it. */
-  p95?: number;
-}
-
-/** Adds up the parts of each step. */
-export function heats(rows: Stats["rows"], key: (r: Stats["rows"][number]) => string): Map<string, Heat> {
-  const by = new Map<string, Heat>();
-  for (const r of rows) {
-    const h = by.get(key(r)) ?? { attempts: 0, failed: 0, timedOut: 0 };
-    h.attempts += Math.max(r.started, 0);
-    h.failed += r.failed;
-    h.timedOut += r.timed_out;
-    if (r.p95_s !== undefined) h.p95 = Math.max(h.p95 ?? 0, r.p95_s);
-    by.set(key(r), h);
-  }
-  return by;
-}
-
 /** Reads what happened to the attempts of each step, of one workflow or of all. */
 export function useStepStats(workflow: string, over: Time): Live<Stats> {
   return useLive<Stats>(`stats of steps ${workflow} ${over}`, (signal) => get("v1/stats", { query: { workflow, step: "*", since: over, every: times[over].every }, signal }), 10);
-}
-
-const faults = (h: Heat): number => h.failed + h.timedOut;
-export const share = (h: Heat): number => (faults(h) === 0 ? 0 : Math.min(1, faults(h) / Math.max(h.attempts, faults(h))));
-export const seconds = (s: number): string => (s >= 100 ? `${s.toFixed(0)} s` : s < 0.1 ? `${(1000 * s).toFixed(0)} ms` : `${Number(s.toPrecision(2))} s`);
-const percent = (x: number): string => (x === 0 ? "0 %" : x < 0.01 ? "< 1 %" : `${Math.round(100 * x)} %`);
-
-/** A few words about a step: its box is small. */
-export function words(h: Heat | undefined): string {
-  if (!h || (h.attempts === 0 && faults(h) === 0)) return "no attempt";
-  return `${percent(share(h))} failed${h.p95 === undefined ? "" : `, p95 ${seconds(h.p95)}`}`;
 }
 
 /** How hot a step is, from 0 to 3: by its failures, or by its time beside that of the slowest step. */
@@ -106,14 +70,12 @@ export function useHeat(workflow: string, steps: readonly StepSummary[]): Heated
         {choice("heat", by, [["failures", "failures"], ["time", "time"]])}
         <span>{by === "failures" ? "Redder: more attempts failed or timed out (above 0 %, from 5 %, from 20 %)." : "Redder: slower, beside the slowest step."}</span>
       </div>
+      <Since of={stats.data} all={over === "6h" ? "6 hours" : "hour"} />
       <Fault of={stats.error} />
       <details>
         <summary>attempts of steps as a table</summary>
         <Table steps={steps} all={all} />
-        <p class="faint">
-          {stats.data && `Nodes have counted since ${exact(stats.data.since)}${stats.data.partial ? ", and some counts are missing" : ""}. `}
-          p95 is an estimate: the highest of the parts of this time.
-        </p>
+        <p class="faint">p95 is an estimate: the highest of the parts of this time.</p>
       </details>
     </div>
   );

@@ -2,123 +2,11 @@ import type { JSX } from "preact";
 import type { HistoryEvent } from "../api/client";
 import { now } from "../live";
 import { exact, span } from "../time";
-
-/** A bar of the timeline: an attempt, or a time in which nothing ran and why. */
-export interface Bar {
-  step: string;
-  kind: "do" | "undo" | "retry" | "cool_down" | "sleep" | "signal";
-  attempt: number;
-  run: number;
-  from: number;
-  /** Absent while it goes on. */
-  to?: number;
-  outcome: "running" | "completed" | "failed" | "timed_out" | "waiting";
-  says: string;
-  /** How many attempts at items the bar stands for; absent if it is one attempt. */
-  attempts?: number;
-}
-
-type Data = Record<string, unknown> & { verdict?: { action?: string; at?: string; reason?: string }; error?: { message?: string } };
-
-/** Reads the bars from the facts of a task. */
-export function bars(events: readonly HistoryEvent[], until: number): Bar[] {
-  const list: Bar[] = [];
-  const open = new Map<string, Bar>(); // by step and operation
-  const end = (key: string, at: number, outcome: Bar["outcome"], says: string): void => {
-    const b = open.get(key);
-    if (!b) return;
-    b.to = at;
-    b.outcome = outcome;
-    if (says) b.says = says;
-    open.delete(key);
-  };
-  const begin = (key: string, b: Bar): void => {
-    end(key, b.from, "completed", "");
-    list.push(b);
-    open.set(key, b);
-  };
-  for (const e of events) {
-    const d = (e.data ?? {}) as Data;
-    const at = Date.parse(e.time);
-    const step = e.step ?? (typeof d["step"] === "string" ? d["step"] : undefined);
-    if (step === undefined) {
-      if (["TaskProcessed", "TaskUndone", "TaskTerminated", "TaskParked"].includes(e.type)) for (const key of [...open.keys()]) if (open.get(key)?.outcome === "waiting") end(key, at, "waiting", "");
-      continue;
-    }
-    const run = typeof d["run"] === "number" ? d["run"] : 1;
-    const operation = e.type.startsWith("Compensat") || d["operation"] === "undo" || d["left"] === true ? "undo" : "do";
-    const key = `${operation} ${step}`;
-    const failed = (outcome: "failed" | "timed_out"): void => {
-      const why = d.error?.message ?? (outcome === "timed_out" ? "no report came in time" : "failed");
-      end(key, at, outcome, [why, d.verdict?.reason].filter(Boolean).join("; "));
-      const v = d.verdict;
-      if (v?.at && (v.action === "retry" || v.action === "cool_down")) {
-        begin(key, { step, kind: v.action, attempt: e.attempt ?? 0, run, from: at, outcome: "waiting", says: `${v.action === "retry" ? "backoff" : "cool-down"} until ${exact(v.at)}` });
-      }
-    };
-    switch (e.type) {
-      case "StepStarted":
-      case "CompensationStarted":
-        begin(key, { step, kind: operation, attempt: e.attempt ?? 1, run, from: at, outcome: "running", says: "" });
-        break;
-      case "WaitStarted":
-        begin(key, { step, kind: Array.isArray(d["signals"]) ? "signal" : "sleep", attempt: 0, run, from: at, outcome: "waiting", says: Array.isArray(d["signals"]) ? `waits for ${(d["signals"] as string[]).join(" or ")}` : "sleeps" });
-        break;
-      case "StepCompleted":
-      case "Compensated":
-        end(key, at, "completed", "");
-        break;
-      case "StepFailed":
-      case "CompensationFailed":
-        failed("failed");
-        break;
-      case "Timeout":
-        failed("timed_out");
-        break;
-      case "StepSkipped":
-        if (operation === "undo") {
-          if (!open.has(key)) begin(key, { step, kind: "undo", attempt: 0, run, from: at, outcome: "waiting", says: "" });
-          end(key, at, "waiting", "skipped by hand: what the step did is left");
-        } else end(key, at, "waiting", "skipped");
-        break;
-    }
-  }
-  for (const b of open.values()) if (b.outcome === "waiting" && until < b.from) b.to = b.from;
-  return list;
-}
-
-const item = /^(.+)\[\d+\]$/;
-
-/** Puts the attempts at all items of a step into one bar, so that thousands of items are one lane. The chosen item keeps one to itself. */
-export function merged(all: readonly Bar[], chosen: string | undefined): Bar[] {
-  const list: Bar[] = [];
-  const sums = new Map<string, Bar>();
-  const failed = new Map<Bar, number>();
-  for (const b of all) {
-    const step = item.exec(b.step)?.[1];
-    if (step === undefined || b.step === chosen) list.push(b);
-    if (step === undefined || (b.kind !== "do" && b.kind !== "undo")) continue;
-    const key = `${step} ${b.kind} ${b.run}`;
-    let sum = sums.get(key);
-    if (!sum) {
-      sum = { ...b, step, attempt: 0, outcome: "completed", says: "", attempts: 0 };
-      sums.set(key, sum);
-      list.push(sum);
-    }
-    sum.attempts = (sum.attempts ?? 0) + 1;
-    sum.from = Math.min(sum.from, b.from);
-    if (b.to === undefined) {
-      delete sum.to;
-      sum.outcome = "running";
-    } else if (sum.to !== undefined) sum.to = Math.max(sum.to, b.to);
-    if (b.outcome === "failed" || b.outcome === "timed_out") failed.set(sum, (failed.get(sum) ?? 0) + 1);
-  }
-  for (const [sum, n] of failed) sum.says = `${n} failed`;
-  return list;
-}
+import { type Bar, bars, between, merged } from "./bars";
 
 /**
- * The attempts of each step over time: above the line what was done, below it what took it back. Backoffs between attempts are drawn thin.
+ * The attempts of each step over time: above the line what was done, below it what took it back. Waits between attempts are drawn thin, in the lane
+ * of the attempts. A short attempt is drawn as wide as can be seen.
  */
 export function Timeline({ events, order, ended, chosen, choose }: { events: readonly HistoryEvent[]; order: readonly string[]; ended: boolean; chosen: string | undefined; choose: (step: string) => void }): JSX.Element {
   const first = events[0];
@@ -142,12 +30,12 @@ export function Timeline({ events, order, ended, chosen, choose }: { events: rea
           </button>
           <div class="line">
             {lane.map((b) => {
-              const label = `${nameOf(b)}: ${b.kind === "undo" && b.outcome === "waiting" ? "skipped" : b.outcome.replace("_", " ")}, ${span((b.to ?? to) - b.from)} from ${exact(new Date(b.from).toISOString())}${b.says ? `: ${b.says}` : ""}`;
+              const label = labelOf(b, to);
               return (
                 <span
-                  key={`${b.kind} ${b.run} ${b.attempt} ${b.from}`}
-                  class={`bar ${b.kind} ${b.outcome}${b.to === undefined ? " open" : ""}`}
-                  style={{ left: `${x(b.from)}%`, width: `max(4px, ${x(b.to ?? to) - x(b.from)}%)` }}
+                  key={`${b.operation} ${b.kind} ${b.run} ${b.attempt} ${b.from}`}
+                  class={`bar ${b.operation} ${b.kind} ${b.outcome}${b.to === undefined ? " open" : ""}`}
+                  style={{ left: `min(${x(b.from)}%, 100% - 4px)`, width: `max(4px, ${x(b.to ?? to) - x(b.from)}%)` }}
                   role="img"
                   aria-label={label}
                   title={label}
@@ -165,6 +53,16 @@ export function Timeline({ events, order, ended, chosen, choose }: { events: rea
   );
 }
 
+/** What a bar says on hover and to a screen reader. A bar without an end lasts until the instant. */
+function labelOf(b: Bar, until: number): string {
+  const lasted = span((b.to ?? until) - b.from);
+  const from = `from ${exact(new Date(b.from).toISOString())}${b.says ? `: ${b.says}` : ""}`;
+  if (!between(b)) return `${nameOf(b)}: ${b.kind === "undo" && b.outcome === "waiting" ? "skipped" : b.outcome.replace("_", " ")}, ${lasted} ${from}`;
+  const cools = b.kind === "cool_down" ? ", its cool-down," : "";
+  if (b.to === undefined && b.due !== undefined) return `waits ${span(b.due - b.from)}${cools} before attempt ${b.attempt + 1} ${from}`;
+  return `waits ${lasted}${cools} ${b.next === undefined ? `after attempt ${b.attempt}` : `before attempt ${b.next}`} ${from}`;
+}
+
 function nameOf(b: Bar): string {
   if (b.attempts !== undefined) return `${b.attempts} ${b.kind === "undo" ? "undos of items" : "attempts at items"}`;
   switch (b.kind) {
@@ -172,10 +70,6 @@ function nameOf(b: Bar): string {
       return `attempt ${b.attempt}`;
     case "undo":
       return b.attempt === 0 ? "undo" : `undo, attempt ${b.attempt}`;
-    case "retry":
-      return `backoff after attempt ${b.attempt}`;
-    case "cool_down":
-      return `cool-down after attempt ${b.attempt}`;
     default:
       return b.kind;
   }

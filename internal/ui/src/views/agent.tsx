@@ -3,8 +3,10 @@ import { type Agent, get, type ListedTask } from "../api/client";
 import { useKeys } from "../keys";
 import { useLive } from "../live";
 import { useAct } from "../parts/act";
+import { heats, words } from "../parts/attempts";
 import { Fault } from "../parts/fault";
-import { heats, useStepStats, words } from "../parts/heat";
+import { useStepStats } from "../parts/heat";
+import { Since } from "../parts/since";
 import { type Need, useNeeds } from "../parts/needs";
 import { type Column, Rows } from "../parts/rows";
 import { sentence, When } from "../parts/words";
@@ -54,6 +56,7 @@ function Steps({ of: mine, left }: { of: readonly Need[]; left: number }): JSX.E
   return (
     <section class="card" aria-label="steps that need it">
       <h2>Steps that need it</h2>
+      <Since of={stats.data} all="hour" />
       <Fault of={stats.error} />
       {mine.length === 0 ? (
         <p class="faint">No current version of a workflow needs it.</p>

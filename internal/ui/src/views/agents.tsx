@@ -3,8 +3,10 @@ import { type Agent, get, segment } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { type Act, useAct } from "../parts/act";
+import { heats, words } from "../parts/attempts";
 import { Fault } from "../parts/fault";
-import { heats, useStepStats, words } from "../parts/heat";
+import { useStepStats } from "../parts/heat";
+import { Since } from "../parts/since";
 import { useNeeds, workflowsOf } from "../parts/needs";
 import { type Column, Rows } from "../parts/rows";
 import { quote } from "../parts/terminal";
@@ -85,6 +87,7 @@ export function Agents(): JSX.Element {
       <header class="title">
         <h1>Agents</h1>
       </header>
+      <Since of={stats.data} all="hour" />
       <Fault of={live.error ?? needs.error ?? stats.error} />
       {act.dialog}
       <Rows label="agents" columns={columns} rows={live.data ? groups(live.data) : []} id={(g) => g.name} open={(g) => go(to(["agents", g.name]))} empty={live.data ? "No agent has announced itself. Start one: sagalog serve --roles agent --brokers HOST:PORT --agents DIR" : "Reading …"} />

@@ -6,6 +6,7 @@ import { get } from "../api/client";
 import type { components } from "../api/schema";
 import { useLive } from "../live";
 import { Fault } from "../parts/fault";
+import { Since } from "../parts/since";
 
 type Stats = components["schemas"]["StatsDocument"];
 type Row = Stats["rows"][number];
@@ -28,17 +29,20 @@ export function Charts(): JSX.Element {
   const last = Math.floor(Date.now() / 60_000);
   const times = Array.from({ length: minutes }, (_, i) => 60 * (last - minutes + 1 + i)); // up to the current minute, so that the first tasks show at once
   return (
-    <div class="two">
-      <section class="card" aria-label="tasks per second">
-        <h2>Tasks per second</h2>
-        <Fault of={stats.error} />
-        <Chart label="tasks per second" unit="/s" times={times} lines={rates(rows, times)} />
-      </section>
-      <section class="card" aria-label="duration of tasks">
-        <h2>Duration of tasks (p95, estimated)</h2>
-        <Chart label="p95 of the duration of tasks by workflow" unit=" s" times={times} lines={durations(rows, times)} />
-      </section>
-    </div>
+    <>
+      <Since of={stats.data} all="hour" />
+      <div class="two">
+        <section class="card" aria-label="tasks per second">
+          <h2>Tasks per second</h2>
+          <Fault of={stats.error} />
+          <Chart label="tasks per second" unit="/s" times={times} lines={rates(rows, times, stats.data?.since)} />
+        </section>
+        <section class="card" aria-label="duration of tasks">
+          <h2>Duration of tasks (p95, estimated)</h2>
+          <Chart label="p95 of the duration of tasks by workflow" unit=" s" times={times} lines={durations(rows, times)} />
+        </section>
+      </div>
+    </>
   );
 }
 
@@ -47,11 +51,13 @@ const second = (r: Row): number => Math.floor(new Date(r.at).getTime() / 1000);
 /** How many seconds of a minute have passed: at least 15, so that one task does not look like a peak. */
 const lasted = (from: number): number => Math.min(60, Math.max(15, Date.now() / 1000 - from));
 
-function rates(rows: Row[], times: number[]): Line[] {
+/** What happened in each minute, and nothing for the minutes before the nodes began to count. */
+function rates(rows: Row[], times: number[], since = ""): Line[] {
+  const counted = Date.parse(since) / 1000;
   const sum = (of: (r: Row) => number): (number | null)[] => {
     const by = new Map<number, number>();
     for (const r of rows) by.set(second(r), (by.get(second(r)) ?? 0) + of(r) / lasted(second(r)));
-    return times.map((t) => by.get(t) ?? 0);
+    return times.map((t) => by.get(t) ?? (t + 60 <= counted ? null : 0));
   };
   return [
     { name: "started", values: sum((r) => r.started) },
@@ -73,6 +79,12 @@ function durations(rows: Row[], times: number[]): Line[] {
 
 const clock = (t: number): string => new Date(1000 * t).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const short = (v: number | null | undefined): string => (v == null ? "-" : v >= 100 ? v.toFixed(0) : String(Number(v.toPrecision(2))));
+
+/** The points of a line that no part of the line shows, because there is no value beside them. */
+function alone(plot: uPlot, line: number): number[] {
+  const values = plot.data[line] ?? [];
+  return [...values.keys()].filter((i) => values[i] != null && values[i - 1] == null && values[i + 1] == null);
+}
 
 /** A chart, and the same as a table for those who cannot see it or want the numbers. */
 function Chart({ label, unit, times, lines }: { label: string; unit: string; times: number[]; lines: Line[] }): JSX.Element {
@@ -99,7 +111,7 @@ function Chart({ label, unit, times, lines }: { label: string; unit: string; tim
         cursor: { show: false },
         axes: [{ ...axis, values: (_, list) => list.map(clock) }, { ...axis, size: 56, values: (_, list) => list.map((v) => short(v) + unit) }],
         scales: { y: { range: (_u, _min, max) => [0, Math.max(max ?? 0, 0.01) * 1.1] } },
-        series: [{}, ...names.split("\n").map((name, i) => ({ label: name, stroke: colour(strokes[i % strokes.length] ?? "--run"), width: 2, points: { size: 4 } }))],
+        series: [{}, ...names.split("\n").map((name, i) => ({ label: name, stroke: colour(strokes[i % strokes.length] ?? "--run"), width: 2, points: { show: true, filter: alone, size: 6 } }))],
       },
       data,
       at,

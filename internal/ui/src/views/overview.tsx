@@ -103,6 +103,7 @@ export function Overview(): JSX.Element {
       </li>,
     );
   }
+  const signals = waits.data?.counts.find((c) => c.key === "signal")?.count ?? 0;
   const known = states.data !== undefined && agents.data !== undefined && (parked === 0 || groups.data !== undefined);
   const all = known && !states.error && alerts.known && limits.data !== undefined && schedules.data !== undefined && partitions.data !== undefined && letters.data !== undefined && (letters.data.dead_letters.length > 0 || !letters.data.next);
   const quiet = useQuiet(needs.length > 0 ? false : all ? true : undefined);
@@ -112,7 +113,13 @@ export function Overview(): JSX.Element {
       <Fault of={states.error} />
       <section class="card" aria-label="needs you">
         <h2>Needs you</h2>
-        {needs.length > 0 ? <ul class="needs">{needs}</ul> : <p>{known ? "Nothing needs you." : "Reading …"}</p>}
+        {needs.length > 0 && <ul class="needs">{needs}</ul>}
+        {signals > 0 && (
+          <p>
+            <a href={to(["tasks"], { waiting_for: "signal" })}>{signals === 1 ? "1 step waits for a signal" : `${signals.toLocaleString()} steps wait for a signal`}</a>, which a person or a program has to send.
+          </p>
+        )}
+        {needs.length === 0 && <p>{!known ? "Reading …" : signals > 0 ? "Nothing else needs you." : "Nothing needs you."}</p>}
         {quiet && (
           <p class="faint">
             For {span(now.value - quiet.since)}, since {clock(new Date(quiet.since).toISOString())}, when {quiet.settled ? "the last thing that did was settled" : "this page began to look"}.

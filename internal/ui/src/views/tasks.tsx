@@ -49,10 +49,11 @@ const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") 
 
 const workflowOf = (t: ListedTask): string => `${t.workflow} @${t.version}`;
 
-/** The widths of the columns of IDs and workflows, in characters, if there is room. */
+/** The widths of columns in characters, if there is room. The reason has the rest. */
 interface Widths {
   id: number;
   workflow: number;
+  waits: number;
 }
 
 /** The width of the longest text, in steps of four, so that the column does not move with each new row. An ID as long as a UUID fits. */
@@ -71,26 +72,23 @@ const columnsWith = (labels: readonly string[], width: Widths): readonly Column<
   },
   { name: "Workflow", size: `minmax(5rem, ${width.workflow}ch)`, minor: true, cell: (t) => <span title={workflowOf(t)}>{workflowOf(t)}</span> },
   { name: "State", size: "7.5rem", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
-  { name: "Step, and what it waits for", size: "minmax(8rem, 2fr)", minor: true, cell: (t) => <Waits of={t} /> },
-  { name: "Reason", size: "minmax(10rem, 3.5fr)", below: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
+  { name: "Waits for", size: `minmax(6rem, ${width.waits}ch)`, minor: true, cell: (t) => <Waits of={t} /> },
+  { name: "Reason", size: "minmax(13rem, 1fr)", below: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
   { name: "Failures", size: "3.6rem", minor: true, cell: (t) => t.failure_count || "" },
   ...labelColumns(labels),
   { name: "Took", size: "9.8rem", minor: true, cell: (t) => <Lasted of={t} /> },
-  { name: "Changed", size: "6.5rem", cell: (t) => <When at={t.updated_at} /> },
+  { name: "Changed", size: "7rem", cell: (t) => <When at={t.updated_at} /> },
 ];
 
-/** What the steps of a task wait for: the first one in a few words, and all of them in sentences on hover. */
-function Waits({ of: t }: { of: ListedTask }): JSX.Element {
-  const waits = t.waiting_for ?? [];
-  const [first] = waits;
-  if (!first) return <span />;
-  return (
-    <span title={waits.map((w) => sentence(w)).join("\n")}>
-      {briefly(first.for === t.reason ? { ...first, for: "" } : first)}
-      {waits.length > 1 ? ` (and ${waits.length - 1} more)` : ""}
-    </span>
-  );
+/** What the steps of a task wait for, in a few words: the first one, and how many more there are. */
+function waitsOf(t: ListedTask): string {
+  const [first, ...more] = t.waiting_for ?? [];
+  if (!first) return "";
+  return briefly(first.for === t.reason ? { ...first, for: "" } : first) + (more.length > 0 ? ` (and ${more.length} more)` : "");
 }
+
+/** The same, with all of them in sentences on hover. */
+const Waits = ({ of: t }: { of: ListedTask }): JSX.Element => <span title={(t.waiting_for ?? []).map((w) => sentence(w)).join("\n")}>{waitsOf(t)}</span>;
 
 interface List {
   rows: readonly ListedTask[];
@@ -169,8 +167,8 @@ export function Tasks(): JSX.Element {
   const list = useList(asked, () => selected.size === 0 && (handle.current?.idle() ?? true));
   const { rows } = list;
   const labels = chosenLabels().join("\n");
-  const width: Widths = { id: wide(rows.map(idOf), 36), workflow: wide(rows.map(workflowOf), 20) };
-  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n"), width), [labels, width.id, width.workflow]);
+  const width = useMemo((): Widths => ({ id: wide(rows.map(idOf), 36), workflow: wide(rows.map(workflowOf), 20), waits: wide(rows.map(waitsOf), 28) }), [rows]);
+  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n"), width), [labels, width.id, width.workflow, width.waits]);
   const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
   const { state: _, ...others } = asked;
