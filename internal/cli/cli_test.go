@@ -124,6 +124,8 @@ func TestAWrongCallIsNamedAndExits2(t *testing.T) {
 		{"task list --api ftp://x", "is not a URL"},
 		{"task submit", "--workflow is required"},
 		{"task submit -w order --input {", "--input is not JSON: unexpected"},
+		{"task signal x go --payload {", "--payload is not JSON: unexpected"},
+		{"task complete x --step a --result tru", "--result is not JSON: "},
 		{"task submit -w order --input @/dev/null", "/dev/null is empty"},
 		{"task submit -w order --label x", "is not key:value"},
 		{"task submit -w order --id ..", "cannot be used in a URL"},

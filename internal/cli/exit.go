@@ -99,6 +99,8 @@ func (p *Problem) exitCode() int {
 		return ExitNotFound
 	case http.StatusConflict:
 		return ExitConflict
+	case http.StatusRequestEntityTooLarge:
+		return ExitUsage
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		if code := (*api.Problem)(p).Code(); code == "invalid" || code == "unreadable" {
 			return ExitUsage
