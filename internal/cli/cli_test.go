@@ -45,6 +45,9 @@ var deps = cli.Deps{Version: "1.2.3", Commit: "c0ffee", Load: func(file string, 
 			{File: file, Line: 9, Column: 1, Message: "is odd", Warning: true},
 		}
 	}
+	if strings.Contains(string(data), "odd") {
+		return &scheduler.Source{}, []scheduler.Fault{{File: file, Line: 1, Column: 1, Message: "is odd", Warning: true}}
+	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(data), "workflow: "), "\n")
 	return &scheduler.Source{Workflow: name, Body: bytes.ReplaceAll(data, []byte("unfit"), []byte("bad"))}, nil
 }, LoadAgents: func(file string, data []byte) ([]string, []scheduler.Fault) {

@@ -20,7 +20,7 @@ func TestAnotherServiceIsNotTakenForAnEngine(t *testing.T) {
 		_, _ = w.Write([]byte(`{"type":"about:blank","status":404,"path":"/x"}`))
 	}))
 	t.Cleanup(s.Close)
-	for _, args := range []string{"task list", "task list -o json", "task get x", "task get x --wait", "alert list", "task history x", "task watch x", "task cancel x", "task submit w --id x"} {
+	for _, args := range []string{"task list", "task list -o json", "task get x", "task get x --wait", "alert list", "task history x", "task watch x", "task cancel x", "task submit -w w --id x"} {
 		r := run(append(strings.Fields(args), "--api", s.URL)...)
 		require.Equal(t, 1, r.code, "%s: %s %s", args, r.out, r.err)
 		require.Contains(t, r.err, "but not as a Sagalog engine does (it calls itself BaseHTTP/0.6)", args)
