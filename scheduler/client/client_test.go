@@ -201,7 +201,7 @@ func TestJSONOfAnotherServiceIsNoAnswer(t *testing.T) {
 	_, got := c.Get(t.Context(), "o-1")
 	_, asked := c.Cancel(t.Context(), "o-1", client.Request{})
 	_, applied := c.Apply(t.Context(), []byte("workflow: w"))
-	_, signalled := c.Client.Signal(t.Context(), "o-1", client.Signal{Name: "go"})
+	_, signalled := c.Send(t.Context(), "o-1", client.Signal{Name: "go"})
 	_, submitted := c.Submit(t.Context(), submission("o-1"))
 	found := []error{got, asked, applied, signalled, submitted}
 	for _, err := range c.List(t.Context(), client.Query{}) {
