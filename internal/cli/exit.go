@@ -96,6 +96,9 @@ func Code(err error) int {
 func (p *Problem) exitCode() int {
 	switch p.Status {
 	case http.StatusNotFound, http.StatusGone:
+		if p.Type == "" { // not an engine's: it says nothing about what was asked for
+			return ExitError
+		}
 		return ExitNotFound
 	case http.StatusConflict:
 		return ExitConflict
