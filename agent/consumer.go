@@ -87,6 +87,9 @@ func (c *consumer) run(stop context.Context) error {
 	return err
 }
 
+// stopSaidAfter is how long a stop takes before the log says why: somebody who pressed Ctrl-C looks at an empty line by then.
+const stopSaidAfter = time.Second
+
 // drain waits for the workers for one grace. Then it cancels their contexts and waits for a second grace.
 func (c *consumer) drain(kill context.CancelCauseFunc) error {
 	ended := make(chan struct{})
@@ -94,6 +97,10 @@ func (c *consumer) drain(kill context.CancelCauseFunc) error {
 		c.workers.Wait()
 		close(ended)
 	}()
+	say := time.AfterFunc(stopSaidAfter, func() {
+		c.log.Info("the stop waits for attempts that are running", "attempts", c.running.Load(), "at_most", 2*c.config.Grace)
+	})
+	defer say.Stop()
 	for range 2 {
 		t := time.NewTimer(c.config.Grace)
 		select {

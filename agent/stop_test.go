@@ -77,6 +77,29 @@ func TestALongAttemptThatAStopEndsIsReported(t *testing.T) {
 	})
 }
 
+// Somebody who pressed Ctrl-C wants to know why the process is still there. A quick stop says nothing.
+func TestAStopThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	for took, says := range map[time.Duration]bool{500 * time.Millisecond: false, time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			var said bytes.Buffer
+			h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(took):
+				}
+				return in, ctx.Err()
+			}), func(c *agent.Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+			w := h.Work("package", events.Do, parcel{})
+			w.CompleteBy = w.CompleteBy.Add(time.Hour)
+			h.Send(w)
+			synctest.Wait()
+			require.NoError(t, h.Stop())
+			require.Equal(t, says, strings.Contains(said.String(), "the stop waits for attempts that are running\" agent=package attempts=1 at_most=4s"), said.String())
+		})
+	}
+}
+
 func TestAnInstanceThatStopsDeletesItsHeartbeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

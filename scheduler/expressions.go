@@ -53,20 +53,25 @@ type setting struct {
 	listing bool
 	// items are the names that the expressions of an item have besides the others.
 	items []string
-	// fans are the steps that have items.
-	fans map[string]*outlineStep
+	// fans are the steps that have items, and waits those that wait for a signal.
+	fans, waits map[string]*outlineStep
+	// input is the schema of the input; nil if there is none.
+	input any
 }
 
-// checkExpressions compiles every expression and checks its references.
-func (o *outline) checkExpressions(ancestors *ancestry) {
-	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers}
-	base.fans = map[string]*outlineStep{}
+// checkExpressions compiles every expression and checks its references. input is the schema of the input.
+func (o *outline) checkExpressions(ancestors *ancestry, input any) {
+	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers, input: input}
+	base.fans, base.waits = map[string]*outlineStep{}, map[string]*outlineStep{}
 	for _, s := range o.steps {
 		if when := s.withoutOutput(); when != "" {
 			base.absent[s.id] = when
 		}
 		if s.items != nil {
 			base.fans[s.id] = s
+		}
+		if len(s.signals) > 0 {
+			base.waits[s.id] = s
 		}
 	}
 	for _, s := range o.steps {
@@ -241,6 +246,8 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 		}
 		if message := a.reference(r.Path); message != "" {
 			a.faultAt(n, path, r.Offset, "%s", message)
+			sound = false
+		} else if !a.unlisted(n, path, r) {
 			sound = false
 		}
 	}

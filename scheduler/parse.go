@@ -37,7 +37,6 @@ func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*So
 	}
 	o := outlineOf(d)
 	ancestors := o.crossCheck()
-	o.checkExpressions(ancestors)
 	var schema any
 	if o.input != nil {
 		schema = inlineInput(o.input, open)
@@ -47,6 +46,7 @@ func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*So
 			s.payload = inlineInput(s.schema, open)
 		}
 	}
+	o.checkExpressions(ancestors, schema)
 	o.checkSignals()
 	if all.failed() {
 		return nil, all.sorted()

@@ -125,6 +125,8 @@ type Shell struct {
 	accepted bool
 	// warned is when warnUnanswered last said something, warnedOfInput when warnBlocked did.
 	warned, warnedOfInput events.Instant
+	// sending is since when this node has been able to send: it owns the partition, and the process did not sleep. 0 if it is not.
+	sending events.Instant
 
 	wg sync.WaitGroup
 
@@ -311,7 +313,7 @@ func (s *Shell) now() events.Instant {
 	doubt := s.doubt()
 	agreed := doubt == nil && s.cfg.Agreed != nil && s.cfg.Agreed()
 	if agreed && !s.clock.Suspect() && s.clock.AheadOf(t) > events.TimeCorrectable {
-		s.clock, s.warned, s.warnedOfInput = NewClock(t), 0, 0
+		s.clock, s.warned, s.warnedOfInput, s.sending = NewClock(t), 0, 0, 0
 	}
 	now, turned := s.clock.Read(t, doubt != nil)
 	if turned || agreed != s.agreed {
@@ -327,6 +329,7 @@ func (s *Shell) now() events.Instant {
 		}
 	}
 	if asleep {
+		s.sending = 0
 		s.woke(now)
 	}
 	return now
@@ -382,13 +385,27 @@ func (s *Shell) warnBlocked(now events.Instant) {
 
 // warnUnanswered says that a topic takes nothing.
 func (s *Shell) warnUnanswered(now events.Instant) {
-	o := s.status.Oldest
-	if o.Since == 0 || now.Sub(o.Since) < unansweredAfter || now.Sub(s.warned) < unansweredAfter {
+	o, unanswered := s.status.Oldest, s.unanswered(now)
+	if unanswered < unansweredAfter || now.Sub(s.warned) < unansweredAfter {
 		return
 	}
 	s.warned = now
 	s.cfg.Logger.Warn("the brokers do not take what this partition sends; look at the leader and the replicas of that topic",
-		"partition", s.owner.core.cfg.Partition, "topic", o.Topic, "for", now.Sub(o.Since), "waiting", s.status.Unsent)
+		"partition", s.owner.core.cfg.Partition, "topic", o.Topic, "for", unanswered, "waiting", s.status.Unsent)
+}
+
+// unanswered is how long the oldest effect could be sent and had no answer. The time before a start, in which no node ran, does not count: nobody
+// asked the brokers then.
+func (s *Shell) unanswered(now events.Instant) time.Duration {
+	if !s.status.Owning {
+		s.sending = 0
+		return 0
+	}
+	s.sending = cmp.Or(s.sending, now)
+	if s.status.Oldest.Since == 0 {
+		return 0
+	}
+	return now.Sub(max(s.status.Oldest.Since, s.sending))
 }
 
 func (s *Shell) publish() {

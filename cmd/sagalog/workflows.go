@@ -76,7 +76,7 @@ func checkDefinitions(dir string) (count int, err error) {
 	for _, f := range list {
 		source, err := readRegular(files, f.name)
 		if err != nil {
-			all = append(all, err)
+			all = append(all, fmt.Errorf("%s: %w", f.place, err))
 			continue
 		}
 		var faults []scheduler.Fault

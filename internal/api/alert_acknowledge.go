@@ -70,7 +70,7 @@ func (s *alerts) acknowledge(ctx context.Context, in *AlertPath) (*AcknowledgedA
 // one returns an open alert, or a problem if it is not open.
 func (s *alerts) one(ctx context.Context, id string) (Alert, error) {
 	if _, _, ok := AlertSubject(id); !ok {
-		return Alert{}, problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf("%q is not the ID of an alert that can be open, such as %s:order@0.12. GET /v1/alerts (`sagalog alert list`) lists those that are open, with their IDs.", events.Clip(id, maxReason), OpenKinds[0]))
+		return Alert{}, problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf("%q is not the ID of an alert that can be open, such as %s:order-4@mx39y9re. GET /v1/alerts (`sagalog alert list`) lists those that are open, with their IDs.", events.Clip(id, maxReason), OpenKinds[0]))
 	}
 	found, err := s.find(ctx, id, nil)
 	if err != nil {

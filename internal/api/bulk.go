@@ -168,7 +168,7 @@ func (b *bulkRun) check(n int, l *line, checked *draft, err error) bool {
 	b.open.weight += int64(len(l.data)) + bulkLine
 	switch {
 	case l.tooLong:
-		b.open.refuse(n, "", tooLargeProblem(b.s.limit(), "a submission"))
+		b.open.refuse(n, "", tooLargeProblem(b.s.limit(), aSubmission))
 		return true
 	case len(bytes.TrimSpace(l.data)) == 0:
 		return true

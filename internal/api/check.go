@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // check makes every check of a draft that is possible before it is in the log: it can be read, its workflow and version exist,
@@ -122,12 +123,23 @@ func parseSubmission(data []byte) (*events.Submission, error) {
 		_, err = sub.TimesFrom(events.At(time.Now()), 0)
 	}
 	if err == nil {
-		return sub, nil
+		return sub, repeated(data)
 	}
 	if p := syntaxProblem(data); p != nil {
 		return nil, p
 	}
 	return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", places(err)...)
+}
+
+// repeated refuses a body in which an object has a name twice: one of the two values would be lost without a word.
+func repeated(data []byte) error {
+	at, name, found := jsontext.Twice(data)
+	if !found {
+		return nil
+	}
+	place := ProblemPlace{Message: fmt.Sprintf("the object has %q twice: leave one out", events.Clip(name, 100))}
+	place.Line, place.Column = position(data, int64(at)+1)
+	return problem(http.StatusBadRequest, codeUnreadable, "The submission has a name twice in one object.", place)
 }
 
 // checkReply refuses a reply topic that the settings do not allow. Another node may have allowed it a moment ago; if that cannot be found

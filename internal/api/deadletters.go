@@ -234,7 +234,7 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 	var d draft // of a submission
 	if ref.input == events.Submissions {
 		if limit := s.cfg.SubmissionLimit(); len(data) > limit {
-			return nil, tooLargeProblem(limit, "a submission")
+			return nil, tooLargeProblem(limit, aSubmission)
 		}
 		sub, err := parseSubmission(data)
 		if err != nil {

@@ -45,6 +45,8 @@ type TaskDocument struct {
 
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; in a list only if fields names it, and then the first three, without who has the permits of limits"`
 
+	Signals []SignalDocument `json:"signals,omitempty" doc:"The signals that have come and that no step has taken yet, in their order"`
+
 	Request *RequestOutcome `json:"request,omitempty" doc:"What became of the request that the parameter request of a list names"`
 
 	At *AtDocument `json:"at,omitempty" doc:"With the parameter at: the last fact that the document reflects"`
@@ -66,6 +68,23 @@ func (d TaskDocument) MarshalJSON() ([]byte, error) {
 	}
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return !slices.Contains(d.only, name) })
 	return json.Marshal(members)
+}
+
+// SignalDocument is a signal that no step has taken yet.
+type SignalDocument struct {
+	Signal       string `json:"signal" doc:"Its name"`
+	Request      string `json:"request" doc:"The ID of its request"`
+	Fact         string `json:"fact" doc:"The position of its SignalReceived, which the history shows with its time, its payload and who sent it"`
+	PayloadBytes int    `json:"payload_bytes" doc:"How long the payload is in the log; 0 without one"`
+}
+
+func signalDocuments(t *events.Task) []SignalDocument {
+	var list []SignalDocument
+	for i := range t.Kept {
+		k := &t.Kept[i]
+		list = append(list, SignalDocument{Signal: k.Signal, Request: k.Request, Fact: k.Fact.String(), PayloadBytes: len(k.Payload)})
+	}
+	return list
 }
 
 // StepDocument is a step of a task.
@@ -155,6 +174,7 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 	d := s.brief(t)
 	d.Input, d.Output, d.CompleteBy, d.Steps = t.Input, t.Output, t.CompleteBy(), stepDocuments(steps, t)
 	d.Left = len(events.LeftOf(t)) > 0
+	d.Signals = signalDocuments(t)
 	return d, nil
 }
 
@@ -186,7 +206,7 @@ func ReasonOf(t *events.Task) string {
 
 // size is about how many bytes a task takes in an answer.
 func (d *TaskDocument) size() int {
-	n := 512 + len(d.Input) + len(d.Output) + 256*len(d.WaitingFor)
+	n := 512 + len(d.Input) + len(d.Output) + 256*(len(d.WaitingFor)+len(d.Signals))
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		n += 256 + len(s.Input) + len(s.Output)

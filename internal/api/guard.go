@@ -42,6 +42,12 @@ func GuardHost(next http.Handler, hosts ...string) http.Handler {
 	})
 }
 
+// HeaderAPI is in each answer of an engine. Commands look at it, since any service may answer with JSON.
+const (
+	HeaderAPI  = "Sagalog-Api"
+	versionAPI = "v1"
+)
+
 func (g *guard) protect(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,6 +57,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	checked := origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
+		h.Set(HeaderAPI, versionAPI)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")

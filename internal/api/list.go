@@ -47,7 +47,7 @@ const memberWaiting, memberLeft = "waiting_for", "left"
 const listedWaits, listedFor = 3, 256
 
 // wholeMembers are the others.
-var wholeMembers = []string{"input", "output", "complete_by", "steps", "request"}
+var wholeMembers = []string{"input", "output", "complete_by", "steps", "signals", "request"}
 
 // lists answers lists of tasks: from this node's store for another node, from the stores of all nodes for a client.
 type lists struct {

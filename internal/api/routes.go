@@ -32,6 +32,9 @@ func (s *Server) routes() http.Handler {
 	return boundRest(opening(s.cfg.Keys, s.metrics.measure(s.catch(s.guard.protect(s.readOnly(s.proxy.Receive(s.admit(mux, s.dispatch(mux)))))))))
 }
 
+// Title is the title of the API.
+const Title = "Sagalog"
+
 // description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member, and problems
 // documented in our form.
 func (s *Server) description() huma.Config {
@@ -39,7 +42,7 @@ func (s *Server) description() huma.Config {
 	if version == "" {
 		version = "dev"
 	}
-	c := huma.DefaultConfig("Sagalog", version)
+	c := huma.DefaultConfig(Title, version)
 	c.Info.Description = "Tasks of several steps, each done, undone, or parked in front of an operator. " +
 		"Task IDs are percent-encoded in paths. Problems are RFC 9457 documents."
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""

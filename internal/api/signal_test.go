@@ -15,6 +15,12 @@ func TestASignalIsAnswered(t *testing.T) {
 	require.Equal(t, "granted", r.json(t)["result"])
 	require.Equal(t, "signal", r.json(t)["verb"])
 	require.Equal(t, 200, w.do("POST", "/v1/tasks/x/signal", `{"signal":"go"}`, "Idempotency-Key", "s1").status, "a repeat is answered by the fact")
+	got := w.do("GET", "/v1/tasks/x", "").json(t)["signals"].([]any)
+	require.Len(t, got, 1, "no step has taken it")
+	kept := got[0].(map[string]any)
+	require.Equal(t, "go", kept["signal"])
+	require.Equal(t, "s1", kept["request"])
+	require.EqualValues(t, len(`{"by":"ada"}`), kept["payload_bytes"])
 	for body, place := range map[string]string{
 		`{"signal":"stop"}`:               "/signal",
 		`{"signal":"go","payload":17}`:    "/payload",

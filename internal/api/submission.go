@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+// aSubmission names a body, and the setting that limits it.
+const aSubmission = "a submission (the setting submission_bytes of the namespace)"
+
 // submissions takes new tasks: it checks them and appends them to the log.
 type submissions struct {
 	definitions Definitions
@@ -144,7 +147,7 @@ func (s *submissions) accept(ctx context.Context, x exchange, d *draft, trace st
 	if err := x.acceptsJSON(); err != nil {
 		return nil, err
 	}
-	data, err := x.readBody(s.limit(), "a submission")
+	data, err := x.readBody(s.limit(), aSubmission)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ var star = map[string][]string{
 	// It owns the interfaces through which it asks other packages, and node adapts those packages to
 	// them.
 	// It asks supervisor.JudgeRequest, which is pure, so that there is one list of reasons for refusing a request.
-	"internal/api": {"events", "internal/access", "internal/callback", "internal/pause", "internal/proxy", "internal/repeats", "internal/sentence", "internal/traceparent", "supervisor"},
+	"internal/api": {"events", "internal/access", "internal/callback", "internal/jsontext", "internal/pause", "internal/proxy", "internal/repeats", "internal/sentence", "internal/traceparent", "supervisor"},
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy":   {"internal/pause"},

@@ -34,5 +34,8 @@ func isPassing(err error) bool {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Status >= http.StatusInternalServerError || p.Status == http.StatusRequestTimeout || p.Status == http.StatusTooManyRequests
 	}
+	if _, ok := errors.AsType[*foreign](err); ok {
+		return false
+	}
 	return !errors.Is(err, context.Canceled)
 }

@@ -330,7 +330,9 @@ func oneLine(p *Problem) string {
 	}
 	texts := make([]string, len(p.Errors))
 	for i, e := range p.Errors {
-		texts[i] = placed(e)
+		if texts[i] = placed(e); e.Line > 0 { // the body is one line
+			texts[i] = fmt.Sprintf("%s Column %d: %s", p.Detail, e.Column, e.Message)
+		}
 	}
 	return strings.Join(texts, "; ")
 }

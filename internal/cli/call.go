@@ -58,11 +58,45 @@ type unreachable struct {
 func (e *unreachable) Error() string {
 	text := fmt.Sprintf("no engine answers at %s: is its node running there, and is --api its address? `sagalog serve --brokers HOST:PORT` starts a node", e.url)
 	if e.url == DefaultAPI {
-		text += "; only to try Sagalog, `sagalog dev` starts an empty engine with its own broker"
+		text += "; if it was a `sagalog dev`, start that again with the same --data; only to try Sagalog, `sagalog dev` starts an empty engine with its own broker"
 	}
 	return fmt.Sprintf("%s (%s)", text, e.err)
 }
 func (e *unreachable) Unwrap() error { return e.err }
+
+// foreign is the error when something else than an engine answers.
+type foreign struct {
+	made string
+	resp *http.Response
+}
+
+// Error says what answered, as far as it says so itself.
+func (e *foreign) Error() string {
+	text := fmt.Sprintf("%s answered %s, but not as a Sagalog engine does", e.made, e.resp.Status)
+	if server := e.resp.Header.Get("Server"); server != "" {
+		text += fmt.Sprintf(" (it calls itself %s)", server)
+	}
+	return text + ": another service listens there; is --api the address of a node?"
+}
+
+// isEngine asks for the title of the API, which engines of before the header have too.
+func (c *caller) isEngine(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/openapi.json", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		Info struct {
+			Title string `json:"title"`
+		} `json:"info"`
+	}
+	return json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&doc) == nil && doc.Info.Title == api.Title
+}
 
 // caller calls one engine's API.
 type caller struct {
@@ -133,6 +167,10 @@ func (c *caller) send(ctx context.Context, r request) (*http.Response, error) {
 		req.Header.Set(k, v)
 	}
 	resp, err := c.http.Do(req)
+	if err == nil && resp.StatusCode < 400 && resp.Header.Get(api.HeaderAPI) == "" && !c.isEngine(ctx) {
+		resp.Body.Close()
+		return nil, &foreign{made: r.method + " " + c.base + r.path, resp: resp}
+	}
 	if err == nil {
 		return resp, nil
 	}
@@ -151,7 +189,7 @@ func problemOf(resp *http.Response, b []byte) error {
 		return nil
 	}
 	p := &Problem{}
-	if json.Unmarshal(b, p) != nil || p.Status == 0 {
+	if json.Unmarshal(b, p) != nil || p.Status == 0 || p.Type != "" && (*api.Problem)(p).Code() == p.Type {
 		return &Problem{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode),
 			Detail: fmt.Sprintf("%s answered %s, which is not an answer of a Sagalog engine", resp.Request.URL, resp.Status)}
 	}

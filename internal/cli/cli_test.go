@@ -45,6 +45,9 @@ var deps = cli.Deps{Version: "1.2.3", Commit: "c0ffee", Load: func(file string, 
 			{File: file, Line: 9, Column: 1, Message: "is odd", Warning: true},
 		}
 	}
+	if strings.Contains(string(data), "odd") {
+		return &scheduler.Source{}, []scheduler.Fault{{File: file, Line: 1, Column: 1, Message: "is odd", Warning: true}}
+	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(data), "workflow: "), "\n")
 	return &scheduler.Source{Workflow: name, Body: bytes.ReplaceAll(data, []byte("unfit"), []byte("bad"))}, nil
 }, LoadAgents: func(file string, data []byte) ([]string, []scheduler.Fault) {
@@ -124,6 +127,8 @@ func TestAWrongCallIsNamedAndExits2(t *testing.T) {
 		{"task list --api ftp://x", "is not a URL"},
 		{"task submit", "--workflow is required"},
 		{"task submit -w order --input {", "--input is not JSON: unexpected"},
+		{"task signal x go --payload {", "--payload is not JSON: unexpected"},
+		{"task complete x --step a --result tru", "--result is not JSON: "},
 		{"task submit -w order --input @/dev/null", "/dev/null is empty"},
 		{"task submit -w order --label x", "is not key:value"},
 		{"task submit -w order --id ..", "cannot be used in a URL"},

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -46,10 +49,23 @@ func (s *session) breakService(service string) error {
 	span, _ := s.cmd.Flags().GetDuration("for")
 	how := map[string]string{"service": service, "mode": s.flag("mode"), "for": span.String()}
 	if _, err := s.change(s.cmd.Context(), http.MethodPut, "/v1/demo/break", how); err != nil {
-		return noDemo(err)
+		return plainly(noDemo(err), map[string]string{"/service": strconv.Quote(service), "/mode": "--mode", "/for": "--for"})
 	}
 	s.note("%s: %s for %s", service, s.flag("mode"), events.Duration(span))
 	return nil
+}
+
+// plainly names what the user wrote, in place of where it stands in the body. given has that by its pointer.
+func plainly(err error, given map[string]string) error {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok || len(p.Errors) == 0 {
+		return err
+	}
+	texts := make([]string, len(p.Errors))
+	for i, e := range p.Errors {
+		texts[i] = cmp.Or(given[e.Pointer], e.Pointer) + " " + e.Message
+	}
+	return &codeError{code: Code(err), err: errors.New(strings.Join(texts, "; "))}
 }
 
 func noDemo(err error) error {

@@ -96,9 +96,14 @@ func Code(err error) int {
 func (p *Problem) exitCode() int {
 	switch p.Status {
 	case http.StatusNotFound, http.StatusGone:
+		if p.Type == "" { // not an engine's: it says nothing about what was asked for
+			return ExitError
+		}
 		return ExitNotFound
 	case http.StatusConflict:
 		return ExitConflict
+	case http.StatusRequestEntityTooLarge:
+		return ExitUsage
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		if code := (*api.Problem)(p).Code(); code == "invalid" || code == "unreadable" {
 			return ExitUsage

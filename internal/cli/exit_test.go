@@ -25,7 +25,7 @@ func TestAWrongCallThatTheAPINoticesExits2(t *testing.T) {
 		"task retry p --step shop":                            "/step: is not a step of the task",
 		"task cancel p --reason " + strings.Repeat("r", 2000): "/reason: is not a text",
 		"task submit -w order --deadline soon --input {}":     "/deadline",
-		"demo break dron":                                     "/service",
+		"demo break dron":                                     "\"dron\" is not a service; did you mean \"drone\"?",
 	} {
 		r := e.run(strings.Fields(args)...)
 		require.Equal(t, 2, r.code, "%s: %s", args, r.err)

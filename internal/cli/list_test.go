@@ -138,6 +138,7 @@ func TestATableAsksForTheBriefForm(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Query().Get("fields"))
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set(api.HeaderAPI, "v1")
 		_, _ = w.Write([]byte(`{"tasks":[]}`))
 	}))
 	defer engine.Close()
@@ -155,6 +156,7 @@ func TestAnIncompleteListSaysSo(t *testing.T) {
 	var back bool
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set(api.HeaderAPI, "v1")
 		switch cursor := r.URL.Query().Get("cursor"); {
 		case cursor == "":
 			_, _ = w.Write([]byte(`{"tasks":[{"id":"x"}],"next":".~1.2~","missing":[{"partition":1,"reason":"taking-over"},{"partition":2,"reason":"stopped","detail":"a gap"}]}`))

@@ -143,6 +143,7 @@ func showLevel(out io.Writer, d *api.SettingsDocument) error {
 	if d.LevelBy != "" {
 		text += " (raised by " + d.LevelBy + ")"
 	}
+	text += "\n(The level says what the log may hold, so that all nodes understand it. `sagalog namespace upgrade` raises it once all nodes are upgraded.)"
 	if _, err := fmt.Fprintln(out, text); err != nil {
 		return err
 	}

@@ -247,8 +247,10 @@ func (s *session) requestMembers(u requestUse, name string) (map[string]any, err
 		if err != nil {
 			return nil, fmt.Errorf("read --%s: %w", cmp.Or(m.flag, m.name), err)
 		}
-		if !json.Valid(raw) {
-			return nil, Usage("--%s is not JSON", cmp.Or(m.flag, m.name))
+		if _, err := events.Compact(raw); err != nil { // it begins with "not JSON", "not UTF-8" or "nested"
+			return nil, Usage("--%s is %v", cmp.Or(m.flag, m.name), err)
+		} else if !json.Valid(raw) {
+			return nil, Usage("--%s is empty", cmp.Or(m.flag, m.name))
 		}
 		body[m.name] = json.RawMessage(raw)
 	}

@@ -23,6 +23,7 @@ func submitCommand() *cobra.Command {
 		Use: "submit -w WORKFLOW [--id ID] [--input JSON|@FILE|-] | --from FILE.ndjson|-", Short: "Submit a task, or many from a file",
 		Args: cobra.NoArgs,
 		Long: `Submit a task. Submitting an ID again succeeds if the content is the same; otherwise it is a conflict (exit 4).
+The status of such a repeat is "known", and nothing new is written: the engine had the same submission already.
 With --wait the exit code is 0 for processed, 5 for still running, 6 for undone or error.
 
 With --from, each line of the file is a submission such as {"id":"a","workflow":"order","input":{}}. Lines that fail

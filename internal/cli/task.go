@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -93,6 +94,7 @@ func getCommand(log Log) *cobra.Command {
 		Long: "Read a task. With --wait the command waits until the task has ended or is parked, for at most --timeout;\n" +
 			"then the exit code is 0 for processed, 5 for still running, 6 for undone, terminated or error. With --at the command\n" +
 			"shows the task as it was at an instant, or after the fact at an offset of its partition; `task history -o json` has both for each fact.\n" +
+			"The table shows the beginning of the input; with -o json the inputs and outputs of the task and its steps are whole.\n" +
 			"With --at and --from-log it needs no engine, and also finds tasks forgotten since: it folds the log on --brokers, or in --data, up to then.\n" +
 			"It names the tasks that held the permits that the task waited for. Which agents ran then is not in the log: a wait for one is shown\n" +
 			"only if the agent was paused.",
@@ -238,7 +240,7 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 		{"ID", t.ID}, {"AS OF", asOf(t.At)}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
 		{"PARENT", parentText(t.Parent)}, {"LABELS", labelText(t.Labels)}, {"PRIORITY", priorityText(t.Priority)}, {"FAIR BY", t.FairBy}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
-		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
+		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"INPUT", shortJSON(t.Input)}, {"OUTPUT", string(t.Output)},
 	}
 	rows := head[:0]
 	for _, r := range head {
@@ -257,15 +259,56 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 	if err := table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps); err != nil {
 		return err
 	}
-	if err := showRunning(w, t.Steps); err != nil || len(t.WaitingFor) == 0 {
+	if err := showRunning(w, t.Steps); err != nil {
 		return err
 	}
-	fmt.Fprintln(w)
-	var waiting []row
+	return showAwaited(w, t)
+}
+
+// showAwaited shows what the task waits for, and the signals that it has and no step has taken.
+func showAwaited(w io.Writer, t *api.TaskDocument) error {
+	var waiting, signals []row
 	for i := range t.WaitingFor {
-		waiting = append(waiting, waitingRow(&t.WaitingFor[i]))
+		waiting = append(waiting, waitingRow(t, &t.WaitingFor[i]))
 	}
-	return table(w, row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting)
+	for _, k := range t.Signals {
+		size := "none"
+		if k.PayloadBytes > 0 {
+			size = fmt.Sprintf("%d bytes", k.PayloadBytes)
+		}
+		signals = append(signals, row{k.Signal, size, k.Fact, k.Request})
+	}
+	for _, shown := range []struct {
+		head row
+		rows []row
+	}{
+		{row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting},
+		{row{"SIGNAL NOT TAKEN YET", "PAYLOAD", "FACT", "REQUEST"}, signals},
+	} {
+		if len(shown.rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if err := table(w, shown.head, shown.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownInput is how much of an input a table shows, in bytes.
+const shownInput = 120
+
+// shortJSON is the beginning of a value in one line.
+func shortJSON(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return ""
+	}
+	if b.Len() > shownInput {
+		return events.Clip(b.String(), shownInput) + " (-o json shows all)"
+	}
+	return b.String()
 }
 
 // showRunning shows the attempts that run, and how far they have come.
@@ -309,7 +352,10 @@ func pausedText(p *events.Paused) string {
 	return text + because(p.Reason)
 }
 
-func waitingRow(w *api.WaitingDocument) row {
+func waitingRow(t *api.TaskDocument, w *api.WaitingDocument) row {
+	if w.Kind == events.WaitingOperator && w.For == t.Reason { // the table has that above
+		return row{"-", "operator: see REASON; remove the cause, then `sagalog task retry`", cmp.Or(instant(w.Since), "-"), "-"}
+	}
 	r := row{cmp.Or(w.Step, "-"), string(w.Kind) + ": " + w.Kind.Says(), "-", "-"}
 	if w.For != "" {
 		r[1] += " (" + Printable(w.For) + ")"

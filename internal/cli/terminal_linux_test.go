@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,7 @@ func TestADeletionAsksAPerson(t *testing.T) {
 			deleted.Add(1)
 		}
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set(api.HeaderAPI, "v1")
 		fmt.Fprint(w, "{}")
 	}))
 	t.Cleanup(engine.Close)

@@ -51,9 +51,11 @@ func validateFiles(cmd *cobra.Command, kind string, files []string, parse valida
 	if bad > 0 {
 		return exit(ExitError, "%s", Counted(bad, "fault"))
 	}
-	if len(all) == 0 {
-		p.note("valid: %s", strings.Join(files, ", "))
+	text := "valid: " + strings.Join(files, ", ")
+	if len(all) > 0 {
+		text += " (" + Counted(len(all), "warning") + ")"
 	}
+	p.note("%s", text)
 	return nil
 }
 

@@ -26,6 +26,11 @@ func TestEachKindOfFileIsValidatedByOneVerb(t *testing.T) {
 		require.Contains(t, r.err, "1 fault")
 		require.Contains(t, run(kind, "validate", bad, "-o", "json").out, `"line": 3`)
 	}
+	warned := filepath.Join(folder(t, map[string]string{"w.yaml": "odd"}), "w.yaml")
+	r := run("workflow", "validate", warned)
+	require.Equal(t, 0, r.code)
+	require.Contains(t, r.out, "warning: ")
+	require.Equal(t, "valid: "+warned+" (1 warning)\n", r.err)
 	twice := run("agents", "validate", filepath.Join(dir, "a.yaml"), filepath.Join(dir, "a.yaml"))
 	require.Equal(t, 1, twice.code)
 	require.Contains(t, twice.out, `agent "bank" is bound in `)

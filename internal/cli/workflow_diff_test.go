@@ -66,19 +66,19 @@ func TestTheGraphShowsNeedsConditionsPivotAndUndos(t *testing.T) {
 	const file = "../dronedelivery/files/workflow.yaml"
 	r := offline("workflow", "graph", file)
 	require.Equal(t, result{0, `drone-delivery
-  account
-  package: needs account; undo
-  transport: needs account; if ${ input.pickup.region != input.dropoff.region }; undo
-  drone: needs package, transport; undo, then the undo of package, transport
-  delivery: needs drone; pivot
+  account: agent account
+  package: needs account; agent package; undo
+  transport: needs account; agent transport; if ${ input.pickup.region != input.dropoff.region }; undo
+  drone: needs package, transport; agent drone; undo, then the undo of package, transport
+  delivery: needs drone; agent delivery; pivot
 `, ""}, r)
 	r = offline("workflow", "graph", file, "-o", "mermaid")
 	require.Equal(t, result{0, `flowchart TD
-  s0["account"]
-  s1["package"]
-  s2["transport<br/>if ${ input.pickup.region != input.dropoff.region }"]
-  s3["drone"]
-  s4{{"delivery<br/>pivot"}}
+  s0["account<br/>agent account"]
+  s1["package<br/>agent package"]
+  s2["transport<br/>agent transport<br/>if ${ input.pickup.region != input.dropoff.region }"]
+  s3["drone<br/>agent drone"]
+  s4{{"delivery<br/>agent delivery<br/>pivot"}}
   s0 --> s1
   s0 -->|if| s2
   s1 --> s3
@@ -89,7 +89,7 @@ func TestTheGraphShowsNeedsConditionsPivotAndUndos(t *testing.T) {
 `, ""}, r)
 	r = offline("workflow", "graph", file, "-o", "dot")
 	require.Contains(t, r.out, "  \"drone\" -> \"package\" [style=dotted, label=undo, constraint=false];\n")
-	require.Contains(t, r.out, "  \"delivery\" [label=\"delivery\\npivot\", shape=hexagon];\n")
+	require.Contains(t, r.out, "  \"delivery\" [label=\"delivery\\nagent delivery\\npivot\", shape=hexagon];\n")
 }
 
 func TestTheGraphShowsTheItemsOfAStep(t *testing.T) {

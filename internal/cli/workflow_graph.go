@@ -97,7 +97,7 @@ func label(s *scheduler.Step) []string {
 		lines = append(lines, "wait for "+signals(s.Wait))
 	case s.Operation != "":
 		lines = append(lines, "agent "+s.Agent+", operation "+s.Operation)
-	case s.Agent != s.ID:
+	default:
 		lines = append(lines, "agent "+s.Agent)
 	}
 	if s.If != "" {

@@ -54,6 +54,7 @@ func must(src *scheduler.Source, _ []scheduler.Fault) *scheduler.Source { return
 func showYAML(t *testing.T, src *scheduler.Source) result {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set(api.HeaderAPI, "v1")
 		steps := []api.StepSummary{{ID: "second"}, {ID: "first"}}
 		b, err := events.Marshal(api.WorkflowDocument{Name: src.Workflow, Version: 3, AppliedAt: 1_795_269_600_000, Steps: steps, Definition: src.Body})
 		if err != nil {

@@ -319,9 +319,9 @@ func ofOperators(body events.Body) string {
 		return s
 	case *events.SignalReceived:
 		if b.By == "" {
-			return because("the signal "+b.Signal+" came", b.Reason)
+			return because("the signal "+b.Signal+" came"+payload(b.Payload), b.Reason)
 		}
-		return because(b.By+" sent the signal "+b.Signal, b.Reason)
+		return because(b.By+" sent the signal "+b.Signal+payload(b.Payload), b.Reason)
 	case *events.RequestHeld:
 		return "a request to " + string(b.Request.Kind) + " came before the task; it is kept until " + b.ExpiresAt.String()
 	case *events.InputRejected:
@@ -332,6 +332,19 @@ func ofOperators(body events.Body) string {
 		return because(by(b.By)+"'s request to "+string(b.Verb)+" was refused", b.Reason)
 	}
 	return ""
+}
+
+// shownPayload is the longest payload that a sentence quotes, in bytes.
+const shownPayload = 100
+
+func payload(raw json.RawMessage) string {
+	switch {
+	case len(raw) == 0:
+		return ""
+	case len(raw) > shownPayload:
+		return fmt.Sprintf(" with a payload of %d bytes", len(raw))
+	}
+	return " with " + string(raw)
 }
 
 func otherInput(input json.RawMessage) string {

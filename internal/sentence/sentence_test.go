@@ -109,6 +109,8 @@ func TestEachFactOfATaskHasItsSentence(t *testing.T) {
 		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no", By: "ada"}, "ada's request to cancel was refused: no"},
 		{&events.SignalReceived{Request: "q", Signal: "yes"}, "the signal yes came"},
 		{&events.SignalReceived{Request: "q", Signal: "yes", By: "ada"}, "ada sent the signal yes"},
+		{&events.SignalReceived{Request: "q", Signal: "yes", By: "ada", Payload: json.RawMessage(`{"ok":true}`), Reason: "she may"}, `ada sent the signal yes with {"ok":true}: she may`},
+		{&events.SignalReceived{Request: "q", Signal: "yes", Payload: json.RawMessage(strings.Repeat("1", 101))}, "the signal yes came with a payload of 101 bytes"},
 		{&events.PermitAsked{Limit: "concurrency/w/k"}, "the task needs a permit of w/k"},
 		{&events.PermitAsked{Limit: "concurrency/w/k", Repeat: true}, "the task still waits for a permit of w/k"},
 		{&events.PermitGranted{Limit: "concurrency/w/k"}, "the task has a permit of w/k"},

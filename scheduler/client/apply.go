@@ -33,6 +33,7 @@ func (e *Engine) Apply(ctx context.Context, definition []byte) (Applied, error) 
 	var a Applied
 	err = e.api.insist(ctx, call{
 		method: http.MethodPut, path: "/v1/workflows/" + url.PathEscape(name), body: definition, content: "application/yaml",
+		engines: func() bool { return a.Name == name && a.Version > 0 },
 	}, &a)
 	return a, err
 }

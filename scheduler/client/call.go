@@ -28,6 +28,8 @@ type call struct {
 	key string
 	// wait is how long the engine may wait before it answers.
 	wait time.Duration
+	// engines says whether what was decoded is the answer of an engine, which any JSON object would be otherwise; nil: whoever decoded it says so.
+	engines func() bool
 }
 
 // answerWithin is how long an engine may take for an answer, besides the time that it is asked to wait: a busy one answers within a second.
@@ -103,6 +105,9 @@ func (w *httpWay) once(ctx context.Context, c call, v any) (int, error) {
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return resp.StatusCode, fmt.Errorf("%w: %s %s answered %s with a body that is not of a Sagalog engine: %w", ErrUnavailable, c.method, target, resp.Status, err)
+	}
+	if c.engines != nil && !c.engines() {
+		return resp.StatusCode, fmt.Errorf("%w: %s %s answered %s with JSON that is not of a Sagalog engine: is the URL correct?", ErrUnavailable, c.method, target, resp.Status)
 	}
 	return resp.StatusCode, nil
 }

@@ -190,6 +190,33 @@ func TestAnswersThatAreNoTaskAreErrors(t *testing.T) {
 	}
 }
 
+// Another service at the URL may answer every call with JSON. An empty list, or a task without an ID, would be taken for the engine's.
+func TestJSONOfAnotherServiceIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"ok":true}`)) }))
+	t.Cleanup(s.Close)
+	c, err := client.OpenWith(client.HTTPConfig{URL: s.URL, RetryFor: -1})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	_, got := c.Get(t.Context(), "o-1")
+	_, asked := c.Cancel(t.Context(), "o-1", client.Request{})
+	_, applied := c.Apply(t.Context(), []byte("workflow: w"))
+	_, signalled := c.Send(t.Context(), "o-1", client.Signal{Name: "go"})
+	_, submitted := c.Submit(t.Context(), submission("o-1"))
+	found := []error{got, asked, applied, signalled, submitted}
+	for _, err := range c.List(t.Context(), client.Query{}) {
+		found = append(found, err)
+	}
+	for _, err := range c.History(t.Context(), "o-1") {
+		found = append(found, err)
+	}
+	require.Len(t, found, 7)
+	for i, err := range found {
+		require.ErrorIs(t, err, client.ErrUnavailable, i)
+		require.ErrorContains(t, err, "not of a Sagalog engine", i)
+	}
+}
+
 func TestATokenMayDoWhatItsRoleMay(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens.json")

@@ -153,6 +153,7 @@ func (e *Engine) read(ctx context.Context, id string, r reading) (*Task, error) 
 	}
 	for {
 		t := &Task{}
+		c.engines = func() bool { return t.ID == id && t.State != "" }
 		err := e.api.insist(ctx, c, t)
 		if err == nil {
 			return t, nil

@@ -150,6 +150,7 @@ func (w *httpWay) send(ctx context.Context, task string, s Signal) Result {
 	}
 	var a answer
 	c := call{method: http.MethodPost, path: taskPath(task) + "/signal", body: text, content: "application/json", key: s.RequestID}
+	c.engines = func() bool { return a.ID == task && a.Token != "" }
 	if r.Err = w.insist(ctx, c, &a); r.Err == nil {
 		r.Partition, r.Token, r.Known = a.Partition, a.Token, a.Offset == nil
 		if a.Offset != nil {

@@ -106,7 +106,8 @@ func (e *Engine) List(ctx context.Context, q Query) iter.Seq2[*Task, error] {
 					Reason    string `json:"reason"`
 				} `json:"missing"`
 			}
-			if err := e.api.insist(ctx, call{method: http.MethodGet, path: "/v1/tasks", query: query}, &page); err != nil {
+			c := call{method: http.MethodGet, path: "/v1/tasks", query: query, engines: func() bool { return page.Tasks != nil }}
+			if err := e.api.insist(ctx, c, &page); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -169,7 +170,8 @@ func (e *Engine) History(ctx context.Context, id string) iter.Seq2[Event, error]
 				Events []Event `json:"events"`
 				Next   string  `json:"next"`
 			}
-			if err := e.api.insist(ctx, call{method: http.MethodGet, path: taskPath(id) + "/history", query: query}, &page); err != nil {
+			c := call{method: http.MethodGet, path: taskPath(id) + "/history", query: query, engines: func() bool { return page.Events != nil }}
+			if err := e.api.insist(ctx, c, &page); err != nil {
 				yield(Event{}, err)
 				return
 			}

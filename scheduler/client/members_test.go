@@ -26,7 +26,7 @@ func TestTheClientShowsWhatTheAPISays(t *testing.T) {
 	used := map[string]bool{}
 	for _, pair := range []struct{ api, client any }{
 		{api.TaskDocument{}, client.Task{}}, {api.StepDocument{}, client.Step{}}, {api.UndoDocument{}, client.StepUndo{}},
-		{api.FanOutDocument{}, client.FanOut{}}, {api.ParentDocument{}, client.Parent{}}, {api.WaitingDocument{}, client.Waiting{}},
+		{api.FanOutDocument{}, client.FanOut{}}, {api.ParentDocument{}, client.Parent{}}, {api.WaitingDocument{}, client.Waiting{}}, {api.SignalDocument{}, client.KeptSignal{}},
 		{api.HistoryEvent{}, client.Event{}}, {api.AppliedDocument{}, client.Applied{}},
 	} {
 		here, kind := members(pair.client), reflect.TypeOf(pair.client).Name()

@@ -224,6 +224,7 @@ func (e *Engine) ask(ctx context.Context, a asking, b body) (Granted, error) {
 		Result string `json:"result"`
 		State  State  `json:"state"`
 	}
+	c.engines = func() bool { return receipt.Token != "" }
 	g := Granted{RequestID: a.id}
 	status, err := e.api.insistFor(ctx, c, &receipt)
 	g.State, g.Held = receipt.State, receipt.Result == "held"

@@ -81,6 +81,19 @@ type Task struct {
 	Steps []Step `json:"steps"`
 	// WaitingFor says what the task and its steps wait for. List leaves it out.
 	WaitingFor []Waiting `json:"waiting_for"`
+	// Signals have come, and no step has taken them yet. List leaves them out.
+	Signals []KeptSignal `json:"signals"`
+}
+
+// KeptSignal is a signal that no step has taken yet.
+type KeptSignal struct {
+	// Signal is its name, and Request the ID of its request.
+	Signal  string `json:"signal"`
+	Request string `json:"request"`
+	// Fact is the position of the fact that keeps it. The history shows it with its time, its payload and who sent it.
+	Fact string `json:"fact"`
+	// PayloadBytes is how long the payload is in the log; 0 without one.
+	PayloadBytes int `json:"payload_bytes"`
 }
 
 // Step returns a step by its ID, or nil.

@@ -2144,6 +2144,8 @@ export interface components {
             run?: number;
             /** @description The schedule that started the task */
             schedule?: string;
+            /** @description The signals that have come and that no step has taken yet, in their order */
+            signals?: components["schemas"]["SignalDocument"][] | null;
             /** @enum {string} */
             state?: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated" | "rejected";
             /** @description All steps of the definition in its order. Items of a fan-out are not in it: GET /v1/tasks/{id}/steps/{step}/items lists them */
@@ -2797,6 +2799,19 @@ export interface components {
             /** @description The name for which a step waits; at most 1024 bytes of UTF-8; at most 255 bytes of UTF-8 */
             signal: string;
         };
+        SignalDocument: {
+            /** @description The position of its SignalReceived, which the history shows with its time, its payload and who sent it */
+            fact: string;
+            /**
+             * Format: int64
+             * @description How long the payload is in the log; 0 without one
+             */
+            payload_bytes: number;
+            /** @description The ID of its request */
+            request: string;
+            /** @description Its name */
+            signal: string;
+        };
         StatRow: {
             /**
              * Format: date-time
@@ -3038,6 +3053,8 @@ export interface components {
             run: number;
             /** @description The schedule that started the task */
             schedule?: string;
+            /** @description The signals that have come and that no step has taken yet, in their order */
+            signals?: components["schemas"]["SignalDocument"][] | null;
             /** @enum {string} */
             state: "pending" | "processing" | "processed" | "undoing" | "undone" | "error" | "terminated" | "rejected";
             /** @description All steps of the definition in its order. Items of a fan-out are not in it: GET /v1/tasks/{id}/steps/{step}/items lists them */
