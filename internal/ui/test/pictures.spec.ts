@@ -32,7 +32,9 @@ test("the pictures of the README", async ({ page, engine }) => {
   await take("overview-dark", "dark");
   await page.keyboard.type("gt");
   await expect(page.getByRole("row", { name: /o-17/ })).toBeVisible();
+  await page.setViewportSize({ width: 1600, height: 800 }); // so that the reasons can be read
   await take("tasks");
+  await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(`${engine.url}/tasks/o-17?step=drone`);
   await expect(page.getByRole("img", { name: /undo, attempt 1: completed/ })).toBeVisible();
   await take("task");

@@ -110,11 +110,10 @@ test("a verb that cannot be used has not the colour of danger", async ({ page, e
 
 test("the list of documents leads to those of the packages in other languages", async ({ page, engine }) => {
   await page.goto(`${engine.url}/docs/`);
-  for (const [name, title] of [["Python", "sagalog"], ["TypeScript", "sagalog"]] as const) {
+  for (const name of ["Python", "TypeScript"]) {
     await page.getByRole("link", { name, exact: true }).click();
     await expect(page).toHaveURL(new RegExp(`/docs/sdk/${name.toLowerCase()}$`));
-    await expect(page.getByRole("heading", { level: 1 })).toContainText(new RegExp(title, "i"));
-    await accessible(page);
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText(`Sagalog in ${name}`);
     await page.getByRole("link", { name: "Documents" }).click();
   }
 });

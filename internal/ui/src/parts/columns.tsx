@@ -14,10 +14,10 @@ export const chosenLabels = (): readonly string[] => [...new Set(place.value.que
 
 /** The columns of labels. Without a choice one column has all labels. */
 export function labelColumns(chosen: readonly string[]): Column<ListedTask>[] {
-  if (chosen.length === 0) return [{ name: "Labels", size: "minmax(4rem, 16ch)", minor: true, cell: (t) => Object.entries(t.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(" ") }];
+  if (chosen.length === 0) return [{ name: "Labels", size: "minmax(4rem, .25fr)", minor: true, cell: (t) => Object.entries(t.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(" ") }];
   return chosen.map((k) => ({
     name: k,
-    size: "minmax(5rem, 16ch)",
+    size: "minmax(5rem, .3fr)",
     minor: true,
     cell: (t) => {
       const v = t.labels?.[k];

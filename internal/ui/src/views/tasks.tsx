@@ -49,11 +49,10 @@ const above = (a: ListedTask, b: ListedTask): boolean => (a.submitted_at ?? "") 
 
 const workflowOf = (t: ListedTask): string => `${t.workflow} @${t.version}`;
 
-/** The widths of columns in characters, if there is room. The reason has the rest. */
+/** The widths of columns of IDs and workflows in characters, if there is room. The reason has most of the rest. */
 interface Widths {
   id: number;
   workflow: number;
-  waits: number;
 }
 
 /** The width of the longest text, in steps of four, so that the column does not move with each new row. An ID as long as a UUID fits. */
@@ -72,8 +71,8 @@ const columnsWith = (labels: readonly string[], width: Widths): readonly Column<
   },
   { name: "Workflow", size: `minmax(5rem, ${width.workflow}ch)`, minor: true, cell: (t) => <span title={workflowOf(t)}>{workflowOf(t)}</span> },
   { name: "State", size: "7.5rem", cell: (t) => <State of={t.state} paused={t.paused !== undefined} /> },
-  { name: "Waits for", size: `minmax(6rem, ${width.waits}ch)`, minor: true, cell: (t) => <Waits of={t} /> },
-  { name: "Reason", size: "minmax(13rem, 1fr)", below: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
+  { name: "Waits for", size: "minmax(7rem, .4fr)", minor: true, cell: (t) => <Waits of={t} /> },
+  { name: "Reason", size: "minmax(10rem, 1fr)", below: true, cell: (t) => <span title={t.reason}>{t.reason ?? ""}</span> },
   { name: "Failures", size: "3.6rem", minor: true, cell: (t) => t.failure_count || "" },
   ...labelColumns(labels),
   { name: "Took", size: "9.8rem", minor: true, cell: (t) => <Lasted of={t} /> },
@@ -167,8 +166,8 @@ export function Tasks(): JSX.Element {
   const list = useList(asked, () => selected.size === 0 && (handle.current?.idle() ?? true));
   const { rows } = list;
   const labels = chosenLabels().join("\n");
-  const width = useMemo((): Widths => ({ id: wide(rows.map(idOf), 36), workflow: wide(rows.map(workflowOf), 20), waits: wide(rows.map(waitsOf), 28) }), [rows]);
-  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n"), width), [labels, width.id, width.workflow, width.waits]);
+  const width = useMemo((): Widths => ({ id: wide(rows.map(idOf), 36), workflow: wide(rows.map(workflowOf), 20) }), [rows]);
+  const columns = useMemo(() => columnsWith(labels === "" ? [] : labels.split("\n"), width), [labels, width.id, width.workflow]);
   const [job, setJob] = useState(false);
   useEffect(() => setSelected(new Set()), [key]);
   const { state: _, ...others } = asked;
