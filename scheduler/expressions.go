@@ -55,7 +55,7 @@ type setting struct {
 	items []string
 	// fans are the steps that have items, and waits those that wait for a signal.
 	fans, waits map[string]*outlineStep
-	// input is the schema of the input; nil if there is none.
+	// input is the schema of the input; nil if the definition has no schema.
 	input any
 }
 

@@ -385,18 +385,18 @@ func (s *Shell) warnBlocked(now events.Instant) {
 
 // warnUnanswered says that a topic takes nothing.
 func (s *Shell) warnUnanswered(now events.Instant) {
-	o, unanswered := s.status.Oldest, s.unanswered(now)
-	if unanswered < unansweredAfter || now.Sub(s.warned) < unansweredAfter {
+	o, waited := s.status.Oldest, unanswered(s, now)
+	if waited < unansweredAfter || now.Sub(s.warned) < unansweredAfter {
 		return
 	}
 	s.warned = now
 	s.cfg.Logger.Warn("the brokers do not take what this partition sends; look at the leader and the replicas of that topic",
-		"partition", s.owner.core.cfg.Partition, "topic", o.Topic, "for", unanswered, "waiting", s.status.Unsent)
+		"partition", s.owner.core.cfg.Partition, "topic", o.Topic, "for", waited, "waiting", s.status.Unsent)
 }
 
 // unanswered is how long the oldest effect could be sent and had no answer. The time before a start, in which no node ran, does not count: nobody
 // asked the brokers then.
-func (s *Shell) unanswered(now events.Instant) time.Duration {
+func unanswered(s *Shell, now events.Instant) time.Duration {
 	if !s.status.Owning {
 		s.sending = 0
 		return 0

@@ -15,16 +15,16 @@ func TestATimeInWhichNobodySentIsNotTheBrokers(t *testing.T) {
 	t.Parallel()
 	now := events.Instant(1_000_000_000)
 	s := &Shell{status: Status{Oldest: Unanswered{Topic: "work.a", Since: now - 339_000}}}
-	require.Zero(t, s.unanswered(now), "another node may send it")
+	require.Zero(t, unanswered(s, now), "another node may send it")
 	s.status.Owning = true
-	require.Zero(t, s.unanswered(now), "it was decided before the start")
-	require.Equal(t, time.Minute, s.unanswered(now+60_000))
+	require.Zero(t, unanswered(s, now), "it was decided before the start")
+	require.Equal(t, time.Minute, unanswered(s, now+60_000))
 	s.status.Oldest.Since = now + 30_000
-	require.Equal(t, 30*time.Second, s.unanswered(now+60_000))
+	require.Equal(t, 30*time.Second, unanswered(s, now+60_000))
 	s.status.Oldest = Unanswered{}
-	require.Zero(t, s.unanswered(now+60_000))
+	require.Zero(t, unanswered(s, now+60_000))
 	s.status.Owning = false
-	require.Zero(t, s.unanswered(now+60_000))
+	require.Zero(t, unanswered(s, now+60_000))
 	s.status = Status{Owning: true, Oldest: Unanswered{Since: now}}
-	require.Zero(t, s.unanswered(now+90_000), "the partition was elsewhere")
+	require.Zero(t, unanswered(s, now+90_000), "the partition was elsewhere")
 }

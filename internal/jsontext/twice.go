@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Twice finds a name that an object has twice, at any depth, and returns the place of the second one. It returns false if there is none, and
+// Twice finds a name that an object has twice, at any depth, and returns the place of the second one. It returns false if no object has one, and
 // if raw is not JSON or is nested too deeply.
 func Twice(raw []byte) (at int, name string, found bool) {
 	t := twice{scanner: scanner{b: raw}, at: unsure}
