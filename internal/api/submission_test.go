@@ -82,7 +82,7 @@ func TestAnInvalidSubmissionIsAProblemWithItsPlace(t *testing.T) {
 		line, column              int
 	}{
 		{name: "not JSON", body: "{\n  \"workflow\": order}", status: 400, code: "unreadable", message: "invalid character", line: 2, column: 15},
-		{name: "a name twice", body: "{\"workflow\": \"order\",\n \"input\": {\"item\": \"a\", \"item\": \"b\"}}", status: 400, code: "unreadable", message: "has \"item\" twice", line: 2, column: 26},
+		{name: "a name twice", body: "{\"workflow\": \"order\",\n \"input\": {\"item\": \"a\", \"item\": \"b\"}}", status: 400, code: "unreadable", message: "has \"item\" twice", line: 2, column: 25},
 		{name: "empty", body: "", status: 400, code: "unreadable", message: "unexpected end"},
 		{name: "not an object", body: `[1]`, status: 422, code: "invalid", message: "is not a JSON object"},
 		{name: "no workflow", body: `{"input":{"item":"x"}}`, status: 422, code: "invalid", pointer: "/workflow", message: "is required"},
