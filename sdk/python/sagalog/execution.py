@@ -207,10 +207,8 @@ class Execution:
         Without effect a step is not undone, so such a request must never run again, here or elsewhere: a commit records that before the report
         leaves. If it cannot, or if another instance may have the request, the effect is in doubt.
         """
-        if not self._q.exclusive():
-            return "in_doubt"
-        if effect != "none":
-            return effect
+        if effect != "none" or not self._q.exclusive():
+            return effect if self._q.exclusive() else "in_doubt"
         left = self._q.end.left()
         with suppress(TimeoutError):
             if await asyncio.wait_for(self._reader.finish_durably(self._q), left - min(left / 20, 0.25)):

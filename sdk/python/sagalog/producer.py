@@ -83,7 +83,7 @@ class Producer:
             raise ValueError(f"{id!r} cannot be the ID of a task, which has 1 to 255 bytes without control characters, and is not . or ..; without an ID, one is made")
         if not NAME.fullmatch(workflow):
             raise ValueError(f"{workflow!r} cannot name a workflow: {NAME_RULE}")
-        if not -1000 <= priority <= 1000:
+        if priority not in range(-1000, 1001):
             raise ValueError(f"priority is {priority}; it must be from -1000 to 1000")
         check_labels(labels or {})
         given = {

@@ -29,6 +29,9 @@ export interface Work {
   ticket: string;
 }
 
+/** The attempt, for people. */
+export const nameOf = (w: Work) => `attempt ${w.attempt} of the step ${w.step} of the task ${w.task}`;
+
 /** What an operation gets. */
 export interface Attempt<In = unknown> {
   readonly task: string;
@@ -65,6 +68,16 @@ export interface UndoAttempt<In = unknown, Out = unknown> extends Attempt<In> {
   readonly output: Out | undefined;
   /** The key of what is undone. Pass it on too, so that the service can refuse the do if it arrives after its undo. */
   readonly undoes: string;
+}
+
+/** The JSON of a value. Throws a TypeError for what JSON cannot hold, instead of changing it; a member that is undefined is left out. */
+export function encode(value: unknown): string {
+  return JSON.stringify(value ?? null, function (this: unknown, key: string, v: unknown) {
+    const kind = Object.prototype.toString.call(v).slice("[object ".length, -1);
+    const held = kind === "Number" ? Number.isFinite(v) : kind === "Undefined" ? !Array.isArray(this) : ["Object", "Array", "String", "Boolean", "Null", "BigInt"].includes(kind);
+    if (!held) throw new TypeError(`JSON cannot hold ${kind === "Number" ? String(v) : kind}${key && `, the value of ${key}`}`);
+    return v;
+  });
 }
 
 const UNIT_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 60e3, h: 3600e3 };
@@ -130,17 +143,17 @@ export class Lifetime {
 
   async show(value: unknown): Promise<void> {
     this.signal.throwIfAborted();
-    let json: string;
-    try {
-      json = JSON.stringify(value) ?? "null";
-    } catch (error) {
-      throw new TypeError("the progress is not JSON", { cause: error });
-    }
+    const json = encode(value);
     if (this.heartbeat > 0 && !this.#over) {
       this.#waiting = json;
       this.#sendSoon();
     }
     await macrotask(); // timers and answers get their turn even if the operation awaits nothing else
+  }
+
+  /** Sends the last progress if it was not sent, after a stop. */
+  async sendLast(): Promise<void> {
+    if (this.#waiting !== undefined) await this.#send?.(this.#waiting);
   }
 
   #sendSoon(): void {
@@ -202,6 +215,10 @@ export class Request {
     this.attempt = JSON.stringify([task, ticket, run, step, operation, attempt]);
     this.step = JSON.stringify([task, ticket, run, step]);
     this.places = [place];
+  }
+
+  get name(): string {
+    return nameOf(this.work);
   }
 
   /** Whether no other instance has read the request, or will before it is committed. */

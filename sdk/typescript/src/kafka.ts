@@ -21,6 +21,17 @@ export interface Connection {
   log?: (level: "info" | "warn", message: string) => void;
 }
 
+/** Of an agent, an operation or a workflow. */
+export const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
+export const NAME_RULE = "use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -";
+
+/** Throws for an option that does not exist, such as a misspelt one, which JavaScript would ignore. */
+export function checkOptions(given: object, ...own: string[]): void {
+  const all = ["brokers", "namespace", "tls", "sasl", "log", ...own];
+  const unknown = Object.keys(given).filter((name) => !all.includes(name));
+  if (unknown.length > 0) throw new AgentError(`there is no option ${unknown.join(" or ")}; the options are ${all.join(", ")}`);
+}
+
 export type Log = NonNullable<Connection["log"]>;
 
 export const toStandardError: Log = (level, message) => {

@@ -6,9 +6,10 @@
 // reported at or after the complete-by time. Effect none is reported only after a commit has recorded that the request is finished.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 
-import { Clock, Request, type UndoAttempt, type Work } from "./attempt.js";
-import { AttemptStopped, type Effect, Failure, failureOf, messageOf } from "./errors.js";
+import { Clock, encode, nameOf, Request, type UndoAttempt, type Work } from "./attempt.js";
+import { AttemptStopped, type Effect, Failure, failureOf, type FailureOptions, messageOf } from "./errors.js";
 import type { Group } from "./group.js";
 import { event, type Incoming, type Log, type Sender } from "./kafka.js";
 import { hasSealed, type Keys, sealedText } from "./keys.js";
@@ -20,6 +21,7 @@ export type Operation = (a: UndoAttempt<any, any>) => unknown;
 const ANSWER_LASTS_MS = 3_000;
 const ANSWER_WAIT_MS = 2_000;
 const COMMIT_EVERY_MS = 200;
+const LAST_MS = 500; // how long the report of an attempt that a stop broke off waits for its last progress
 const READ_AHEAD = 2;
 const LATE_EVERY_MS = 10_000; // between two warnings
 const OUTPUT_BYTES = 256 << 10;
@@ -127,8 +129,7 @@ export class Worker {
   #warnLate(w: Work, now: number): void {
     if (now - this.#warnedLate < LATE_EVERY_MS) return;
     this.#warnedLate = now;
-    const which = `attempt ${w.attempt} of the step ${w.step} of the task ${w.task}`;
-    this.#o.log("warn", `a request came after its time, and is dropped (${which}): it waited too long, or this machine's clock differs from its owner's`);
+    this.#o.log("warn", `a request came after its time, and is dropped (${nameOf(w)}): it waited too long, or this machine's clock differs from its owner's`);
   }
 
   /** After a take-over an agent may get a do and its undo together. */
@@ -216,11 +217,17 @@ export class Worker {
       output = await this.#call(q);
     } catch (error) {
       failure = failureOf(error);
+      if (failure !== error && !q.life.signal.aborted) this.#o.log("warn", `an operation threw an error, so the attempt failed: ${q.name}: ${inspect(error)}`);
     }
     q.life.finish();
     const ended = Date.now();
     if (ended >= q.life.end) return this.#finish(q); // the engine's timer decides: neither a report nor a recovery follows
-    if (failure !== undefined && this.#killed) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
+    if (failure !== undefined && this.#killed) {
+      if (q.life.heartbeat === 0) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
+      // Delivered again, the request would have only its first heartbeat left, or none. So another attempt goes on, and this one does not count.
+      failure = new Failure("unavailable", "the agent is stopping", { code: "stopped", effect: failure.effect === "in_doubt" ? "in_doubt" : "done_unknown" });
+      await Promise.race([q.life.sendLast().catch(() => {}), sleep(LAST_MS, undefined, { ref: false })]);
+    }
     const result =
       failure === undefined
         ? { result: "completed", output, effect: q.exclusive ? undefined : "in_doubt" }
@@ -241,18 +248,23 @@ export class Worker {
     if (w.operation === "undo") return undefined;
     let json: string;
     try {
-      json = JSON.stringify(output) ?? "null";
+      json = encode(output);
     } catch (error) {
-      throw new Failure("permanent", `the output is not JSON: ${messageOf(error)}`, { code: "output_encoding" });
+      throw this.#useless(q, `the output cannot be written as JSON: ${messageOf(error)}`, { code: "output_encoding" });
     }
     const limit = this.#limit(q, OUTPUT_BYTES);
     if (Buffer.byteLength(json) > limit) {
-      throw new Failure("permanent", `the output has ${Buffer.byteLength(json)} bytes, and ${limit} are allowed`, { code: "output_limit", effect: "done_unknown" });
+      throw this.#useless(q, `the output has ${Buffer.byteLength(json)} bytes, and ${limit} are allowed`, { code: "output_limit", effect: "done_unknown" });
     }
     if (q.like === undefined) return output ?? null;
     return this.#o.keys?.sealLike(q.like, json).catch((error: unknown) => {
-      throw new Failure("permanent", `the output cannot be sealed: ${messageOf(error)}`, { code: "no_key", effect: "done_unknown" });
+      throw this.#useless(q, `the output cannot be sealed: ${messageOf(error)}`, { code: "no_key", effect: "done_unknown" });
     });
+  }
+
+  #useless(q: Request, why: string, options: FailureOptions): Failure {
+    this.#o.log("warn", `an attempt failed, because ${why}: ${q.name}`);
+    return new Failure("permanent", why, options);
   }
 
   /** A sealed value takes a third more than its content. */
@@ -308,8 +320,7 @@ export class Worker {
     let message = f.message.replace(/\p{Cc}/gu, " ").trim().slice(0, MESSAGE_CHARACTERS) || f.errorClass;
     let detail: unknown;
     try {
-      const json = JSON.stringify(f.detail);
-      detail = json !== undefined && Buffer.byteLength(json) <= DETAIL_BYTES ? f.detail : undefined;
+      detail = Buffer.byteLength(encode(f.detail)) <= DETAIL_BYTES ? f.detail : undefined;
     } catch {
       this.#o.log("warn", `the detail of a failure of the step ${q.work.step} is not JSON, and is left out`);
     }
