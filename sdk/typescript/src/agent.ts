@@ -96,13 +96,11 @@ export class Agent {
 
   /** Runs as run does. If the agent cannot work, it says why in one line on standard error, and the process ends with the exit code 1. */
   async runForever(): Promise<void> {
-    try {
-      await this.run();
-    } catch (error) {
+    await this.run().catch((error: unknown) => {
       if (!(error instanceof AgentError)) throw error;
       this.#log("warn", error.message);
       process.exit(1);
-    }
+    });
   }
 
   async #work(sender: Sender, keys: Keys | undefined, partitions: number): Promise<void> {

@@ -217,10 +217,6 @@ export class Request {
     this.places = [place];
   }
 
-  get name(): string {
-    return nameOf(this.work);
-  }
-
   /** Whether no other instance has read the request, or will before it is committed. */
   get exclusive(): boolean {
     return this.places.every(([p, offset]) => p.owned && offset >= p.shared);

@@ -52,8 +52,7 @@ const SUBMISSION_BYTES = 1 << 20; // the most that a namespace may be set to tak
 /** Why no engine accepts a submission: events/FORMAT.md, "Submission". */
 function faultOf(id: string, s: Submission, size: number): string | undefined {
   const { workflow, priority = 0, labels = {} } = s;
-  const isLabel = ([k, v]: [string, unknown]) => /^[^:\0]+$/.test(k) && typeof v === "string" && Buffer.byteLength(k) <= 64 && Buffer.byteLength(v) <= 256;
-  const wrong = Object.entries(labels).find((label) => !isLabel(label));
+  const wrong = Object.entries(labels).find(([k, v]) => !/^[^:\0]+$/.test(k) || typeof v !== "string" || Buffer.byteLength(k) > 64 || Buffer.byteLength(v) > 256);
   if (!/^(?!\.\.?$)[^\0-\x1f\x7f-\x9f]+$/.test(id) || Buffer.byteLength(id) > 255) {
     return `"${id}" cannot be the ID of a task, which has 1 to 255 bytes without control characters, and is not . or ..; without an ID, one is made`;
   }

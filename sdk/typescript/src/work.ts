@@ -196,9 +196,8 @@ export class Worker {
   }
 
   #finish(q: Request): void {
-    this.#held.delete(q.attempt);
     q.finishPlaces();
-    this.#changed();
+    this.#abandon(q);
   }
 
   #abandon(q: Request): void {
@@ -217,7 +216,7 @@ export class Worker {
       output = await this.#call(q);
     } catch (error) {
       failure = failureOf(error);
-      if (failure !== error && !q.life.signal.aborted) this.#o.log("warn", `an operation threw an error, so the attempt failed: ${q.name}: ${inspect(error)}`);
+      if (failure !== error && !q.life.signal.aborted) this.#o.log("warn", `an operation threw an error, so the attempt failed: ${nameOf(q.work)}: ${inspect(error)}`);
     }
     q.life.finish();
     const ended = Date.now();
@@ -232,7 +231,11 @@ export class Worker {
       failure === undefined
         ? { result: "completed", output, effect: q.exclusive ? undefined : "in_doubt" }
         : { result: "failed", ...(await this.#failed(q, failure)), effect: await this.#proven(q, failure.effect) };
-    if (Date.now() < q.life.end) await this.#report(q, { ...result, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() });
+    const report = { ...result, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() };
+    if (Date.now() < q.life.end) {
+      // If that fails, the complete-by time passes and the engine makes a new attempt: recovery is its task.
+      await this.#send(q, report, q.reportId()).catch((error: unknown) => this.#o.log("warn", `the report of ${nameOf(q.work)} was not delivered: ${messageOf(error)}`));
+    }
     this.#finish(q);
   }
 
@@ -263,7 +266,7 @@ export class Worker {
   }
 
   #useless(q: Request, why: string, options: FailureOptions): Failure {
-    this.#o.log("warn", `an attempt failed, because ${why}: ${q.name}`);
+    this.#o.log("warn", `an attempt failed, because ${why}: ${nameOf(q.work)}`);
     return new Failure("permanent", why, options);
   }
 
@@ -305,15 +308,6 @@ export class Worker {
     const headers = event("sagalog.report", id, `agent/${agent}/${instance}`, { ce_traceparent: q.traceparent });
     const value = JSON.stringify({ ...q.about(), instance, ...report });
     await sender.send({ topic: reports, partition: q.work.home, key: q.work.task, value, headers }, q.life.end);
-  }
-
-  /** Sends the report. If that fails, the complete-by time passes and the engine makes a new attempt: recovery is its task. */
-  async #report(q: Request, report: object): Promise<void> {
-    try {
-      await this.#send(q, report, q.reportId());
-    } catch (error) {
-      this.#o.log("warn", `the report of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
-    }
   }
 
   async #failed(q: Request, f: Failure): Promise<object> {
