@@ -1,13 +1,14 @@
 // An agent: it announces itself, reads work requests, runs operations, and leaves cleanly.
 
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { Attempt, UndoAttempt } from "./attempt.js";
 import { AgentError, messageOf } from "./errors.js";
 import { Group } from "./group.js";
-import { checkOptions, type Connection, event, type Log, NAME, NAME_RULE, namespaceOf, partitionsOf, Sender, toStandardError } from "./kafka.js";
+import { checkNames, CONNECTION, type Connection, event, type Log, NAME, NAME_RULE, namespaceOf, partitionsOf, Sender, toStandardError } from "./kafka.js";
 import { keyLines, Keys } from "./keys.js";
 import { type Operation, Worker } from "./work.js";
 
@@ -43,7 +44,7 @@ export class Agent {
   #there = false;
 
   constructor(name: string, options: AgentOptions) {
-    checkOptions(options, "instance", "concurrency", "grace", "sealKeyFile");
+    checkNames(options, ...CONNECTION, "instance", "concurrency", "grace", "sealKeyFile");
     const { concurrency = 16, sealKeyFile } = options;
     if (!NAME.test(name)) throw new AgentError(`"${name}" cannot name an agent: ${NAME_RULE}`);
     if (!(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= MAX_CONCURRENCY)) throw new AgentError(`concurrency is ${concurrency}; it must be from 1 to ${MAX_CONCURRENCY}; start more instances for more`);
@@ -124,7 +125,7 @@ export class Agent {
       fault = error;
       this.stop();
     });
-    await this.#stopped();
+    if (!this.#stop.signal.aborted) await once(this.#stop.signal, "abort");
     group.stop();
     const stuck = await worker.drain(grace);
     await Promise.race([worker.commit(), sleep(grace, undefined, { ref: false })]);
@@ -135,11 +136,6 @@ export class Agent {
     await group.close().catch(() => {});
     if (fault !== undefined) throw fault;
     if (stuck > 0) throw new AgentError(`${stuck} attempts did not end when their signals were aborted: pass a.signal to what they wait for`);
-  }
-
-  async #stopped(): Promise<void> {
-    const { signal } = this.#stop;
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   }
 
   /** Waits for the work topic, which a node creates when it hears of an instance that does not say what it reads. */

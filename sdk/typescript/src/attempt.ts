@@ -57,7 +57,7 @@ export interface Attempt<In = unknown> {
   /**
    * Shows that the attempt goes on, and how far it has come. A step with a heartbeat ends one heartbeat after its last acknowledged progress. Call
    * it as often as you like: of the calls within a third of the heartbeat only the last one is sent. The value may have up to 16 KiB of JSON.
-   * Throws the reason of the signal when the attempt is over, and a TypeError if the value is not JSON.
+   * Throws the reason of the signal when the attempt is over, and a TypeError if the value is not JSON, or is longer.
    */
   progress(value: unknown): Promise<void>;
 }
@@ -88,6 +88,7 @@ export function durationMs(text: string | undefined): number {
 }
 
 const TIMER_MS = 2 ** 31 - 1; // the longest time that a timer of Node takes
+const PROGRESS_BYTES = 16 << 10;
 const PROGRESS_SHARE = 3; // progress goes at most once in this part of the heartbeat; less often, and one lost answer would end the attempt
 
 /** The time of an attempt. It ends at its complete-by time, or, with a heartbeat, one heartbeat after its last acknowledged progress. */
@@ -96,6 +97,7 @@ export class Lifetime {
   readonly cap: number;
   end: number;
   readonly #controller = new AbortController();
+  readonly signal = this.#controller.signal;
   #send: ((json: string) => Promise<void>) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #later: NodeJS.Timeout | undefined;
@@ -109,10 +111,6 @@ export class Lifetime {
     this.heartbeat = durationMs(w.heartbeat);
     this.cap = w.cap_by ? by + Date.parse(w.cap_by) - Date.parse(w.complete_by) : by;
     this.end = by;
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
   }
 
   /** `send` sends progress, and returns when Kafka has acknowledged it. */
@@ -144,6 +142,7 @@ export class Lifetime {
   async show(value: unknown): Promise<void> {
     this.signal.throwIfAborted();
     const json = encode(value);
+    if (Buffer.byteLength(json) > PROGRESS_BYTES) throw new TypeError(`progress has ${Buffer.byteLength(json)} bytes; ${PROGRESS_BYTES} are allowed`);
     if (this.heartbeat > 0 && !this.#over) {
       this.#waiting = json;
       this.#sendSoon();
@@ -160,10 +159,7 @@ export class Lifetime {
     if (this.#over || this.#sending || this.#waiting === undefined || this.#send === undefined) return;
     const wait = this.#sentAt + this.heartbeat / PROGRESS_SHARE - Date.now();
     clearTimeout(this.#later);
-    if (wait > 0) {
-      this.#later = setTimeout(() => this.#sendSoon(), wait);
-      return;
-    }
+    if (wait > 0) return void (this.#later = setTimeout(() => this.#sendSoon(), wait));
     const json = this.#waiting;
     const before = (this.#sentAt = Date.now());
     this.#waiting = undefined;

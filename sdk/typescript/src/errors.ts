@@ -27,15 +27,13 @@ class NamedError extends Error {
 
 /** An attempt failed. Throw Retryable or Refused; any other error counts as Retryable in doubt. */
 export class Failure extends NamedError {
-  readonly errorClass: ErrorClass;
   readonly code: string;
   readonly detail: unknown;
   readonly effect: Effect;
   readonly retryAfter: number;
 
-  constructor(errorClass: ErrorClass, message: string, options: FailureOptions = {}) {
+  constructor(readonly errorClass: ErrorClass, message: string, options: FailureOptions = {}) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
-    this.errorClass = errorClass;
     this.code = options.code ?? "";
     this.detail = options.detail;
     this.effect = options.effect ?? "in_doubt";
@@ -86,6 +84,5 @@ export function messageOf(error: unknown): string {
 
 /** The failure that an error stands for. Only a Failure can say more than that another attempt may help. */
 export function failureOf(error: unknown): Failure {
-  if (error instanceof Failure) return error;
-  return new Failure("retryable", messageOf(error), { cause: error });
+  return error instanceof Failure ? error : new Failure("retryable", messageOf(error), { cause: error });
 }

@@ -6,7 +6,7 @@ import { murmur2 } from "@platformatic/kafka";
 
 import { encode } from "./attempt.js";
 import { NotSent } from "./errors.js";
-import { checkOptions, type Connection, event, NAME, NAME_RULE, namespaceOf, partitionsOf, Sender } from "./kafka.js";
+import { checkNames, CONNECTION, type Connection, event, NAME, NAME_RULE, namespaceOf, partitionsOf, Sender } from "./kafka.js";
 
 /** A task to submit: events/FORMAT.md, "Submission". Durations are texts such as `10m`. */
 export interface Submission {
@@ -60,9 +60,7 @@ function faultOf(id: string, s: Submission, size: number): string | undefined {
   if (!Number.isInteger(priority) || Math.abs(priority) > 1000) return `priority is ${priority}; it must be a whole number from -1000 to 1000`;
   if (Object.keys(labels).length > 32) return `a task has at most 32 labels, and these are ${Object.keys(labels).length}`;
   if (wrong !== undefined) return `label "${wrong[0]}" is "${wrong[1]}"; a key has 1 to 64 bytes without a colon, and a value is a text of up to 256 bytes`;
-  if (size > SUBMISSION_BYTES) return `the submission has ${size} bytes; a namespace takes at most ${SUBMISSION_BYTES}, and half of that by default`;
-  const unknown = Object.keys(s).find((name) => !MEMBERS.includes(name));
-  return unknown && `a submission has no ${unknown}; it has ${MEMBERS.join(", ")}`;
+  return size <= SUBMISSION_BYTES ? undefined : `the submission has ${size} bytes; a namespace takes at most ${SUBMISSION_BYTES}, and half of that by default`;
 }
 
 export class Producer {
@@ -71,7 +69,7 @@ export class Producer {
   #partitions: Promise<number> | undefined;
 
   constructor(options: ProducerOptions) {
-    checkOptions(options, "timeout");
+    checkNames(options, ...CONNECTION, "timeout");
     this.#options = options;
     this.#sender = new Sender(options, "producer");
   }
@@ -83,6 +81,7 @@ export class Producer {
   async submit(s: Submission): Promise<Receipt> {
     const { id = randomUUID(), workflow, version, input, priority, labels } = s;
     const value = { id, workflow, version, input, priority, labels, deadline: timeText(s.deadline), not_before: timeText(s.notBefore), reply_to: s.replyTo, reply_key: s.replyKey };
+    checkNames(s, ...MEMBERS);
     const fault = faultOf(id, s, Buffer.byteLength(encode(value)));
     if (fault !== undefined) throw new TypeError(fault);
     return this.#send(id, "sagalog.submission", randomUUID(), value, s.traceparent);

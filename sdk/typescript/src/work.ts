@@ -255,7 +255,7 @@ export class Worker {
     } catch (error) {
       throw this.#useless(q, `the output cannot be written as JSON: ${messageOf(error)}`, { code: "output_encoding" });
     }
-    const limit = this.#limit(q, OUTPUT_BYTES);
+    const limit = q.like === undefined ? OUTPUT_BYTES : (OUTPUT_BYTES / 4) * 3 - 128; // a sealed value takes a third more than its content
     if (Buffer.byteLength(json) > limit) {
       throw this.#useless(q, `the output has ${Buffer.byteLength(json)} bytes, and ${limit} are allowed`, { code: "output_limit", effect: "done_unknown" });
     }
@@ -268,11 +268,6 @@ export class Worker {
   #useless(q: Request, why: string, options: FailureOptions): Failure {
     this.#o.log("warn", `an attempt failed, because ${why}: ${nameOf(q.work)}`);
     return new Failure("permanent", why, options);
-  }
-
-  /** A sealed value takes a third more than its content. */
-  #limit(q: Request, bytes: number): number {
-    return q.like === undefined ? bytes : (bytes / 4) * 3 - 128;
   }
 
   async #open(q: Request): Promise<void> {
@@ -292,10 +287,8 @@ export class Worker {
   }
 
   async #sendProgress(q: Request, json: string): Promise<void> {
-    const fits = Buffer.byteLength(json) <= this.#limit(q, DETAIL_BYTES);
-    if (!fits) this.#o.log("warn", `progress of the step ${q.work.step} has over 16 KiB: it counts, but its value is not kept`);
     try {
-      const progress: unknown = !fits ? undefined : q.like === undefined ? JSON.parse(json) : await this.#o.keys?.sealLike(q.like, json);
+      const progress: unknown = q.like === undefined ? JSON.parse(json) : await this.#o.keys?.sealLike(q.like, json);
       await this.#send(q, { result: "progress", progress }, `${q.reportId()}/${Date.now()}`);
     } catch (error) {
       this.#o.log("warn", `progress of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
