@@ -54,7 +54,6 @@ func (w world) checkpoint(t *testing.T, dir string, ends []int) {
 // partitionRows is all of a partition of a store: what the state hash covers, and what readers ask for beside it.
 type partitionRows struct {
 	info      projector.Info
-	offset    int64
 	tasks     []string
 	histories map[string][]int64
 	unplanned []string

@@ -81,6 +81,8 @@ type Task struct {
 	Steps []Step `json:"steps"`
 	// WaitingFor says what the task and its steps wait for. List leaves it out.
 	WaitingFor []Waiting `json:"waiting_for"`
+	// Left says that an operator skipped the undo of a step, so that what it did stays: Left of the steps says of which. List leaves it out.
+	Left bool `json:"left"`
 	// Signals have come, and no step has taken them yet. List leaves them out.
 	Signals []KeptSignal `json:"signals"`
 }

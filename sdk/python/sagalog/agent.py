@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-import re
 import signal
 import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -20,7 +19,7 @@ from sagalog.reader import Reader
 from sagalog.request import Request
 from sagalog.seldom import client_log
 from sagalog.sink import Sink
-from sagalog.wire import broker_list, encode, event, instant
+from sagalog.wire import NAME, NAME_RULE, broker_list, encode, event, instant
 
 if TYPE_CHECKING:
     from sagalog.sealing import Keys
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sagalog")
 
 Operation = Callable[[Attempt], Awaitable[Json]]
+O = TypeVar("O", bound=Operation)
 
 PRESENCE_SECONDS = 1.0
 LEAVE_SECONDS = 10.0  # how long leaving the group may take
@@ -56,8 +56,8 @@ class Agent:
         seal_key_file: str | None = None,
         kafka: Mapping[str, Any] | None = None,
     ) -> None:
-        if not re.fullmatch("[a-z][a-z0-9_-]{0,63}", name):
-            raise ValueError(f"{name!r} cannot name an agent: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -")
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name an agent: {NAME_RULE}")
         if not 1 <= concurrency <= MAX_CONCURRENCY:
             raise ValueError(f"concurrency is {concurrency}; it must be from 1 to {MAX_CONCURRENCY}; start more instances for more")
         self.name, self.namespace, self.concurrency, self.grace = name, namespace, concurrency, grace
@@ -66,6 +66,10 @@ class Agent:
         self._member: dict[str, Any] = {"group.instance.id": instance} if instance else {}
         self.brokers, self._seal_key_file = broker_list(brokers), seal_key_file
         self._kafka: dict[str, Any] = {"bootstrap.servers": self.brokers, **(kafka or {})}
+        if seal_key_file is not None:
+            from sagalog.sealing import key_lines  # needs the extra sealing
+
+            key_lines(seal_key_file)  # a file that cannot be used is known at once
         self.operations: dict[tuple[str, str], Operation] = {}
         self._stopping = asyncio.Event()
         self._accepting = True
@@ -73,20 +77,24 @@ class Agent:
         self._started = instant()
         self.keys: Keys | None = None
 
-    def operation(self, name: str = "") -> Callable[[Operation], Operation]:
+    def operation(self, name: str = "") -> Callable[[O], O]:
         """Decorates the coroutine function that does steps with that operation; without a name, those that name none."""
         return self._register(name, "do")
 
-    def undo(self, name: str = "") -> Callable[[Operation], Operation]:
+    def undo(self, name: str = "") -> Callable[[O], O]:
         """Decorates the coroutine function that undoes what the operation did."""
         return self._register(name, "undo")
 
-    def _register(self, name: str, verb: str) -> Callable[[Operation], Operation]:
+    def _register(self, name: str, verb: str) -> Callable[[O], O]:
         if callable(name):
             raise TypeError('the decorator needs parentheses, such as @agent.operation() or @agent.operation("charge")')
 
-        def register(function: Operation) -> Operation:
-            if not asyncio.iscoroutinefunction(function):
+        if name in ("do", "undo") or name and not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name an operation: {NAME_RULE}, other than do and undo")
+
+        def register(function: O) -> O:
+            is_async: bool = asyncio.iscoroutinefunction(function)
+            if not is_async:
                 raise TypeError(f"{verb} of operation {name!r} must be an async function; call what blocks by asyncio.to_thread")
             if (name, verb) in self.operations:
                 raise ValueError(f"agent {self.name} has {verb} of operation {name!r} already")
@@ -96,8 +104,14 @@ class Agent:
         return register
 
     def run_forever(self) -> None:
-        """Runs until SIGINT (Ctrl-C) or SIGTERM. A second one ends the process at once."""
-        asyncio.run(self._until_signal())
+        """Runs until SIGINT (Ctrl-C) or SIGTERM. A second one ends the process at once.
+
+        If the agent cannot work, the process says why in one line on standard error, and ends with the exit code 1.
+        """
+        try:
+            asyncio.run(self._until_signal())
+        except AgentError as e:
+            raise SystemExit(f"sagalog: {e}") from None
 
     async def _until_signal(self) -> None:
         loop, both = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
@@ -125,7 +139,7 @@ class Agent:
             if not await self._connected():
                 return
             if self._seal_key_file is not None:
-                from sagalog.sealing import Keys  # needs the extra sealing
+                from sagalog.sealing import Keys
 
                 self.keys = Keys(self.namespace, self._seal_key_file, self._kafka)
             try:

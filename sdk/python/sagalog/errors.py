@@ -43,6 +43,12 @@ class Unavailable(Failure):
     error_class = "unavailable"
 
 
+class Internal(Failure):
+    """The agent itself failed. The package raises it."""
+
+    error_class = "internal"
+
+
 class AgentError(Exception):
     """The agent cannot work. The message says why, and what to do."""
 

@@ -5,13 +5,14 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
 from sagalog.attempt import Attempt, Json
-from sagalog.errors import Effect, Failure, Refused, Retryable, Unavailable
+from sagalog.errors import Effect, Failure, Internal, Refused, Retryable, Unavailable
 from sagalog.reader import Reader
 from sagalog.request import Request, Until
 from sagalog.seldom import say
@@ -25,6 +26,7 @@ log = logging.getLogger("sagalog")
 
 PROGRESS_SHARE = 3  # progress is sent at most once in this part of the heartbeat; less often, and one lost answer would end the attempt
 RESEND_SECONDS = 0.2
+LAST_SECONDS = 0.5  # how long the report of an attempt that a stop broke off waits for its last progress
 RETRY_AFTER_MAX = timedelta(days=1)  # longer than any sensible deadline: a garbled answer of a service must not stop a task for years
 
 
@@ -52,7 +54,13 @@ class Execution:
             log.warning("an operation raised an error, so the attempt failed: %s", q, exc_info=e)
             failure = Retryable(f"{type(e).__name__}: {e}", code=type(e).__name__)
         if failure is not None and q.abandoned:
-            return  # neither reported nor finished, so it is delivered again
+            if not q.heartbeat:
+                return  # neither reported nor finished, so it is delivered again
+            # Delivered again, the request would have only its first heartbeat left, or none. So another attempt goes on, and this one does not count.
+            failure = Unavailable("the agent is stopping", code="stopped", effect="in_doubt" if failure.effect == "in_doubt" else "done_unknown")
+            if self._fresh.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._send_latest(), LAST_SECONDS)
         if q.end.left() > 0:
             await self._report(began, output, failure)
         self._reader.finish(q)
@@ -97,9 +105,9 @@ class Execution:
             raise Unconfirmed
         try:
             return await function(attempt)
-        except SystemExit as e:
-            log.error("an operation called sys.exit(%s), which ends the agent: %s", e.code, self._q)
-            raise
+        except SystemExit as e:  # it would end the agent, at each attempt of this task again
+            log.error("an operation called sys.exit(%s), so the attempt failed: %s", e.code, self._q, exc_info=e)
+            raise Internal(f"the operation called sys.exit({e.code})", code="SystemExit") from e
 
     async def _opened(self) -> dict[str, Json]:
         from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}
@@ -129,8 +137,8 @@ class Execution:
     async def _checked(self, output: Json) -> Json:
         try:
             encode(output)
-        except (TypeError, ValueError) as e:
-            raise self._useless(f"the output cannot be written as JSON: {e}", "output") from e
+        except ValueError as e:
+            raise self._useless(f"the output {e}", "output_encoding", "in_doubt") from e
         try:
             output = await self._sealed(output)
         except Exception as e:
@@ -140,9 +148,9 @@ class Execution:
             raise self._useless(f"output is over the limit: {size} bytes, the limit is {OUTPUT_BYTES}", "output_limit")
         return output
 
-    def _useless(self, text: str, code: str) -> Refused:
+    def _useless(self, text: str, code: str, effect: Effect = "done_unknown") -> Refused:
         log.warning("an attempt failed, because %s: %s", text, self._q)
-        return Refused(text, code=code, effect="done_unknown")
+        return Refused(text, code=code, effect=effect)
 
     async def _show(self, value: Json) -> None:
         self._value = value
@@ -150,23 +158,28 @@ class Execution:
         await asyncio.sleep(0)  # an operation that awaits nothing else would hold up the presence, and could not be cancelled
 
     async def _send_progress(self) -> None:
-        """Sends the latest progress, and moves the end of the attempt by what the brokers acknowledge.
+        while True:
+            await self._fresh.wait()
+            pause = Until(self._q.heartbeat / PROGRESS_SHARE)
+            await self._send_latest()
+            await asyncio.sleep(pause.left())
+
+    async def _send_latest(self) -> None:
+        """Sends the latest progress, and moves the end of the attempt if the brokers acknowledge it.
 
         The end counts from just before sending: the engine counts from when it judges the report, which is later.
         """
-        q = self._q
-        while True:
-            await self._fresh.wait()
-            self._fresh.clear()
-            until = Until(q.heartbeat)
-            try:
-                await self._send({"result": "progress", "progress": await self._sealed(self._value)}, f"/{time.time_ns()}")
-                if q.end.left() > 0 and until.left() > q.end.left():
-                    q.end = min(until, q.cap, key=Until.left)
-            except Exception as e:  # not only of the brokers: the key file may be unreadable for a moment
-                log.warning("progress was not delivered, and is sent again: %s: %s", q, e)
-                self._fresh.set()
-            await asyncio.sleep(until.left() - q.heartbeat * (1 - 1 / PROGRESS_SHARE))
+        q, until = self._q, Until(self._q.heartbeat)
+        self._fresh.clear()
+        try:
+            await self._send({"result": "progress", "progress": await self._sealed(self._value)}, f"/{time.time_ns()}")
+        except BaseException as e:  # not only of the brokers: the key file may be unreadable for a moment
+            self._fresh.set()
+            if not isinstance(e, Exception):
+                raise
+            return log.warning("progress was not delivered, and is sent again: %s: %s", q, e)
+        if q.end.left() > 0 and until.left() > q.end.left():
+            q.end = min(until, q.cap, key=Until.left)
 
     async def _report(self, began: str, output: Json, failure: Failure | None) -> None:
         q = self._q
@@ -194,22 +207,19 @@ class Execution:
         Without effect a step is not undone, so such a request must never run again, here or elsewhere: a commit records that before the report
         leaves. If it cannot, or if another instance may have the request, the effect is in doubt.
         """
-        if not self._q.exclusive():
-            return "in_doubt"
-        if effect != "none":
-            return effect
+        if effect != "none" or not self._q.exclusive():
+            return effect if self._q.exclusive() else "in_doubt"
         left = self._q.end.left()
-        try:
-            never_again = await asyncio.wait_for(self._reader.finish_durably(self._q), left - min(left / 20, 0.25))
-        except TimeoutError:
-            never_again = False
-        return "none" if never_again else "in_doubt"
+        with suppress(TimeoutError):
+            if await asyncio.wait_for(self._reader.finish_durably(self._q), left - min(left / 20, 0.25)):
+                return "none"
+        return "in_doubt"
 
     async def _error(self, f: Failure) -> dict[str, Any]:
         message = one_line(str(f)) or type(f).__name__
         try:
             detail = f.detail if len(encode(f.detail)) <= DETAIL_BYTES else None
-        except (TypeError, ValueError):
+        except ValueError:
             detail = one_line(repr(f.detail))
         if self._like is not None:  # the message is whatever a service answered, so it is sealed with the detail
             hidden = {"message": message} | ({"detail": detail} if detail is not None else {})

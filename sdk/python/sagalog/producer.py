@@ -1,5 +1,6 @@
 """Submits tasks, and sends signals and cancels."""
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,8 +14,9 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from sagalog.attempt import Json
 from sagalog.errors import NotAcknowledged, Rejected
 from sagalog.sink import Sink
-from sagalog.wire import SUBMISSION_BYTES, broker_list, duration, encode, event, instant, seconds
+from sagalog.wire import NAME, NAME_RULE, SUBMISSION_BYTES, broker_list, duration, encode, event, instant, seconds
 
+CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 # What the brokers, or the client for them, answer to a record that they will never take.
 FINAL = {
@@ -76,10 +78,14 @@ class Producer:
         Choose an ID that follows from the business, such as that of the order: only then is a repeat recognised after a crash.
         Raises ValueError for what no engine accepts.
         """
-        if id == "" or not workflow:
-            raise ValueError("workflow is empty" if not workflow else "id is empty: give an ID, or leave it out to have one made")
+        id = str(uuid.uuid4()) if id is None else id
+        if id in ("", ".", "..") or len(id.encode()) > 255 or CONTROL.search(id):
+            raise ValueError(f"{id!r} cannot be the ID of a task, which has 1 to 255 bytes without control characters, and is not . or ..; without an ID, one is made")
+        if not NAME.fullmatch(workflow):
+            raise ValueError(f"{workflow!r} cannot name a workflow: {NAME_RULE}")
+        if priority not in range(-1000, 1001):
+            raise ValueError(f"priority is {priority}; it must be from -1000 to 1000")
         check_labels(labels or {})
-        id = id or str(uuid.uuid4())
         given = {
             "id": id, "workflow": workflow, "version": version, "input": input, "priority": priority or None, "labels": dict(labels or {}) or None,
             "deadline": moment(deadline), "not_before": moment(not_before), "reply_to": reply_to, "reply_key": reply_key,

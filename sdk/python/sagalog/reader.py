@@ -180,7 +180,7 @@ class Reader:
             self._held.pop(q.id, None)
             return True
         if q.end.left() <= 0:
-            say("late", "a request came after its time, and is dropped (a backlog, or this machine's clock is ahead): %s", q)
+            say("late", "a request came after its time, and is dropped (it waited too long, or this machine's clock is ahead): %s", q)
         elif q.id not in self._answered and (q.undo or q.step not in self._undone):
             return False
         self._finish(q, began=False)

@@ -37,10 +37,6 @@ class Keys:
         self._erased: dict[str, str] = {}  # by ID: when
         self._lock = threading.Lock()
         self._next, self._read_at, self._failed_at = OFFSET_BEGINNING, -TRUSTED_SECONDS, -REST_SECONDS
-        try:
-            self._wrapping()
-        except (OSError, ValueError) as e:
-            raise AgentError(f"the key file {key_file} cannot be used: {e}; copy that of the nodes") from None
         self._consumer = Consumer({**config, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True, "enable.metrics.push": False, "logger": client_log})
         self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
 
@@ -87,7 +83,7 @@ class Keys:
             record = self._wrapped.get(id)
             if record is None:
                 raise Unavailable(f"the data key {id} is not in the topic {self._topic}", code="no_key", effect="none")
-        wrapping = self._wrapping().get(record["with"])
+        wrapping = key_lines(self._file).get(record["with"])
         if wrapping is None:
             raise Unavailable(f"{self._file} lacks the key {record['with']}; copy the key file of the nodes", code="no_key", effect="none")
         data = base64.b64decode(record["wrapped"])
@@ -96,12 +92,6 @@ class Keys:
             return AESGCM(wrapping).decrypt(data[:12], data[12:], bound.encode())
         except InvalidTag as e:
             raise Unavailable(f"the data key {id} in the topic {self._topic} is damaged: {record['with']} does not open it", code="no_key", effect="none") from e
-
-    def _wrapping(self) -> dict[str, bytes]:
-        """The lines of the key file by their fingerprints. The file is read each time, since it may change at any time."""
-        with open(self._file, encoding="ascii") as f:
-            keys = [bytes.fromhex(line) for line in f.read().split()]
-        return {hashlib.sha256(b"sagalog sealing key 1\0" + k).digest()[:4].hex(): k for k in keys}
 
     def _refresh(self, known: bool) -> None:
         """Reads the topic to its end, unless it was read just now. The lock is held."""
@@ -142,6 +132,16 @@ class Keys:
             self._namespace = self._namespace or record["namespace"]
             if record["namespace"] == self._namespace:
                 self._wrapped[id] = record
+
+
+def key_lines(file: str) -> dict[str, bytes]:
+    """The lines of the key file by their fingerprints. The file is read each time, since it may change at any time."""
+    try:
+        with open(file, encoding="ascii") as f:
+            keys = [bytes.fromhex(line) for line in f.read().split()]
+    except (OSError, ValueError) as e:
+        raise AgentError(f"the key file {file} cannot be used: {e}; copy that of the nodes") from None
+    return {hashlib.sha256(b"sagalog sealing key 1\0" + k).digest()[:4].hex(): k for k in keys}
 
 
 def sealed(value: Json) -> str | None:

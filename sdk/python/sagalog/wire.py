@@ -15,6 +15,9 @@ DETAIL_BYTES = 16 << 10
 SUBMISSION_BYTES = 1 << 20  # the most that a namespace may be set to take
 MESSAGE_BYTES = 1024
 
+NAME = re.compile("[a-z][a-z0-9_-]{0,63}")  # of an agent, an operation or a workflow
+NAME_RULE = "use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -"
+
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
@@ -40,8 +43,11 @@ def instant(at: datetime | None = None) -> str:
 
 
 def encode(value: Any) -> bytes:
-    """Raises TypeError or ValueError for what JSON cannot hold."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+    """Raises ValueError for what JSON cannot hold."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"cannot be written as JSON: {e}") from e
 
 
 def one_line(text: str) -> str:

@@ -103,6 +103,20 @@ def test_a_stop_gives_back_what_does_not_end(engine: Engine, processes: list[Pro
     assert [f["attempt"] for f in engine.facts("held-2", "StepStarted", "s")] == [1], "it is the same attempt"
 
 
+def test_a_stop_during_a_long_attempt_does_not_count(engine: Engine, processes: list[Process], tmp_path: Path) -> None:
+    """The second attempt fails on its own. If the first one counted, it would be the last."""
+    engine.apply("stopping", step("stopping", "heartbeat: 2m, complete_within: 30m, retry: {attempts: 2, backoff: 100ms, then: undo}"))
+    first = engine.agent("worker.py", GRACE="10", INSTANCE="stopping-0")
+    processes.append(first)
+    submit(engine, "stopping", "stopping-1")
+    eventually("its progress is in the log", lambda: engine.facts("stopping-1", "StepProgressed", "s"))
+    assert first.end() == 0, first.said()
+    processes.append(engine.agent("worker.py", INSTANCE="stopping-1"))
+    assert states(engine.ended("stopping-1")) == ("processed", {"attempt": 3, "from": {"done": 1}})
+    stopped, failed = engine.facts("stopping-1", "StepFailed", "s")
+    assert (stopped["error"]["code"], stopped["attempt"], failed["error"]["code"], failed["attempt"]) == ("stopped", 1, "broken", 2)
+
+
 def test_a_cancel_stops_the_attempt_and_undoes_it(engine: Engine, processes: list[Process]) -> None:
     engine.apply("wanted", step("wanted", "complete_within: 30m, undo: {}"))
     agent = engine.agent("worker.py")
@@ -126,14 +140,14 @@ def test_of_two_processes_with_one_name_one_ends(engine: Engine, processes: list
         processes.append(engine.agent("worker.py", INSTANCE="twin"))
         engine.ready("twin")
     ended: Process = eventually("one has ended", lambda: next((p for p in processes if p.popen.poll() is not None), None))
-    assert "AgentError: another process uses the instance name twin: give each its own" in ended.said()
+    assert "sagalog: another process uses the instance name twin: give each its own" in ended.said()
 
 
 @pytest.mark.parametrize(
     "how, kind, code, effect",
     [
         ("raise", "retryable", "KeyError", "in_doubt"),
-        ("output", "permanent", "output", "done_unknown"),
+        ("output", "permanent", "output_encoding", "in_doubt"),
         ("large", "permanent", "output_limit", "done_unknown"),
     ],
 )

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import subprocess
 import sys
 import threading
 import time
@@ -187,7 +188,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
     k = Keys("sagalog", str(tmp_path / "seal.key"), {"bootstrap.servers": "127.0.0.1:9"})
     k._consumer.close()
     k._consumer = Topic()  # type: ignore[assignment]
-    (fingerprint,) = k._wrapping()
+    (fingerprint,) = sagalog.sealing.key_lines(str(tmp_path / "seal.key"))
     bound = b"sagalog key 1\0sagalog\0k1\0c-17"
     wrapped = bytes(12) + AESGCM(b"\xab" * 32).encrypt(bytes(12), bytes(32), bound)
     k._namespace = "sagalog"
@@ -247,12 +248,18 @@ def test_the_client_says_the_same_seldom(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [client_line(line) for line in lines] == [True, False, True, False]
 
 
-@pytest.mark.parametrize("returns, why", [({1, 2}, "cannot be written as JSON"), (float("nan"), "cannot be written as JSON"), ("x" * (300 << 10), "over the limit")])
-def test_an_output_that_is_refused_is_logged(returns: Any, why: str, caplog: pytest.LogCaptureFixture) -> None:
+UNENCODABLE = ("output_encoding", "in_doubt", "cannot be written as JSON")
+
+
+@pytest.mark.parametrize(
+    "returns, code, effect, why", [({1, 2}, *UNENCODABLE), (float("nan"), *UNENCODABLE), ("x" * (300 << 10), "output_limit", "done_unknown", "over the limit")]
+)
+def test_an_output_that_is_refused_is_logged(returns: Any, code: str, effect: str, why: str, caplog: pytest.LogCaptureFixture) -> None:
     async def do(a: Attempt) -> Json:
         return returns
 
-    assert attempt(do)["effect"] == "done_unknown"
+    report = attempt(do)
+    assert (report["error"]["class"], report["error"]["code"], report["effect"]) == ("permanent", code, effect)
     (line,) = caplog.messages
     assert why in line and "task 't', step 's'" in line
 
@@ -265,13 +272,82 @@ def test_a_sealed_input_without_a_key_is_logged_once(monkeypatch: pytest.MonkeyP
     assert "seal_key_file" in line
 
 
-def test_an_operation_that_exits_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_operation_that_exits_fails_and_the_agent_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     async def do(a: Attempt) -> None:
         sys.exit(3)
 
-    with pytest.raises(SystemExit):
-        attempt(do)
+    report = attempt(do)
+    assert (report["error"]["class"], report["error"]["message"], report["effect"]) == ("internal", "the operation called sys.exit(3)", "in_doubt")
     assert any("sys.exit(3)" in line and "task 't'" in line for line in caplog.messages)
+
+
+async def cancelled(a: Attempt) -> None:
+    await asyncio.Event().wait()
+
+
+async def refused(a: Attempt) -> None:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        raise Refused("the run was given up", code="mine", detail={"n": 1}, effect="done_unknown") from None
+
+
+@pytest.mark.parametrize("do, effect", [(cancelled, "in_doubt"), (refused, "done_unknown")])
+@pytest.mark.parametrize("heartbeat", ["10m", ""])
+def test_a_stop_during_a_long_attempt_is_reported(do: Callable[[Attempt], Awaitable[Json]], effect: str, heartbeat: str) -> None:
+    """Delivered again, its request would have nothing left of its first heartbeat. Any other request is delivered again."""
+    q, sink, reader, shown = request(heartbeat=heartbeat), Sink(), Finishes(), asyncio.Event()
+
+    async def showing(a: Attempt) -> Json:
+        for n in range(3):
+            await a.progress({"n": n})
+            await until("the first progress is sent", lambda: sink.sent or not heartbeat)
+        shown.set()
+        return await do(a)
+
+    async def main() -> None:
+        running = asyncio.create_task(execution(q, showing, sink, reader).run())
+        await shown.wait()
+        assert q.call is not None
+        q.abandoned = True
+        q.call.cancel()
+        await running
+
+    asyncio.run(main())
+    if not heartbeat:
+        assert (sink.sent, reader.finished) == ([], [])
+        return
+    first, last, report = sink.sent
+    assert (first["progress"], last["result"], last["progress"]) == ({"n": 0}, "progress", {"n": 2}), "the newest progress goes before the report"
+    assert (report["result"], report["error"]) == ("failed", {"class": "unavailable", "code": "stopped", "message": "the agent is stopping"})
+    assert (report["effect"], reader.finished) == (effect, [q])
+
+
+def test_a_report_of_a_stop_does_not_wait_long_for_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sagalog.execution.LAST_SECONDS", 0.01)
+
+    class Away(Sink):
+        async def send(self, topic: str, key: str, value: bytes | None, headers: object, partition: int = -1) -> None:
+            await super().send(topic, key, value, headers, partition)
+            if self.sent[-1]["result"] == "progress":
+                await asyncio.Event().wait()
+
+    q, sink = request(heartbeat="10m"), Away()
+
+    async def do(a: Attempt) -> None:
+        await a.progress({"n": 1})
+        await cancelled(a)
+
+    async def main() -> None:
+        running = asyncio.create_task(execution(q, do, sink, Finishes()).run())
+        await until("the progress is on its way", lambda: sink.sent)
+        assert q.call is not None
+        q.abandoned = True
+        q.call.cancel()
+        await running
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+    assert sink.sent[-1]["error"]["code"] == "stopped"
 
 
 def test_a_decorator_without_parentheses_is_a_fault() -> None:
@@ -287,11 +363,25 @@ def test_an_agent_has_a_name_that_a_step_can_have(name: str) -> None:
         sagalog.Agent(name, brokers="127.0.0.1:1")
 
 
+@pytest.mark.parametrize("name", ["Bad Name", "do", "undo", "a" * 65])
+def test_an_operation_has_a_name_that_a_step_can_have(name: str) -> None:
+    agent = sagalog.Agent("card", brokers="127.0.0.1:1")
+    for decorator in (agent.operation, agent.undo):
+        with pytest.raises(ValueError, match="cannot name an operation"):
+            decorator(name)
+
+
 def test_a_missing_key_file_and_a_wrong_setting_are_explained(tmp_path: Path) -> None:
     with pytest.raises(sagalog.AgentError, match="seal.key cannot be used.*No such file"):
-        Keys("sagalog", str(tmp_path / "seal.key"), {})
+        sagalog.Agent("card", brokers="127.0.0.1:1", seal_key_file=str(tmp_path / "seal.key"))
     with pytest.raises(sagalog.AgentError, match="no.such.setting"):
         sagalog.Producer("127.0.0.1:1", kafka={"no.such.setting": 1})
+
+
+def test_an_agent_that_cannot_work_says_so_in_one_line() -> None:
+    program = "import sagalog; sagalog.Agent('card', brokers='127.0.0.1:1').run_forever()"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert (ended.returncode, ended.stderr) == (1, "sagalog: agent card has no operation: decorate a function with @agent.operation()\n")
 
 
 def test_a_stop_ends_the_connecting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ def test_an_agent_that_cannot_work_says_why(engine: Engine, tmp_path: Path) -> N
     with pytest.raises(AgentError, match="no operation"):
         asyncio.run(agent.run())
     with pytest.raises(TypeError, match="async function"):
-        agent.operation()(lambda a: None)  # type: ignore[arg-type, return-value]
+        agent.operation()(lambda a: None)  # type: ignore[type-var]
     with pytest.raises(ValueError, match="from 1 to 128"):
         Agent("idle", brokers=engine.kafka, concurrency=1000)
 
@@ -177,6 +177,25 @@ def test_an_agent_says_each_minute_that_it_waits(engine: Engine, monkeypatch: py
     asyncio.run(main())
 
 
-def test_an_empty_id_is_a_fault() -> None:
-    with pytest.raises(ValueError, match="id is empty"):
-        asyncio.run(Producer("127.0.0.1:1").submit("order", id=""))
+@pytest.mark.parametrize(
+    "given, why",
+    [
+        ({"id": ""}, "1 to 255 bytes"),
+        ({"id": ".."}, "is not . or .."),
+        ({"id": "é" * 128}, "1 to 255 bytes"),
+        ({"id": "a\nb"}, "control characters"),
+        ({"workflow": ""}, "cannot name a workflow"),
+        ({"workflow": "Bad Name"}, "cannot name a workflow"),
+        ({"priority": 1001}, "from -1000 to 1000"),
+        ({"priority": -1001}, "from -1000 to 1000"),
+        ({"input": {1, 2}}, "cannot be written as JSON"),
+        ({"input": float("nan")}, "cannot be written as JSON"),
+        ({"input": "x" * (2 << 20)}, "a namespace takes at most"),
+        ({"labels": {"a:b": "c"}}, "label 'a:b'"),
+        ({"labels": {str(n): "c" for n in range(33)}}, "at most 32 labels"),
+    ],
+    ids=lambda v: str(v)[:40],
+)
+def test_what_no_engine_accepts_is_a_fault(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        asyncio.run(Producer("127.0.0.1:1").submit(**{"workflow": "order", **given}))

@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 from engine import PACKAGE, WAIT_SECONDS, Engine, Process, eventually, program
 
+import sagalog
+
+README = PACKAGE / "README.md"
+
 
 class Page:
     """The blocks of the page, and a folder like the repository, in which they run with an environment that the first one fills."""
 
     def __init__(self, dir: Path, engine: Engine) -> None:
         self.dir, self.engine = dir, engine
-        self.blocks = re.findall(r"^```(\w+)\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)
+        self.blocks = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text(), re.M | re.S)
         shutil.copytree(PACKAGE, dir / "sdk/python", ignore=shutil.ignore_patterns("tests", "build", "*.egg-info", "__pycache__"))
         venv.create(dir / "venv", with_pip=True)
         self.env = {**os.environ, "PATH": f"{dir}/venv/bin:{os.environ['PATH']}", "SAGALOG_API": engine.http}
@@ -39,6 +43,17 @@ class Page:
         (self.dir / name).write_text(text)
         env = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": ""}
         return Process([str(self.dir / "venv/bin/python"), name], self.dir / f"{name}.log", env, self.dir)
+
+
+def test_the_blocks_have_types(tmp_path: Path) -> None:
+    """As strictly as mypy can."""
+    card, producer, train, tests = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.M | re.S)
+    train = "import sagalog\nagent = sagalog.Agent('trainer', brokers='127.0.0.1:1')\nasync def one_epoch() -> None: ...\n" + train
+    for name, text in {"card.py": card, "producer.py": producer, "train.py": train, "test_card.py": tests}.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "."]
+    checked = subprocess.run(command, cwd=tmp_path, env={**os.environ, "MYPYPATH": str(Path(sagalog.__file__).parents[1])}, capture_output=True, text=True, timeout=WAIT_SECONDS)
+    assert checked.returncode == 0 and "4 source files" in checked.stdout, checked.stdout + checked.stderr
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_an_attempt_can_be_made_for_a_test() -> None:
 @pytest.mark.parametrize(
     "given, why",
     [
-        ({"workflow": ""}, "workflow is empty"),
+        ({"workflow": ""}, "cannot name a workflow"),
         ({"deadline": "soon"}, "'soon' is neither"),
         ({"deadline": ""}, "'' is neither"),
         ({"not_before": "10"}, "'10' is neither"),

@@ -5,7 +5,7 @@ import os
 import time
 
 import sagalog
-from sagalog import Attempt, Json, Refused
+from sagalog import Attempt, Json, Refused, Retryable
 
 agent = sagalog.Agent("worker", brokers=os.environ["BROKERS"], instance=os.environ.get("INSTANCE"), grace=float(os.environ.get("GRACE", "2")))
 
@@ -56,6 +56,17 @@ async def silent(a: Attempt) -> Json:
         await a.progress({"done": 3})
         await forever(a)
     return {"continued": a.last_progress}
+
+
+@agent.operation("stopping")
+async def stopping(a: Attempt) -> Json:
+    """Waits for a stop, then fails, then succeeds."""
+    if a.last_progress is None:
+        await a.progress({"done": 1})
+        await forever(a)
+    if a.number == 2:
+        raise Retryable("broken", code="broken")
+    return {"attempt": a.number, "from": a.last_progress}
 
 
 @agent.operation("held")

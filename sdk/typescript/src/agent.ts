@@ -1,14 +1,15 @@
 // An agent: it announces itself, reads work requests, runs operations, and leaves cleanly.
 
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { Attempt, UndoAttempt } from "./attempt.js";
 import { AgentError, messageOf } from "./errors.js";
 import { Group } from "./group.js";
-import { type Connection, event, type Log, namespaceOf, partitionsOf, Sender, toStandardError } from "./kafka.js";
-import { Keys } from "./keys.js";
+import { checkNames, CONNECTION, type Connection, event, type Log, NAME, NAME_RULE, namespaceOf, partitionsOf, Sender, toStandardError } from "./kafka.js";
+import { keyLines, Keys } from "./keys.js";
 import { type Operation, Worker } from "./work.js";
 
 export interface AgentOptions extends Connection {
@@ -17,7 +18,7 @@ export interface AgentOptions extends Connection {
    * partitions over at once, even after a kill. Default: the host name and a random suffix.
    */
   instance?: string;
-  /** How many attempts run at once. Default 16. */
+  /** How many attempts run at once, from 1 to 128. Default 16. */
   concurrency?: number;
   /**
    * How long attempts may go on after a stop before their signals are aborted, and then how long they may take to return, in milliseconds. Default
@@ -29,6 +30,7 @@ export interface AgentOptions extends Connection {
 }
 
 const PRESENCE_MS = 1_000;
+const MAX_CONCURRENCY = 128; // more unfinished requests would not fit into the metadata of a commit
 
 export class Agent {
   readonly name: string;
@@ -42,7 +44,11 @@ export class Agent {
   #there = false;
 
   constructor(name: string, options: AgentOptions) {
-    if (!/^[a-z][a-z0-9_-]{0,63}$/.test(name)) throw new AgentError(`"${name}" cannot name an agent: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -`);
+    checkNames(options, ...CONNECTION, "instance", "concurrency", "grace", "sealKeyFile");
+    const { concurrency = 16, sealKeyFile } = options;
+    if (!NAME.test(name)) throw new AgentError(`"${name}" cannot name an agent: ${NAME_RULE}`);
+    if (!(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= MAX_CONCURRENCY)) throw new AgentError(`concurrency is ${concurrency}; it must be from 1 to ${MAX_CONCURRENCY}; start more instances for more`);
+    if (sealKeyFile !== undefined) keyLines(sealKeyFile); // a file that cannot be used is known at once
     this.name = name;
     this.instance = options.instance ?? `${hostname()}-${randomUUID().slice(0, 8)}`;
     this.#options = options;
@@ -59,6 +65,7 @@ export class Agent {
    * nothing to undo, since the outcome of the step may be unknown.
    */
   operation<In = any, Out = unknown>(name: string, run: (a: Attempt<In>) => Promise<Out> | Out, undo?: (a: UndoAttempt<In, Out>) => Promise<void> | void): this {
+    if (name === "do" || name === "undo" || (name !== "" && !NAME.test(name))) throw new AgentError(`"${name}" cannot name an operation: ${NAME_RULE}, other than do and undo`);
     if (this.#operations.has(name)) throw new AgentError(`the agent ${this.name} has the operation ${name || "without a name"} already`);
     this.#operations.set(name, { do: run, ...(undo ? { undo } : {}) });
     return this;
@@ -88,6 +95,15 @@ export class Agent {
     }
   }
 
+  /** Runs as run does. If the agent cannot work, it says why in one line on standard error, and the process ends with the exit code 1. */
+  async runForever(): Promise<void> {
+    await this.run().catch((error: unknown) => {
+      if (!(error instanceof AgentError)) throw error;
+      this.#log("warn", error.message);
+      process.exit(1);
+    });
+  }
+
   async #work(sender: Sender, keys: Keys | undefined, partitions: number): Promise<void> {
     const { concurrency = 16, grace = 2_000 } = this.#options;
     const [namespace, log] = [namespaceOf(this.#options), this.#log];
@@ -109,7 +125,7 @@ export class Agent {
       fault = error;
       this.stop();
     });
-    await this.#stopped();
+    if (!this.#stop.signal.aborted) await once(this.#stop.signal, "abort");
     group.stop();
     const stuck = await worker.drain(grace);
     await Promise.race([worker.commit(), sleep(grace, undefined, { ref: false })]);
@@ -120,11 +136,6 @@ export class Agent {
     await group.close().catch(() => {});
     if (fault !== undefined) throw fault;
     if (stuck > 0) throw new AgentError(`${stuck} attempts did not end when their signals were aborted: pass a.signal to what they wait for`);
-  }
-
-  async #stopped(): Promise<void> {
-    const { signal } = this.#stop;
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   }
 
   /** Waits for the work topic, which a node creates when it hears of an instance that does not say what it reads. */

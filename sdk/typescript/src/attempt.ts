@@ -29,6 +29,9 @@ export interface Work {
   ticket: string;
 }
 
+/** The attempt, for people. */
+export const nameOf = (w: Work) => `attempt ${w.attempt} of the step ${w.step} of the task ${w.task}`;
+
 /** What an operation gets. */
 export interface Attempt<In = unknown> {
   readonly task: string;
@@ -54,7 +57,7 @@ export interface Attempt<In = unknown> {
   /**
    * Shows that the attempt goes on, and how far it has come. A step with a heartbeat ends one heartbeat after its last acknowledged progress. Call
    * it as often as you like: of the calls within a third of the heartbeat only the last one is sent. The value may have up to 16 KiB of JSON.
-   * Throws the reason of the signal when the attempt is over, and a TypeError if the value is not JSON.
+   * Throws the reason of the signal when the attempt is over, and a TypeError if the value is not JSON, or is longer.
    */
   progress(value: unknown): Promise<void>;
 }
@@ -67,6 +70,16 @@ export interface UndoAttempt<In = unknown, Out = unknown> extends Attempt<In> {
   readonly undoes: string;
 }
 
+/** The JSON of a value. Throws a TypeError for what JSON cannot hold, instead of changing it; a member that is undefined is left out. */
+export function encode(value: unknown): string {
+  return JSON.stringify(value ?? null, function (this: unknown, key: string, v: unknown) {
+    const kind = Object.prototype.toString.call(v).slice("[object ".length, -1);
+    const held = kind === "Number" ? Number.isFinite(v) : kind === "Undefined" ? !Array.isArray(this) : ["Object", "Array", "String", "Boolean", "Null", "BigInt"].includes(kind);
+    if (!held) throw new TypeError(`JSON cannot hold ${kind === "Number" ? String(v) : kind}${key && `, the value of ${key}`}`);
+    return v;
+  });
+}
+
 const UNIT_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 60e3, h: 3600e3 };
 
 /** The milliseconds of a duration such as 1h30m; 0 for none. */
@@ -75,6 +88,7 @@ export function durationMs(text: string | undefined): number {
 }
 
 const TIMER_MS = 2 ** 31 - 1; // the longest time that a timer of Node takes
+const PROGRESS_BYTES = 16 << 10;
 const PROGRESS_SHARE = 3; // progress goes at most once in this part of the heartbeat; less often, and one lost answer would end the attempt
 
 /** The time of an attempt. It ends at its complete-by time, or, with a heartbeat, one heartbeat after its last acknowledged progress. */
@@ -83,6 +97,7 @@ export class Lifetime {
   readonly cap: number;
   end: number;
   readonly #controller = new AbortController();
+  readonly signal = this.#controller.signal;
   #send: ((json: string) => Promise<void>) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #later: NodeJS.Timeout | undefined;
@@ -96,10 +111,6 @@ export class Lifetime {
     this.heartbeat = durationMs(w.heartbeat);
     this.cap = w.cap_by ? by + Date.parse(w.cap_by) - Date.parse(w.complete_by) : by;
     this.end = by;
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
   }
 
   /** `send` sends progress, and returns when Kafka has acknowledged it. */
@@ -130,12 +141,8 @@ export class Lifetime {
 
   async show(value: unknown): Promise<void> {
     this.signal.throwIfAborted();
-    let json: string;
-    try {
-      json = JSON.stringify(value) ?? "null";
-    } catch (error) {
-      throw new TypeError("the progress is not JSON", { cause: error });
-    }
+    const json = encode(value);
+    if (Buffer.byteLength(json) > PROGRESS_BYTES) throw new TypeError(`progress has ${Buffer.byteLength(json)} bytes; ${PROGRESS_BYTES} are allowed`);
     if (this.heartbeat > 0 && !this.#over) {
       this.#waiting = json;
       this.#sendSoon();
@@ -143,14 +150,16 @@ export class Lifetime {
     await macrotask(); // timers and answers get their turn even if the operation awaits nothing else
   }
 
+  /** Sends the last progress if it was not sent, after a stop. */
+  async sendLast(): Promise<void> {
+    if (this.#waiting !== undefined) await this.#send?.(this.#waiting);
+  }
+
   #sendSoon(): void {
     if (this.#over || this.#sending || this.#waiting === undefined || this.#send === undefined) return;
     const wait = this.#sentAt + this.heartbeat / PROGRESS_SHARE - Date.now();
     clearTimeout(this.#later);
-    if (wait > 0) {
-      this.#later = setTimeout(() => this.#sendSoon(), wait);
-      return;
-    }
+    if (wait > 0) return void (this.#later = setTimeout(() => this.#sendSoon(), wait));
     const json = this.#waiting;
     const before = (this.#sentAt = Date.now());
     this.#waiting = undefined;

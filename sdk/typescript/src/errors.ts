@@ -21,18 +21,19 @@ export interface FailureOptions {
   cause?: unknown;
 }
 
+class NamedError extends Error {
+  override name = this.constructor.name;
+}
+
 /** An attempt failed. Throw Retryable or Refused; any other error counts as Retryable in doubt. */
-export class Failure extends Error {
-  readonly errorClass: ErrorClass;
+export class Failure extends NamedError {
   readonly code: string;
   readonly detail: unknown;
   readonly effect: Effect;
   readonly retryAfter: number;
 
-  constructor(errorClass: ErrorClass, message: string, options: FailureOptions = {}) {
+  constructor(readonly errorClass: ErrorClass, message: string, options: FailureOptions = {}) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
-    this.name = new.target.name;
-    this.errorClass = errorClass;
     this.code = options.code ?? "";
     this.detail = options.detail;
     this.effect = options.effect ?? "in_doubt";
@@ -55,36 +56,25 @@ export class Refused extends Failure {
 }
 
 /** The reason of an attempt's signal when its time is over. What the function returns later is not reported. */
-export class DeadlinePassed extends Error {
-  override name = "DeadlinePassed";
-}
+export class DeadlinePassed extends NamedError {}
 
 /** The reason of an attempt's signal when the agent stops, or when nobody needs the outcome of the attempt any more. */
-export class AttemptStopped extends Error {
-  override name = "AttemptStopped";
-}
+export class AttemptStopped extends NamedError {}
 
 /** The agent cannot work. The message says why, and what to do. */
-export class AgentError extends Error {
-  override name = "AgentError";
-}
+export class AgentError extends NamedError {}
 
 /** A record was not sent. */
-export class NotSent extends Error {
-  override name = "NotSent";
+export class NotSent extends NamedError {
   /** The ID that a producer was given or made for it: of a submission the task's, of a signal or a cancel its own. */
   id = "";
 }
 
 /** The brokers did not acknowledge a record in time. It may be in the log all the same: send it again with the same ID. */
-export class NotAcknowledged extends NotSent {
-  override name = "NotAcknowledged";
-}
+export class NotAcknowledged extends NotSent {}
 
 /** The brokers refused a record, and would refuse it again: it is too large, or this client may not write it. */
-export class Rejected extends NotSent {
-  override name = "Rejected";
-}
+export class Rejected extends NotSent {}
 
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors.at(-1));
@@ -94,6 +84,5 @@ export function messageOf(error: unknown): string {
 
 /** The failure that an error stands for. Only a Failure can say more than that another attempt may help. */
 export function failureOf(error: unknown): Failure {
-  if (error instanceof Failure) return error;
-  return new Failure("retryable", messageOf(error), { cause: error });
+  return error instanceof Failure ? error : new Failure("retryable", messageOf(error), { cause: error });
 }

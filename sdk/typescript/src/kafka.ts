@@ -21,6 +21,18 @@ export interface Connection {
   log?: (level: "info" | "warn", message: string) => void;
 }
 
+/** Of an agent, an operation or a workflow. */
+export const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
+export const NAME_RULE = "use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -";
+
+export const CONNECTION = ["brokers", "namespace", "tls", "sasl", "log"];
+
+/** Throws a TypeError for a name that does not exist, such as a misspelt one, which JavaScript would ignore. */
+export function checkNames(given: object, ...all: string[]): void {
+  const unknown = Object.keys(given).find((name) => !all.includes(name));
+  if (unknown !== undefined) throw new TypeError(`${unknown} is none of ${all.join(", ")}`);
+}
+
 export type Log = NonNullable<Connection["log"]>;
 
 export const toStandardError: Log = (level, message) => {
@@ -128,12 +140,9 @@ export class Sender {
 
 /** The number of partitions of the namespace. */
 export async function partitionsOf(sender: Sender, c: Connection): Promise<number> {
-  let n: number;
-  try {
-    n = await sender.partitions(`${namespaceOf(c)}.submissions`);
-  } catch (error) {
+  const n = await sender.partitions(`${namespaceOf(c)}.submissions`).catch((error: unknown) => {
     throw new AgentError(`the brokers ${String(c.brokers)} cannot be reached: ${messageOf(error)}`, { cause: error });
-  }
+  });
   if (n === 0) throw new AgentError(`the namespace ${namespaceOf(c)} does not exist at ${String(c.brokers)}: start a node (sagalog dev, or sagalog serve) there first, or give another namespace`);
   return n;
 }

@@ -2,10 +2,10 @@
 // erased key opens nothing any more.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Failure, messageOf } from "./errors.js";
+import { AgentError, Failure, messageOf } from "./errors.js";
 import { type Connection, type Cursor, type Fetched, type Log, namespaceOf, Reader } from "./kafka.js";
 
 interface DataKey {
@@ -34,6 +34,15 @@ function encrypt(key: Buffer, text: string, associated: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(associated);
   return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+}
+
+/** The keys in the file, one in each line, which may change at any time. */
+export function keyLines(file: string): Buffer[] {
+  try {
+    return readFileSync(file, "utf8").split(/\s+/).filter(Boolean).map((line) => Buffer.from(line, "hex"));
+  } catch (error) {
+    throw new AgentError(`the key file ${file} cannot be used: ${messageOf(error)}; copy that of the nodes`, { cause: error });
+  }
 }
 
 /** The text in a sealed value, undefined for any other value. */
@@ -152,8 +161,7 @@ export class Keys {
     if (record === undefined) throw noKey(`the data key ${id} is not in the topic of keys`);
     const known = this.#opened.get(id);
     if (known !== undefined) return known;
-    const lines = (await readFile(this.#file, "utf8")).split("\n").filter(Boolean).map((line) => Buffer.from(line.trim(), "hex"));
-    const line = lines.find((l) => fingerprint(l) === record.with);
+    const line = keyLines(this.#file).find((l) => fingerprint(l) === record.with);
     if (line === undefined) throw noKey(`the key file ${this.#file} has no line ${record.with}: copy it from the nodes`);
     const key = decrypt(line, Buffer.from(record.wrapped, "base64"), bound("sagalog key 1", record.namespace, id, record.subject));
     this.#opened.set(id, key);

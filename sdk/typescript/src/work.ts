@@ -6,9 +6,10 @@
 // reported at or after the complete-by time. Effect none is reported only after a commit has recorded that the request is finished.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 
-import { Clock, Request, type UndoAttempt, type Work } from "./attempt.js";
-import { AttemptStopped, type Effect, Failure, failureOf, messageOf } from "./errors.js";
+import { Clock, encode, nameOf, Request, type UndoAttempt, type Work } from "./attempt.js";
+import { AttemptStopped, type Effect, Failure, failureOf, type FailureOptions, messageOf } from "./errors.js";
 import type { Group } from "./group.js";
 import { event, type Incoming, type Log, type Sender } from "./kafka.js";
 import { hasSealed, type Keys, sealedText } from "./keys.js";
@@ -20,6 +21,7 @@ export type Operation = (a: UndoAttempt<any, any>) => unknown;
 const ANSWER_LASTS_MS = 3_000;
 const ANSWER_WAIT_MS = 2_000;
 const COMMIT_EVERY_MS = 200;
+const LAST_MS = 500; // how long the report of an attempt that a stop broke off waits for its last progress
 const READ_AHEAD = 2;
 const LATE_EVERY_MS = 10_000; // between two warnings
 const OUTPUT_BYTES = 256 << 10;
@@ -127,8 +129,7 @@ export class Worker {
   #warnLate(w: Work, now: number): void {
     if (now - this.#warnedLate < LATE_EVERY_MS) return;
     this.#warnedLate = now;
-    const which = `attempt ${w.attempt} of the step ${w.step} of the task ${w.task}`;
-    this.#o.log("warn", `a request came after its time, and is dropped (${which}): it waited too long, or this machine's clock differs from its owner's`);
+    this.#o.log("warn", `a request came after its time, and is dropped (${nameOf(w)}): it waited too long, or this machine's clock differs from its owner's`);
   }
 
   /** After a take-over an agent may get a do and its undo together. */
@@ -195,9 +196,8 @@ export class Worker {
   }
 
   #finish(q: Request): void {
-    this.#held.delete(q.attempt);
     q.finishPlaces();
-    this.#changed();
+    this.#abandon(q);
   }
 
   #abandon(q: Request): void {
@@ -216,16 +216,26 @@ export class Worker {
       output = await this.#call(q);
     } catch (error) {
       failure = failureOf(error);
+      if (failure !== error && !q.life.signal.aborted) this.#o.log("warn", `an operation threw an error, so the attempt failed: ${nameOf(q.work)}: ${inspect(error)}`);
     }
     q.life.finish();
     const ended = Date.now();
     if (ended >= q.life.end) return this.#finish(q); // the engine's timer decides: neither a report nor a recovery follows
-    if (failure !== undefined && this.#killed) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
+    if (failure !== undefined && this.#killed) {
+      if (q.life.heartbeat === 0) return this.#abandon(q); // the stop cut it off, so nobody knows how it ended
+      // Delivered again, the request would have only its first heartbeat left, or none. So another attempt goes on, and this one does not count.
+      failure = new Failure("unavailable", "the agent is stopping", { code: "stopped", effect: failure.effect === "in_doubt" ? "in_doubt" : "done_unknown" });
+      await Promise.race([q.life.sendLast().catch(() => {}), sleep(LAST_MS, undefined, { ref: false })]);
+    }
     const result =
       failure === undefined
         ? { result: "completed", output, effect: q.exclusive ? undefined : "in_doubt" }
         : { result: "failed", ...(await this.#failed(q, failure)), effect: await this.#proven(q, failure.effect) };
-    if (Date.now() < q.life.end) await this.#report(q, { ...result, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() });
+    const report = { ...result, started_at: new Date(began).toISOString(), finished_at: new Date(ended).toISOString() };
+    if (Date.now() < q.life.end) {
+      // If that fails, the complete-by time passes and the engine makes a new attempt: recovery is its task.
+      await this.#send(q, report, q.reportId()).catch((error: unknown) => this.#o.log("warn", `the report of ${nameOf(q.work)} was not delivered: ${messageOf(error)}`));
+    }
     this.#finish(q);
   }
 
@@ -241,23 +251,23 @@ export class Worker {
     if (w.operation === "undo") return undefined;
     let json: string;
     try {
-      json = JSON.stringify(output) ?? "null";
+      json = encode(output);
     } catch (error) {
-      throw new Failure("permanent", `the output is not JSON: ${messageOf(error)}`, { code: "output_encoding" });
+      throw this.#useless(q, `the output cannot be written as JSON: ${messageOf(error)}`, { code: "output_encoding" });
     }
-    const limit = this.#limit(q, OUTPUT_BYTES);
+    const limit = q.like === undefined ? OUTPUT_BYTES : (OUTPUT_BYTES / 4) * 3 - 128; // a sealed value takes a third more than its content
     if (Buffer.byteLength(json) > limit) {
-      throw new Failure("permanent", `the output has ${Buffer.byteLength(json)} bytes, and ${limit} are allowed`, { code: "output_limit", effect: "done_unknown" });
+      throw this.#useless(q, `the output has ${Buffer.byteLength(json)} bytes, and ${limit} are allowed`, { code: "output_limit", effect: "done_unknown" });
     }
     if (q.like === undefined) return output ?? null;
     return this.#o.keys?.sealLike(q.like, json).catch((error: unknown) => {
-      throw new Failure("permanent", `the output cannot be sealed: ${messageOf(error)}`, { code: "no_key", effect: "done_unknown" });
+      throw this.#useless(q, `the output cannot be sealed: ${messageOf(error)}`, { code: "no_key", effect: "done_unknown" });
     });
   }
 
-  /** A sealed value takes a third more than its content. */
-  #limit(q: Request, bytes: number): number {
-    return q.like === undefined ? bytes : (bytes / 4) * 3 - 128;
+  #useless(q: Request, why: string, options: FailureOptions): Failure {
+    this.#o.log("warn", `an attempt failed, because ${why}: ${nameOf(q.work)}`);
+    return new Failure("permanent", why, options);
   }
 
   async #open(q: Request): Promise<void> {
@@ -277,10 +287,8 @@ export class Worker {
   }
 
   async #sendProgress(q: Request, json: string): Promise<void> {
-    const fits = Buffer.byteLength(json) <= this.#limit(q, DETAIL_BYTES);
-    if (!fits) this.#o.log("warn", `progress of the step ${q.work.step} has over 16 KiB: it counts, but its value is not kept`);
     try {
-      const progress: unknown = !fits ? undefined : q.like === undefined ? JSON.parse(json) : await this.#o.keys?.sealLike(q.like, json);
+      const progress: unknown = q.like === undefined ? JSON.parse(json) : await this.#o.keys?.sealLike(q.like, json);
       await this.#send(q, { result: "progress", progress }, `${q.reportId()}/${Date.now()}`);
     } catch (error) {
       this.#o.log("warn", `progress of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
@@ -295,21 +303,11 @@ export class Worker {
     await sender.send({ topic: reports, partition: q.work.home, key: q.work.task, value, headers }, q.life.end);
   }
 
-  /** Sends the report. If that fails, the complete-by time passes and the engine makes a new attempt: recovery is its task. */
-  async #report(q: Request, report: object): Promise<void> {
-    try {
-      await this.#send(q, report, q.reportId());
-    } catch (error) {
-      this.#o.log("warn", `the report of the step ${q.work.step} of the task ${q.work.task} was not delivered: ${messageOf(error)}`);
-    }
-  }
-
   async #failed(q: Request, f: Failure): Promise<object> {
     let message = f.message.replace(/\p{Cc}/gu, " ").trim().slice(0, MESSAGE_CHARACTERS) || f.errorClass;
     let detail: unknown;
     try {
-      const json = JSON.stringify(f.detail);
-      detail = json !== undefined && Buffer.byteLength(json) <= DETAIL_BYTES ? f.detail : undefined;
+      detail = Buffer.byteLength(encode(f.detail)) <= DETAIL_BYTES ? f.detail : undefined;
     } catch {
       this.#o.log("warn", `the detail of a failure of the step ${q.work.step} is not JSON, and is left out`);
     }

@@ -22,6 +22,9 @@ const WORKFLOWS = {
   fragile: `${DEFAULTS}steps:
   charge: {agent: fragile, undo: {}}
 `,
+  stopping: `steps:
+  s: {agent: stopping, operation: stopping, heartbeat: 2m, complete_within: 30m, retry: {attempts: 2, backoff: 100ms, then: undo}}
+`,
   leaving: `${DEFAULTS}steps:
   charge: {agent: leaving, undo: {}}
 `,
@@ -135,11 +138,26 @@ describe("an agent in TypeScript", () => {
       assert.equal(await second.ended, 0, second.output.join(""));
     });
 
+    // The second attempt fails on its own. If the first one counted, it would be the last.
+    test("an agent that stops during a long attempt says so, and it does not count", async () => {
+      const first = world.agent("stopping", { INSTANCE: "stopping-0", GRACE_MS: "10000" });
+      await world.submit({ id: "stopping-1", workflow: "stopping", input: {} });
+      await world.fact("stopping-1", "StepProgressed");
+      first.child.kill("SIGTERM");
+      assert.equal(await first.ended, 0, first.output.join(""));
+      world.agent("stopping", { INSTANCE: "stopping-1" });
+      await world.fact("stopping-1", "TaskProcessed");
+      const history = await world.history("stopping-1");
+      const failed = history.filter((f) => f.type === "StepFailed").map((f) => [f.attempt, (f.data["error"] as { code: string }).code]);
+      assert.deepEqual(failed, [[1, "stopped"], [2, "broken"]]);
+      assert.deepEqual(history.find((f) => f.type === "StepCompleted")?.data["output"], { attempt: 3, from: { done: 1 } });
+    });
+
     test("of two processes with one name, one ends and says so", async () => {
       const both = [0, 1].map(() => world.agent("twins", { INSTANCE: "twin" }));
       const [first, rc] = await Promise.race(both.map(async (p) => [p, await p.ended] as const));
       assert.equal(rc, 1);
-      assert.match(first.output.join(""), /AgentError: another process uses the instance name twin: give each its own/);
+      assert.match(first.output.join(""), /warn another process uses the instance name twin: give each its own/);
     });
 
     test("a producer signals and cancels, each once", async () => {

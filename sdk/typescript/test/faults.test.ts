@@ -173,7 +173,7 @@ describe("a producer", () => {
   });
 
   test("a record that the brokers refuse is not one to send again", async () => {
-    const input = "x".repeat(2 << 20);
-    await assert.rejects(world.producer.submit({ id: "large", workflow: "approval", input }), { name: "Rejected", id: "large", message: /sagalog.submissions: / });
+    const payload = "x".repeat(2 << 20);
+    await assert.rejects(world.producer.signal("task", "answer", payload, { id: "large" }), { name: "Rejected", id: "large", message: /sagalog.submissions: / });
   });
 });

@@ -39,6 +39,16 @@ agent.operation<{ seconds: number }>("train", async (a) => {
   if (a.number === 1) throw new Retryable("out of memory", { code: "oom" });
   return answer;
 });
+// Waits for a stop, then fails, then succeeds.
+agent.operation("stopping", async (a) => {
+  await call(a, "do");
+  if (a.lastProgress === undefined) {
+    await a.progress({ done: 1 });
+    await new Promise((_, reject) => a.signal.addEventListener("abort", () => reject(a.signal.reason as Error), { once: true }));
+  }
+  if (a.number === 2) throw new Retryable("broken", { code: "broken" });
+  return { attempt: a.number, from: a.lastProgress };
+});
 // Shows no progress, and looks at nothing but the signal.
 agent.operation("silent", async (a) => {
   await call(a, "do");
@@ -48,5 +58,5 @@ agent.operation("silent", async (a) => {
   return { attempt: "too late" };
 });
 
-await agent.run();
+await agent.runForever();
 console.error("the agent has left");
