@@ -201,8 +201,8 @@ func judge(ctx context.Context, f *Failure, took time.Duration) verdict {
 	}
 }
 
-// invoke calls the operation and turns a panic into a failure of unknown effect. A call of runtime.Goexit ends the goroutine, and what invoke and
-// its callers defer reports the attempt.
+// invoke calls the operation and turns a panic into a failure of unknown effect. If the operation calls
+// runtime.Goexit, the goroutine ends, and a deferred function of a caller reports the attempt.
 func (x *executor) invoke(ctx context.Context, a onceArgs) (out json.RawMessage, f *Failure) {
 	returned := false
 	defer func() {

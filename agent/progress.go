@@ -20,8 +20,8 @@ const progressShare = 3
 //
 // Call it as often as you like: it does not wait, and of the calls in a third of the heartbeat only the last one is sent. Of what is sent, the log
 // keeps at most one value for each heartbeat, and a value that has not been sent when the function returns is lost. So the value in the log may be
-// more than a heartbeat old: what was done since then, the next attempt does again. The value is any that encoding/json writes in at most 16 KiB; with nil, the earlier value stays. It returns an error for any other value, and
-// ctx's cause when the attempt has ended. Outside an attempt, and if the step has no heartbeat, it does nothing.
+// more than a heartbeat old, and the next attempt repeats what was done since then. The value may be anything that encoding/json encodes in at most
+// 16 KiB; nil keeps the earlier value. Progress returns an error for any other value, and ctx's cause when the attempt has ended. Outside an attempt, and if the step has no heartbeat, it does nothing.
 func Progress(ctx context.Context, value any) error {
 	text, err := events.Marshal(value)
 	if err != nil {

@@ -26,7 +26,7 @@ type Keys interface {
 // keyPatience bounds how long an attempt waits for its keys. Reading the topic of keys takes two seconds at most.
 const keyPatience = 10 * time.Second
 
-// mostUnanswered bounds the calls of Keys that are waited for no more: each keeps a goroutine.
+// mostUnanswered bounds the calls of Keys that nobody waits for any more: each holds a goroutine.
 const mostUnanswered = 100
 
 var unanswered atomic.Int64
@@ -44,9 +44,7 @@ func open(keys Keys, value []byte) ([]byte, error) {
 		err   error
 	}
 	answer := make(chan opened, 1)
-	unanswered.Add(1)
 	go func() {
-		defer unanswered.Add(-1)
 		out, err := keys.Open(value)
 		answer <- opened{out, err}
 	}()
@@ -56,6 +54,11 @@ func open(keys Keys, value []byte) ([]byte, error) {
 	case a := <-answer:
 		return a.value, a.err
 	case <-patience.C:
+		unanswered.Add(1)
+		go func() {
+			<-answer
+			unanswered.Add(-1)
+		}()
 		return nil, &events.NoKeyError{Reason: fmt.Sprintf("the keys did not answer within %s", keyPatience)}
 	}
 }

@@ -74,7 +74,7 @@ func broken(code string, err error) *Failure {
 
 // exited is the failure of an attempt whose goroutine ended.
 func exited() *Failure {
-	return broken("goexit", errors.New("the function called runtime.Goexit, as FailNow of a test does: return an error"))
+	return broken("goexit", errors.New("the function called runtime.Goexit, as t.FailNow does: return an error instead"))
 }
 
 // safeKeys calls Keys of the user: what panics, or returns an error that cannot be read, is a failure of class internal.

@@ -190,7 +190,7 @@ func (c *consumer) withProvenEffect(work context.Context, q *request, t try) try
 	case t.failure == nil:
 		t.doubt = t.doubt || !c.exclusive(q)
 		return t
-	case t.failure.Effect == events.EffectDoneUnknown && !c.exclusive(q):
+	case t.failure.Effect == events.EffectDoneUnknown && (t.doubt || q.doubt.Load() || !c.exclusive(q)):
 		return t.inDoubt()
 	case t.failure.Effect != events.EffectNone:
 		return t
@@ -215,7 +215,7 @@ func (t try) inDoubt() try {
 
 // brokenOff returns the failure of an attempt with a heartbeat that a stop of the agent ended. The engine does not count it.
 func (t try) brokenOff() try {
-	f := &Failure{Class: events.ClassUnavailable, Effect: events.EffectDoneUnknown, Code: "stopped", Err: ErrStopped}
+	f := &Failure{Class: events.ClassUnavailable, Effect: events.EffectDoneUnknown, Code: events.CodeStopped, Err: ErrStopped}
 	if t.failure.Effect == events.EffectInDoubt {
 		f.Effect = events.EffectInDoubt
 	}

@@ -116,6 +116,9 @@ const NoKeys = "*"
 // CodeNoKey is the code of an attempt that an agent did not make, because it could not open the content.
 const CodeNoKey = "no_key"
 
+// CodeStopped is the code of an attempt during which its agent stopped.
+const CodeStopped = "stopped"
+
 // Error is a failure as facts, state and the API show it. Message is one line; Detail is user data.
 type Error struct {
 	Class   Class  `json:"class"`

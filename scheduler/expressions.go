@@ -247,9 +247,9 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 		if message := a.reference(r.Path); message != "" {
 			a.faultAt(n, path, r.Offset, "%s", message)
 			sound = false
-		} else if !a.unlisted(n, path, r) {
-			sound = false
+			continue
 		}
+		a.unlisted(n, path, r)
 	}
 	return sound
 }

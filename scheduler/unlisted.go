@@ -29,23 +29,17 @@ type described struct {
 	schema any
 }
 
-// unlisted reports a reference to a member that the schema of the input, or the output of a step that waits, does not list, and returns
-// whether the reference is sound. It is a fault if the schema of the input allows no other members, and otherwise a warning.
-func (a setting) unlisted(n *yaml.Node, path string, r exprlang.Reference) bool {
+// unlisted warns of a reference to a member that the schema of the input, or the output of a step that waits, does not list. It is never a
+// fault: versions that were applied before may have such references, and ?? gives them a value.
+func (a setting) unlisted(n *yaml.Node, path string, r exprlang.Reference) {
 	switch p := r.Path; {
 	case p[0] == "input":
-		message, closed := described{"the input", a.input}.missing(p[1:])
-		if closed {
-			a.faultAt(n, path, r.Offset, "%s", message)
-			return false
-		}
-		a.note(n, path, r.Offset, message)
+		a.note(n, path, r.Offset, described{"the input", a.input}.missing(p[1:]))
 	case p[0] == "output" && a.check && a.waits[a.self] != nil:
 		a.note(n, path, r.Offset, a.waits[a.self].unlisted("output", p[1:]))
 	case p[0] == "steps" && len(p) > 3 && p[2] == "output" && a.waits[p[1]] != nil:
 		a.note(n, path, r.Offset, a.waits[p[1]].unlisted(stepPath(p[1])+".output", p[3:]))
 	}
-	return true
 }
 
 // note warns unless there is nothing to say.
@@ -62,46 +56,44 @@ func (s *outlineStep) unlisted(output string, rest []string) string {
 	case len(rest) == 0 || rest[0] == outputSignal:
 		return ""
 	case rest[0] == outputPayload:
-		message, _ := described{"the signal", s.payload}.missing(rest[1:])
-		return message
+		return described{"the signal", s.payload}.missing(rest[1:])
 	}
 	return fmt.Sprintf("step %s waits for a signal, so its output is {signal, payload}: write %s.%s.%s", s.id, output, outputPayload, abbreviate(strings.Join(rest, ".")))
 }
 
-// missing returns what is wrong with a path below the value, or "", and whether the schema allows no members that it does not list.
-func (v described) missing(rest []string) (message string, closed bool) {
+// missing returns what is wrong with a path below the value, or "".
+func (v described) missing(rest []string) string {
 	schema := v.schema
 	for _, name := range rest {
-		properties, closed := listed(schema)
+		properties := listed(schema)
 		if properties == nil {
-			return "", false
+			return ""
 		}
 		below, ok := properties[name]
 		if !ok {
-			return fmt.Sprintf("the schema of %s has no property %q: %s", v.what, abbreviate(name), suggestProperty(name, properties)), closed
+			return fmt.Sprintf("the schema of %s has no property %q: %s", v.what, abbreviate(name), suggestProperty(name, properties))
 		}
 		schema = below
 	}
-	return "", false
+	return ""
 }
 
-// listed returns the properties of a schema, nil if there may be others of which nothing is known. closed says that no others are allowed.
-func listed(schema any) (properties map[string]any, closed bool) {
+// listed returns the properties of a schema, nil if there may be others of which nothing is known.
+func listed(schema any) map[string]any {
 	m, _ := schema.(map[string]any)
 	for _, key := range addsProperties {
 		if _, has := m[key]; has {
-			return nil, false
+			return nil
 		}
 	}
-	others, has := m["additionalProperties"]
-	if has && others != false {
-		return nil, false // the author says that others come
+	if others, has := m["additionalProperties"]; has && others != false {
+		return nil // the author says that others come
 	}
-	properties, _ = m["properties"].(map[string]any)
+	properties, _ := m["properties"].(map[string]any)
 	if len(properties) == 0 {
-		return nil, false
+		return nil
 	}
-	return properties, has
+	return properties
 }
 
 // suggestProperty names the nearest property, or all if they are few.

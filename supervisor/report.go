@@ -119,7 +119,7 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) (events.Body, error) {
 	}
 	stopped := false
 	if p.Effect != events.EffectNone || p.Operation == events.Do && effect != events.EffectNone {
-		stopped = fault.Class == events.ClassUnavailable && p.Operation == events.Do && s.Heartbeat > 0
+		stopped = fault.Class == events.ClassUnavailable && fault.Code == events.CodeStopped && p.Operation == events.Do && s.Heartbeat > 0
 		fault.Class = tried(fault.Class)
 	}
 	if p.Operation == events.Undo && fault.Class == events.ClassPermanent && i.sentTwice(s, events.Undo) {

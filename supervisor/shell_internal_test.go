@@ -11,7 +11,7 @@ import (
 
 // The log says that the brokers take nothing when they had a minute for it. A standstill of the process, after which an old effect is still to be
 // sent, is not theirs.
-func TestATimeInWhichNobodySentIsNotTheBrokers(t *testing.T) {
+func TestTheBrokersAreNotBlamedForAStandstill(t *testing.T) {
 	t.Parallel()
 	now := events.Instant(1_000_000_000)
 	s := &Shell{status: Status{Oldest: Unanswered{Topic: "work.a", Since: now - 339_000}}}

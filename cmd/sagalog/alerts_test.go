@@ -41,7 +41,7 @@ var made = map[string]bool{
 	"SagalogPartitionUnowned": false, "SagalogPartitionStopped": false, "SagalogTakeovers": false, "SagalogEffectsStuck": false, "SagalogTimersLate": false, "SagalogClock": false,
 	"SagalogProjectionLag": false, "SagalogDiskFull": false, "SagalogCarryOverdue": false, "SagalogScheduleMissed": false,
 	"SagalogDiskLow": false, "SagalogNodeMissing": false, "SagalogOtherNamespace": false,
-	"SagalogKeysUnread": false, "SagalogHeldForKeys": false,
+	"SagalogKeysUnread": false, "SagalogHeldForKeys": false, "SagalogAgentLacksKey": false, "SagalogStepsWait": false,
 }
 
 func TestEachAlertIsTested(t *testing.T) {

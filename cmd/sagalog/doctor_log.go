@@ -143,7 +143,7 @@ func (t *tail) findings(now time.Time, partitions int32) (list []doctor.Finding)
 	}
 	if ahead := t.newest.Time().Sub(now); t.newest > 0 && ahead > clockApart {
 		list = append(list, doctor.Finding{Check: checkClock, Status: doctor.StatusWarn,
-			What: fmt.Sprintf("two clocks differ: the owner that wrote the fact %s read %s, and this machine, which runs the check, reads %s, which is %s earlier or more",
+			What: fmt.Sprintf("two clocks differ: that of the owner that wrote the fact %s read %s, and that of this machine, which runs the check, reads %s, at least %s earlier",
 				t.newestAt, t.newest, now.UTC().Format(time.RFC3339), ahead.Round(time.Second)),
 			Remedy: "compare both with a third clock (NTP), and set the one that is wrong; if it is that of a node, its timers and deadlines are wrong too"})
 	}

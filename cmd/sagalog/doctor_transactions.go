@@ -3,14 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/pause"
 )
 
 // openFor is how old a transaction must be before doctor reports it. Most producers let the brokers abort theirs after a minute.
 const openFor = time.Minute
+
+// openAgain is how much later doctor looks again. Producers may copy the time of a record from an event, so it alone does not show that a transaction is old.
+const openAgain = 3 * time.Second
 
 // transactions finds transactions that producers have left open in the topics of the namespace. It finds nothing if the brokers do not answer; other checks
 // report that.
@@ -18,7 +23,7 @@ func (l *localCheck) transactions(ctx context.Context, cluster *kafka.Cluster) (
 	if l.made == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tailWait)
+	ctx, cancel := context.WithTimeout(ctx, tailWait+openAgain)
 	defer cancel()
 	topics, of := kafka.Topics{Namespace: l.namespace}, kafka.Partitions{}
 	for p := range l.made {
@@ -28,7 +33,14 @@ func (l *localCheck) transactions(ctx context.Context, cluster *kafka.Cluster) (
 	}
 	of[topics.Definitions()] = []int32{0}
 	open, _, _ := kafka.OpenTransactions(ctx, cluster, of)
+	if len(open) == 0 || !pause.For(ctx, openAgain) {
+		return nil
+	}
+	still, _, _ := kafka.OpenTransactions(ctx, cluster, of)
 	for _, x := range open {
+		if !slices.Contains(still, x) {
+			continue
+		}
 		begun := kafka.TransactionBegun(ctx, cluster, x)
 		if begun == 0 || l.now().Sub(begun.Time()) < openFor {
 			continue

@@ -116,7 +116,7 @@ func (c *replayConfig) print(out io.Writer, list []*past.Mark) error {
 	for _, m := range list {
 		fmt.Fprintf(out, "%s as of %s in %s, from %s in %s\n", m.Namespace, m.At, c.to, cli.Counted(int(m.Facts), "record"), cli.Counted(len(m.Ends), "partition"))
 		if m.Checkpoint != "" {
-			fmt.Fprintf(out, "%s folded, the others by the checkpoint %s\n", cli.Counted(int(m.Folded), "record"), m.Checkpoint)
+			fmt.Fprintf(out, "%s folded after the checkpoint %s\n", cli.Counted(int(m.Folded), "record"), m.Checkpoint)
 		}
 		fmt.Fprintf(out, "serve it:  %s api --read-only --data %s\n", invocation(), c.to)
 	}

@@ -172,7 +172,7 @@ func keyShow() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "show FILE", Short: "Show the IDs of the keys in a key file", Args: cobra.ExactArgs(1),
-		Long: `Show the IDs of the keys in a key file, in the order of its lines, and no key. The first key wraps new data keys; the others only open what they
+		Long: `Show the IDs of the keys in a key file, in the order of its lines, but not the keys. The first key wraps new data keys; the others only open what they
 wrapped before. Two files with the same IDs hold the same keys. ` + "`sagalog key list`" + ` shows, in the column WRAPPED BY, which key each data key needs.`,
 		Example: "  sagalog key show seal.key",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -134,7 +134,7 @@ func (p whatifPrinter) changed(e *whatif.Estimate, children int) {
 	}
 	fmt.Fprintf(p.out, "changed tasks: %s;  %s;  load effects on agents are not modelled\n", strings.Join(list, ", "), where)
 	if children > 0 {
-		fmt.Fprintf(p.out, "children are not modelled: nothing above is about the %s that have steps done by other tasks, or that other tasks started\n", cli.Counted(children, "task"))
+		fmt.Fprintf(p.out, "children are not modelled: the estimate leaves out %s with steps done by other tasks, or started by other tasks\n", cli.Counted(children, "task"))
 	}
 }
 

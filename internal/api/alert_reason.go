@@ -49,9 +49,9 @@ func waitsNow(t *events.Task, step string, waits []WaitingDocument) string {
 		if s == nil || step != "" && s.Path != step {
 			return ""
 		}
-		return fmt.Sprintf("an attempt of the %s of step %s runs", op, s.Path)
+		return fmt.Sprintf("an attempt (%s) of step %s is running", op, s.Path)
 	}
-	w, who := waits[i], "it"
+	w, who := waits[i], "the task"
 	if w.Step != "" {
 		who = "step " + w.Step
 	}

@@ -25,6 +25,9 @@ func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkfl
 // checkContent makes the checks that need neither keys nor the task.
 func (s *submissions) checkContent(ctx context.Context, d *draft, missing missingWorkflows) error {
 	sub, err := parseSubmission(d.data)
+	if err == nil {
+		err = repeated(d.data)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func parseSubmission(data []byte) (*events.Submission, error) {
 		_, err = sub.TimesFrom(events.At(time.Now()), 0)
 	}
 	if err == nil {
-		return sub, repeated(data)
+		return sub, nil
 	}
 	if p := syntaxProblem(data); p != nil {
 		return nil, p
@@ -137,9 +140,9 @@ func repeated(data []byte) error {
 	if !found {
 		return nil
 	}
-	place := ProblemPlace{Message: fmt.Sprintf("the object has %q twice: leave one out", events.Clip(name, 100))}
+	place := ProblemPlace{Message: fmt.Sprintf("the object has %q twice: remove one of them", events.Clip(name, 100))}
 	place.Line, place.Column = position(data, int64(at)+1)
-	return problem(http.StatusBadRequest, codeUnreadable, "The submission has a name twice in one object.", place)
+	return problem(http.StatusBadRequest, codeUnreadable, "The submission has a duplicate name in an object.", place)
 }
 
 // checkReply refuses a reply topic that the settings do not allow. Another node may have allowed it a moment ago; if that cannot be found

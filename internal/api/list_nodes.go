@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -131,10 +132,25 @@ func (r *listing) ask(ctx context.Context, q question) {
 	ctx, cancel := context.WithTimeout(ctx, listNodeWithin)
 	defer cancel()
 	query := r.query(q)
+	if r.askFor(ctx, q, query) {
+		query.Fields = slices.DeleteFunc(slices.Clone(query.Fields), func(name string) bool { return name == fieldLeft })
+		r.askFor(ctx, q, query)
+	}
+}
+
+// fieldLeft is a member that nodes of the release before do not know.
+const fieldLeft = "left"
+
+// askFor asks a node, and says whether it refused the question. With fieldLeft that is not yet an error.
+func (r *listing) askFor(ctx context.Context, q question, query Query) (refused bool) {
 	ask := proxy.Question{Path: tasksPath, Query: query.values()}
 	r.proxy.AskEach(ctx, map[proxy.Route][]int32{q.to: q.partitions}, ask, func(_ []int32, answer []byte, err error) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if x, ok := errors.AsType[*proxy.RefusedError](err); ok && x.Status == http.StatusUnprocessableEntity && slices.Contains(query.Fields, fieldLeft) {
+			refused = true
+			return nil
+		}
 		if err != nil {
 			r.failed(q, err)
 			return nil
@@ -147,6 +163,7 @@ func (r *listing) ask(ctx context.Context, q question) {
 		r.took(page, q.partitions)
 		return nil
 	})
+	return refused
 }
 
 func (r *listing) parse(answer []byte) (page TaskList, err error) {

@@ -103,7 +103,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 	return list, nil
 }
 
-// waitedThen returns what a task waited for in a copy of the past. Nothing is known there of the agents that ran, only which were paused.
+// waitedThen returns what a task waited for in a copy of the past. Nothing is known there of agents.
 func (s documents) waitedThen(ctx context.Context, t *events.Task, brief bool, now events.Instant) (list []WaitingDocument, err error) {
 	for w := range events.WaitingFor(t, now) {
 		d := waitedDocument(t, w)
@@ -113,20 +113,6 @@ func (s documents) waitedThen(ctx context.Context, t *events.Task, brief bool, n
 			}
 		}
 		list = append(list, d)
-	}
-	keys, err := s.tasks.Keys(ctx, t)
-	if err != nil {
-		return nil, s.log.internal(ctx, "read what a task waits for", err)
-	}
-	paused := s.pauses.Paused()
-	for _, k := range keys.Ready {
-		by, held := paused[k.Agent]
-		if !held {
-			continue
-		}
-		list = append(list, WaitingDocument{
-			Step: k.Path, Kind: events.WaitingPaused, For: k.Call().String() + ", paused by " + pausedBy(cmp.Or(by.By, "an operator"), by.Reason), Since: by.Since, agent: k.Agent,
-		})
 	}
 	return list, nil
 }

@@ -45,7 +45,7 @@ func alertCommand() *cobra.Command {
 	ack := output(&cobra.Command{
 		Use: "ack ID...", Aliases: []string{"acknowledge"}, Short: "Acknowledge open alerts", Args: cobra.MinimumNArgs(1),
 		Long: "Record that somebody takes care of open alerts. `alert list` shows the IDs. An alert stays open until its cause is gone; lists show it last,\nwith the reason. " +
-			"An ID is the kind of the alert, what it is about, and when it\nbegan: it comes from `alert list`, and cannot be made up. The exit code is 4 if one of them is not open.",
+			"An ID names the kind of the alert, what it is about, and when it\nbegan: copy it from `alert list`. The exit code is 4 if one of them is not open.",
 		Example: "  sagalog alert ack parked:order-9@mihfw0o1 --reason 'the bank looks into it'",
 		RunE:    alertClient(func(s alertCaller, args []string) error { return s.acknowledge(args) }),
 	})

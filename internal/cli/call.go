@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/api"
@@ -64,7 +65,7 @@ func (e *unreachable) Error() string {
 }
 func (e *unreachable) Unwrap() error { return e.err }
 
-// foreign is the error when something else than an engine answers.
+// foreign is the error when something other than an engine answers.
 type foreign struct {
 	made string
 	resp *http.Response
@@ -79,23 +80,35 @@ func (e *foreign) Error() string {
 	return text + ": another service listens there; is --api the address of a node?"
 }
 
-// isEngine asks for the title of the API, which engines of before the header have too.
-func (c *caller) isEngine(ctx context.Context) bool {
+// isForeign asks for the title of the API, which engines of before the header have too, and says whether something else answers. What cannot be found
+// out is taken for an engine: a proxy may remove headers, and refuse this path.
+func (c *caller) isForeign(ctx context.Context) bool {
+	if c.known.Load() {
+		return false
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/openapi.json", nil)
 	if err != nil {
 		return false
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return false
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return false
+	}
 	var doc struct {
 		Info struct {
 			Title string `json:"title"`
 		} `json:"info"`
 	}
-	return json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&doc) == nil && doc.Info.Title == api.Title
+	engine := json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&doc) == nil && doc.Info.Title == api.Title
+	c.known.Store(engine)
+	return !engine
 }
 
 // caller calls one engine's API.
@@ -104,6 +117,8 @@ type caller struct {
 	http *http.Client
 	// token is sent with each call; "": none is.
 	token string
+	// known says that an engine without the header answers there.
+	known atomic.Bool
 }
 
 func newCaller(base string) (*caller, error) {
@@ -167,7 +182,7 @@ func (c *caller) send(ctx context.Context, r request) (*http.Response, error) {
 		req.Header.Set(k, v)
 	}
 	resp, err := c.http.Do(req)
-	if err == nil && resp.StatusCode < 400 && resp.Header.Get(api.HeaderAPI) == "" && !c.isEngine(ctx) {
+	if err == nil && resp.StatusCode < 400 && resp.Header.Get(api.HeaderAPI) == "" && c.isForeign(ctx) {
 		resp.Body.Close()
 		return nil, &foreign{made: r.method + " " + c.base + r.path, resp: resp}
 	}

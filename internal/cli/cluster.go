@@ -18,7 +18,7 @@ import (
 func agentsCommand(d Deps) *cobra.Command {
 	g := group("agents", "Look at agents, validate their files, pause and resume them", agentListCommand(), agentValidateCommand(d),
 		agentPauseCommand("pause", "Start nothing more at an agent", `No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed: the first act when a service behind it fails.
-Attempts that run go on, and deadlines count on. If no instance of the agent runs, and no version of a workflow names it, the name is probably
+Attempts that are running go on, and deadlines still apply. If no instance of the agent runs, and no version of a workflow names it, the name is probably
 mistyped: the command then changes nothing and exits with 3, unless you give --force.`),
 		agentPauseCommand("resume", "Let a paused agent go on", "What waited for the agent starts as it has room."))
 	g.Aliases = []string{"agent"}

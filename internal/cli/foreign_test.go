@@ -29,3 +29,20 @@ func TestAnotherServiceIsNotTakenForAnEngine(t *testing.T) {
 	require.Equal(t, 1, r.code, r.err)
 	require.Contains(t, r.err, "not an answer of a Sagalog engine")
 }
+
+// A proxy may remove the header, and pass on nothing but /v1. What the engine did must not be called a failure.
+func TestAnEngineBehindAProxyThatRemovesHeadersIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNotFound, http.StatusUnauthorized, http.StatusBadGateway} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/openapi.json" {
+				w.WriteHeader(status)
+				return
+			}
+			_, _ = w.Write([]byte(`{"tasks":[],"as_of":[]}`))
+		}))
+		t.Cleanup(s.Close)
+		r := run("task", "list", "--api", s.URL)
+		require.Equal(t, 0, r.code, r.err)
+	}
+}

@@ -96,8 +96,8 @@ func getCommand(log Log) *cobra.Command {
 			"shows the task as it was at an instant, or after the fact at an offset of its partition; `task history -o json` has both for each fact.\n" +
 			"The table shows the beginning of the input; with -o json the inputs and outputs of the task and its steps are whole.\n" +
 			"With --at and --from-log it needs no engine, and also finds tasks forgotten since: it folds the log on --brokers, or in --data, up to then.\n" +
-			"It names the tasks that held the permits that the task waited for. Which agents ran then is not in the log: a wait for one is shown\n" +
-			"only if the agent was paused.",
+			"It names the tasks that held the permits that the task waited for. Which agents ran then is not in the log, so waits for agents\n" +
+			"are not shown.",
 		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json\n" +
 			"  sagalog task get delivery-42 --at 2026-11-21T14:00:00Z\n  sagalog task get delivery-42 --at 3@1200",
 		RunE: func(cmd *cobra.Command, args []string) error {

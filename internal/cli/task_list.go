@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,7 @@ func listCommand(log Log) *cobra.Command {
 		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
 			"exit code is 7. The printed cursor continues there later. FAILURES counts every failed attempt of every step and undo, even if a later\n" +
 			"attempt succeeded. REASON says why a task is parked or undone, and what it waits for; task get shows it in full.\n" +
-			"The STATE of a task of which an operator left something, by skipping an undo, ends in (effect left); task get names the steps.\n" +
+			"If an operator skipped the undo of a step, the STATE of the task ends in (effect left); task get names the steps.\n" +
 			"With --at the command lists all tasks as they were then. It needs no engine: it folds the log on --brokers, or in --data, up to that moment\n" +
 			"in a temporary directory. To query the same moment more than once, use sagalog replay.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl\n" +
@@ -76,7 +78,7 @@ func (s *session) listTasks() error {
 	if s.format == formatTable { // only what the table shows, so that large tasks are not read
 		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason,paused,waiting_for,left")
 	}
-	return s.pages("/v1/tasks", q, "tasks", listing{none: none, head: row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"}, cells: rowOf(func(t api.TaskDocument) row {
+	shown := listing{none: none, head: row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"}, cells: rowOf(func(t api.TaskDocument) row {
 		state := t.State
 		if t.Paused != nil {
 			state += ", paused"
@@ -85,5 +87,11 @@ func (s *session) listTasks() error {
 			state += " (effect left)"
 		}
 		return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), state, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), whyText(&t)}
-	})})
+	})}
+	err = s.pages("/v1/tasks", q, "tasks", shown)
+	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusUnprocessableEntity && strings.HasSuffix(q.Get("fields"), ",left") {
+		q.Set("fields", strings.TrimSuffix(q.Get("fields"), ",left")) // a node of the release before does not know it
+		err = s.pages("/v1/tasks", q, "tasks", shown)
+	}
+	return err
 }

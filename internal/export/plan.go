@@ -97,7 +97,7 @@ func (p *plan) begin(bounds []verify.Bounds) error {
 			end = max(at.Start, p.ends[i])
 		}
 		if end > at.End {
-			return fmt.Errorf("partition %d of the log ends at offset %d, but what was exported before at %d, so it is of another log: give another directory", i, at.End, end)
+			return fmt.Errorf("partition %d of the log ends at offset %d, but what was exported before ends at offset %d, so this is another log: give another directory", i, at.End, end)
 		}
 		p.Parts = append(p.Parts, planPart{From: at.Start, To: end, Next: at.Start})
 	}

@@ -74,9 +74,9 @@ var Rules = []Rule{
 		Waits:       `sum by (waiting_for) (sagalog_agent_waiting_steps{agent="%s"}) > 0`, Of: "agent",
 	},
 	{
-		Name: "SagalogStepsWait", Expr: `sum by (waiting_for) (sagalog_steps_waiting{waiting_for=~"agent|key|owner"}) > 0`, For: 5 * time.Minute,
+		Name: "SagalogStepsWait", Expr: `sum by (waiting_for) (sagalog_steps_waiting{waiting_for=~"key|owner"}) > 0`, For: 5 * time.Minute,
 		Summary:     "{{ $value }} steps and tasks wait for: {{ $labels.waiting_for }}",
-		Description: "These do not go on by themselves. agent: an instance is missing, its service is failing, or requests cannot be sent. key: an agent or a node lacks a key of sealed content. owner: tasks have not been planned since their partition was taken over. The first line of each task's list of waiting steps says more; docs/waiting.md has a section about each.",
+		Description: "These need an operator. key: an agent or a node lacks a key of sealed content. owner: tasks have not been planned since their partition was taken over, or their owner is late. `sagalog task get ID` says more about a task, and docs/waiting.md has a section about each kind.",
 		Command:     "sagalog task list --waiting-for {{ $labels.waiting_for }}",
 	},
 	{
@@ -111,7 +111,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogOpenTransaction", Expr: `max by (topic, partition) (sagalog_open_transaction_seconds or sagalog_input_blocked_seconds) > {60s}`, For: time.Minute,
 		Summary:     "topic {{ $labels.topic }}, partition {{ $labels.partition }} cannot be read for {{ $value | humanizeDuration }}",
-		Description: "A producer left a transaction open. Nothing behind its first record is read, and no timer that waits for the topic fires in that partition. The command and the log of the node print the call of Kafka's tool kafka-transactions that ends it. If they name none, a leader does not answer.",
+		Description: "A producer left a transaction open. Nothing behind its first record is read, and no timer that waits for the topic fires in that partition. The command and the log of the node print the kafka-transactions command that aborts it. If they print none, a leader does not answer.",
 		Command:     "sagalog doctor --brokers HOST:PORT",
 	},
 	{
@@ -127,7 +127,7 @@ var Rules = []Rule{
 		Command:     "sagalog key list",
 	},
 	{
-		Name: "SagalogAgentLacksKey", Expr: `max by (agent) (sagalog_agent_keyless_instances) > 0`, For: 30 * time.Second,
+		Name: "SagalogAgentLacksKey", Expr: `max by (agent) (sagalog_agent_keyless_instances) > 0`, For: 2 * time.Minute,
 		Summary:     "{{ $value }} instances of agent {{ $labels.agent }} lack the key of sealed requests",
 		Description: "They refuse those requests and get them again, so the steps wait (waiting_for key). The command names the instances and the keys. Copy the key file of the nodes to where they run (--seal-key-file, or DialConfig.SealKeyFile); a changed file is read within a second.",
 		Command:     "sagalog agents list",

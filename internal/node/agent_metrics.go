@@ -40,7 +40,7 @@ func newAgentMetrics(l *liveness, o *owners, store *projector.Store, catalog *sc
 		keyless:   desc("keyless_instances", "Live instances that lacked a key of a sealed request in the last minute, as they announce it."+agentsHelp, "agent"),
 		paused:    desc("paused", "1 while an operator has paused the agent."+agentsHelp, "agent"),
 		ready:     desc("ready_steps", "Attempts of this node's partitions that may start and wait for the agent."+agentsHelp, "agent"),
-		waiting:   desc("waiting_steps", "The same by what they wait for: agent (no live instance offers the operation, or no broker takes requests for it), capacity or paused. A kind for which none waits is absent."+agentsHelp, "agent", "waiting_for"),
+		waiting:   desc("waiting_steps", "Attempts of this node's partitions that may start, by what they wait for: agent (no live instance offers the operation, or no broker takes requests for it), capacity or paused. A kind for which none waits is absent."+agentsHelp, "agent", "waiting_for"),
 		oldest: desc("ready_oldest_seconds", "How long the attempts that start next in this node's partitions have waited: the longest of the first five of each queue, since the last step of "+
 			"its task ended."+agentsHelp, "agent"),
 		missing: desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),

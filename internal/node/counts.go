@@ -19,7 +19,21 @@ type counts struct {
 	waiting *waitingMetrics
 	// now is the time to which counts refer.
 	now func() time.Time
+	// followed is the latest look at what the tasks of followed partitions wait for.
+	followed followedWaits
 }
+
+// followedWaits keeps a look for freshFor, since each open page asks every second, and a look reads and plans up to api.MostCounted tasks.
+type followedWaits struct {
+	// mu guards the fields below. It is held during a look, so that all who ask share it.
+	mu         sync.Mutex
+	at         time.Time
+	partitions []int32
+	list       []api.TaskCount
+	partial    bool
+}
+
+const freshFor = 10 * time.Second
 
 // Count implements api.Counts.
 func (c *counts) Count(ctx context.Context, q api.Query, by api.GroupBy) (groups []api.TaskCount, partial bool, err error) {
@@ -92,20 +106,35 @@ func (c *counts) waits(ctx context.Context, q api.Query) (groups []api.TaskCount
 	}
 	sum := c.waiting.count(owned)
 	if len(others) > 0 {
-		q.Partitions, q.States = others, api.LiveStates
-		agents := sync.OnceValue(c.waiting.agents)
 		var list []api.TaskCount
-		list, partial, err = c.look(ctx, q, api.GroupBy{Kind: "waiting_for"}, func(t *events.Task, _ events.TaskMatch, _ api.GroupBy) (kinds []string) {
-			for kind := range c.kinds(t, agents) {
-				kinds = append(kinds, string(kind))
-			}
-			return kinds
-		})
+		list, partial, err = c.waitsElsewhere(ctx, q, others)
 		for _, g := range list {
 			sum[events.Waiting(g.Key)] += g.Count
 		}
 	}
 	return keyed(sum), partial, err
+}
+
+// waitsElsewhere looks at the tasks of partitions that other nodes own.
+func (c *counts) waitsElsewhere(ctx context.Context, q api.Query, partitions []int32) ([]api.TaskCount, bool, error) {
+	f := &c.followed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.at) < freshFor && slices.Equal(f.partitions, partitions) {
+		return f.list, f.partial, nil
+	}
+	q.Partitions, q.States = partitions, api.LiveStates
+	agents := sync.OnceValue(c.waiting.agents)
+	list, partial, err := c.look(ctx, q, api.GroupBy{Kind: "waiting_for"}, func(t *events.Task, _ events.TaskMatch, _ api.GroupBy) (kinds []string) {
+		for kind := range c.kinds(t, agents) {
+			kinds = append(kinds, string(kind))
+		}
+		return kinds
+	})
+	if err == nil {
+		f.at, f.partitions, f.list, f.partial = time.Now(), slices.Clone(partitions), list, partial
+	}
+	return list, partial, err
 }
 
 func keyed[K ~string](sum map[K]int64) (list []api.TaskCount) {

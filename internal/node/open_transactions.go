@@ -23,8 +23,8 @@ const (
 	hangsAgain = 10 * time.Minute
 )
 
-// openTransactions notices transactions in the topics of the partitions that this node owns which a producer neither commits nor aborts. Whoever reads what is
-// committed stands still in front of them: the owner, whether or not anything waits for its inputs, and foreign readers of the log.
+// openTransactions notices transactions that a producer neither commits nor aborts, in the topics of the partitions that this node owns. Readers of
+// committed records stop in front of them: the owner, whether or not anything waits for its inputs, and other readers of the log.
 type openTransactions struct {
 	cluster *kafka.Cluster
 	brokers []string
@@ -41,7 +41,7 @@ type openTransactions struct {
 // seenTransaction is a transaction that was open at the latest look for which the brokers answered.
 type seenTransaction struct {
 	kafka.OpenTransaction
-	// since is when it was seen first, or the time of its first record if that is earlier.
+	// since is when it was seen first. The time of its first record says little: a producer may have copied it from an event, or have a wrong clock.
 	since time.Time
 	// looks counts the looks that found it.
 	looks  int
@@ -51,7 +51,7 @@ type seenTransaction struct {
 func newOpenTransactions(n *Node) *openTransactions {
 	return &openTransactions{
 		cluster: n.cfg.Cluster, brokers: n.cfg.Cluster.Brokers(), owned: n.owners.owned, topics: n.ns.topics, log: n.cfg.Logger, seen: map[place]*seenTransaction{},
-		seconds: prometheus.NewDesc("sagalog_open_transaction_seconds", "For how long a transaction has been open in a topic of the partitions that this node owns. Absent unless two looks, ten seconds apart, found it.",
+		seconds: prometheus.NewDesc("sagalog_open_transaction_seconds", "For how long a transaction has been open in a topic of the partitions that this node owns. Absent until two checks, ten seconds apart, have found it.",
 			[]string{"topic", "partition"}, nil),
 	}
 }
@@ -106,15 +106,12 @@ func (o *openTransactions) judge(of kafka.Partitions, open []kafka.OpenTransacti
 		s := o.seen[at]
 		if s == nil || s.Offset != x.Offset {
 			s = &seenTransaction{OpenTransaction: x, since: now}
-			if begun := x.At.Time(); x.At != 0 && begun.Before(now) {
-				s.since = begun
-			}
 			o.seen[at] = s
 		}
 		if s.looks++; s.looks > 1 && now.Sub(s.since) > hangsAfter && now.Sub(s.warned) > hangsAgain {
 			s.warned = now
 			o.log.Warn("a producer has left a transaction open, so nobody reads what is behind it; abort it", "topic", x.Topic, "partition", x.Partition, "offset", x.Offset,
-				"since", events.At(s.since), "command", x.AbortCommand(o.brokers))
+				"since", events.At(s.since), "first_record", s.At, "command", x.AbortCommand(o.brokers))
 		}
 	}
 	for at := range o.seen {

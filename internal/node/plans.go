@@ -37,7 +37,7 @@ func (x *plans) complete(k *events.Keys, t *events.Task) error {
 	if x.owned(p) || !x.elsewhere(p) {
 		return nil
 	}
-	k.Unplanned = false
+	k.Unplanned, k.Due, k.Wake, k.Ready = false, 0, 0, nil // when the owner looks at it next is known there only
 	k.Waits = events.CountWaits(t, events.At(time.Now()))
 	if !t.Starts() {
 		return nil

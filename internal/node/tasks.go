@@ -46,7 +46,7 @@ func (t *tasks) Held(_ context.Context, task, request string) (*events.Request, 
 // Keys implements api.Tasks. The store of a node that only follows a partition has no plans of its tasks: they are made here.
 func (t *tasks) Keys(_ context.Context, task *events.Task) (events.Keys, error) {
 	k, err := t.store.Partition(t.home(task.ID)).Keys(task.ID)
-	if err != nil || !k.Unplanned || t.plans == nil {
+	if err != nil || t.plans == nil {
 		return k, err
 	}
 	return k, t.plans.complete(&k, task)

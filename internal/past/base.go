@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
@@ -37,11 +38,9 @@ func (b *bases) saved(c *projector.Checkpoint) (n int64) {
 func (b *bases) restore(ctx context.Context, dir string) (string, error) {
 	var list []projector.FoundCheckpoint
 	for _, from := range b.dirs {
-		found, err := projector.FindCheckpoints(projector.OnDisk(), from)
-		if err != nil {
-			return "", err
+		if found, err := projector.FindCheckpoints(projector.OnDisk(), from); err == nil {
+			list = append(list, found...)
 		}
-		list = append(list, found...)
 	}
 	slices.SortStableFunc(list, func(x, y projector.FoundCheckpoint) int {
 		return cmp.Compare(b.saved(&y.Checkpoint), b.saved(&x.Checkpoint))
@@ -66,13 +65,23 @@ func (b *bases) restore(ctx context.Context, dir string) (string, error) {
 }
 
 // open opens the state in dir, without the partitions that are further on than the moment, and returns the checkpoint that it begins with, as restore does, and how many facts
-// that leaves to fold.
+// that leaves to fold. If the state of a checkpoint cannot be opened, the fold begins without one.
 func (b *bases) open(ctx context.Context, dir string) (s *projector.Store, from string, left int64, err error) {
 	if from, err = b.restore(ctx, dir); err != nil {
 		return nil, "", 0, err
 	}
+	if s, left, err = b.opened(dir); err != nil && from != "" {
+		if err = os.RemoveAll(dir); err == nil {
+			from = ""
+			s, left, err = b.opened(dir)
+		}
+	}
+	return s, from, left, err
+}
+
+func (b *bases) opened(dir string) (s *projector.Store, left int64, err error) {
 	if s, err = projector.Open(dir, projector.Options{Namespace: b.log.ID}); err != nil {
-		return nil, "", 0, err
+		return nil, 0, err
 	}
 	for p, end := range b.ends {
 		begin := b.begins[p]
@@ -84,9 +93,9 @@ func (b *bases) open(ctx context.Context, dir string) (s *projector.Store, from 
 		left += max(0, end-begin)
 	}
 	if err != nil {
-		return nil, "", 0, errors.Join(err, s.Close())
+		return nil, 0, errors.Join(err, s.Close())
 	}
-	return s, from, left, nil
+	return s, left, nil
 }
 
 // adoptTasks bounds how many tasks are rewritten at once.

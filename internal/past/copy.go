@@ -358,8 +358,11 @@ func (c *copying) waits(store *projector.Store) error {
 func carriedWhole(store *projector.Store, partitions int32) error {
 	for p := range partitions {
 		snap, _, exists, err := store.Partition(p).Snapshot()
-		if err != nil || !exists {
+		if err != nil {
 			return err
+		}
+		if !exists {
+			continue
 		}
 		state, err := events.OpenState(p, snap, store.Partition(p).Loader())
 		if err != nil {

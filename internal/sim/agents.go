@@ -185,7 +185,7 @@ func (a *agents) finishes(d delivery) {
 	}
 	a.fill(&p, f)
 	if work.Heartbeat > 0 && (f == outcomeFailedUnknown || f == outcomeFailedDoubt) && work.Attempt%2 == 1 {
-		p.Error.Class = events.ClassUnavailable // the agent stops during the attempt
+		p.Error.Class, p.Error.Code = events.ClassUnavailable, events.CodeStopped // the agent stops during the attempt
 	}
 	if work.Operation == events.Do && p.Result == events.ResultCompleted && w.chance(w.faults.AgentTwice) {
 		p.Effect = events.EffectInDoubt // the agent got the request twice

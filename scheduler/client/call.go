@@ -46,7 +46,11 @@ func (w *httpWay) insistFor(ctx context.Context, c call, v any) (status int, err
 	var end time.Time // the first call may have waited for long
 	wait := retryFirst
 	for {
-		status, err = w.once(ctx, c, v)
+		code, e := w.once(ctx, c, v)
+		if errors.Is(e, ErrClosed) && !end.IsZero() {
+			return status, err // an earlier try may have taken effect
+		}
+		status, err = code, e
 		x, _ := errors.AsType[*Error](err)
 		if err == nil || !errors.Is(err, ErrUnavailable) || x != nil && x.code == codeNotYet {
 			return status, err

@@ -64,7 +64,16 @@ func (e *Engine) Run(ctx context.Context, s Submission) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.wait(ctx, r)
+	t, err := e.wait(ctx, r)
+	return t, sent(err)
+}
+
+// sent returns an error of a call that has sent something: the client may have been closed since.
+func sent(err error) error {
+	if errors.Is(err, ErrClosed) {
+		return fmt.Errorf("%w: %s, after something was sent", ErrUnavailable, ErrClosed)
+	}
+	return err
 }
 
 func (e *Engine) wait(ctx context.Context, r Receipt) (*Task, error) {

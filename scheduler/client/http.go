@@ -125,6 +125,9 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 		}
 		var left []int
 		for i, r := range w.try(ctx, batch) {
+			if errors.Is(r.Err, ErrClosed) && !end.IsZero() {
+				continue // an earlier try may have taken effect
+			}
 			results[open[i]] = r
 			if errors.Is(r.Err, ErrUnavailable) {
 				left = append(left, open[i])

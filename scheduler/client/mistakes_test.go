@@ -89,7 +89,7 @@ func TestAPageSizeBelowZeroIsRefused(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-func TestWhatIsNoDefinitionIsRefusedInPlainWords(t *testing.T) {
+func TestATextThatIsNotADefinitionIsRefusedInPlainWords(t *testing.T) {
 	t.Parallel()
 	e := refusesCalls(t)
 	const noObject = "not valid: the definition is not an object with the members workflow and steps: Apply takes the text of a definition, not the name of its file"

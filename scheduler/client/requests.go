@@ -248,7 +248,7 @@ func (e *Engine) judged(ctx context.Context, a asking, token string) (Granted, e
 			g.Held = true
 			return g, nil
 		case !errors.Is(err, ErrUnavailable) || !pause.For(ctx, retryMost):
-			return g, err
+			return g, sent(err)
 		}
 	}
 }

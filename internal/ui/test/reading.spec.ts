@@ -45,12 +45,12 @@ test("few attempts are counted, many are a share, and the page says since when t
   await page.goto(`${engine.url}/workflows/order`);
   const main = page.locator("main");
   await expect(page.getByRole("button", { name: /^pack: 1 of 2 failed, p95/ })).toBeVisible();
-  await expect(main).toContainText(/The nodes have counted since \d\d:\d\d:\d\d, when one of them started: not for the whole last hour\./);
+  await expect(main).toContainText(/The counts begin at \d\d:\d\d:\d\d, when a node started, and do not cover the whole last hour\./);
   await page.getByRole("combobox", { name: /^over/ }).selectOption("6h");
-  await expect(main).toContainText("not for the whole last 6 hours.");
+  await expect(main).toContainText("do not cover the whole last 6 hours.");
   await accessible(page);
   await page.goto(engine.url);
-  await expect(main).toContainText(/The nodes have counted since \d\d:\d\d:\d\d/);
+  await expect(main).toContainText(/The counts begin at \d\d:\d\d:\d\d/);
   const label = await page.getByRole("region", { name: "tasks per second" }).getByRole("img").getAttribute("aria-label");
   expect(label).toContain("started");
   await page.route("**/v1/stats?**", async (route) => {
@@ -59,7 +59,7 @@ test("few attempts are counted, many are a share, and the page says since when t
   });
   await page.reload();
   await expect(page.getByRole("region", { name: "tasks per second" })).toContainText("started");
-  await expect(main).not.toContainText("have counted since");
+  await expect(main).not.toContainText("The counts begin at");
 });
 
 /** How many points of a chart's picture have the colour of its first line, away from the axes. */
@@ -98,7 +98,7 @@ test("a chart with values of one minute shows a point, and the overview says who
   await expect(page.getByRole("row").filter({ hasText: "o-1" })).toBeVisible();
 });
 
-test("a verb that cannot be used has not the colour of danger", async ({ page, engine }) => {
+test("a verb that cannot be used does not have the colour of danger", async ({ page, engine }) => {
   const colour = (name: string) => page.locator("header.title").getByRole("button", { name, exact: true }).evaluate((e) => getComputedStyle(e).color);
   await page.goto(`${engine.url}/tasks/o-2`);
   await expect(page.getByRole("button", { name: "terminate" })).toHaveAttribute("aria-disabled", "true");

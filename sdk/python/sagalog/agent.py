@@ -230,12 +230,12 @@ class Agent:
                 await asyncio.wait_for(self._send_presence(), PRESENCE_SECONDS)
             except (KafkaException, TimeoutError) as e:
                 why = "no answer within a second" if isinstance(e, TimeoutError) else e.args[0]
-                log.warning("a presence was not delivered: nodes may take this instance for gone: %s", why)
+                log.warning("the presence of this instance was not delivered, so nodes may count it as gone: %s", why)
             for _ in range(round(PRESENCE_SECONDS / LOOK_SECONDS)):
                 before = time.monotonic()
                 await asyncio.sleep(LOOK_SECONDS)
                 if (blocked := time.monotonic() - before - LOOK_SECONDS) > BLOCKED_SECONDS:
-                    log.warning("the event loop was blocked for %.0f s, without a presence: call what blocks by asyncio.to_thread", blocked)
+                    log.warning("the event loop was blocked for %.0f s, and no presence was sent: make blocking calls with asyncio.to_thread", blocked)
                 if self._reader.numbers != sent:
                     break
 

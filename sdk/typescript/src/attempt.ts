@@ -72,12 +72,13 @@ export interface UndoAttempt<In = unknown, Out = unknown> extends Attempt<In> {
 
 /** The JSON of a value. Throws a TypeError for what JSON cannot hold, instead of changing it; a member that is undefined is left out. */
 export function encode(value: unknown): string {
-  return JSON.stringify(value ?? null, function (this: unknown, key: string, v: unknown) {
+  const json: string | undefined = JSON.stringify(value ?? null, function (this: unknown, key: string, v: unknown) {
     const kind = Object.prototype.toString.call(v).slice("[object ".length, -1);
     const held = kind === "Number" ? Number.isFinite(v) : kind === "Undefined" ? !Array.isArray(this) : ["Object", "Array", "String", "Boolean", "Null", "BigInt"].includes(kind);
     if (!held) throw new TypeError(`JSON cannot hold ${kind === "Number" ? String(v) : kind}${key && `, the value of ${key}`}`);
     return v;
   });
+  return json ?? "null"; // a toJSON may return undefined
 }
 
 const UNIT_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 60e3, h: 3600e3 };

@@ -76,6 +76,11 @@ export class NotAcknowledged extends NotSent {}
 /** The brokers refused a record, and would refuse it again: it is too large, or this client may not write it. */
 export class Rejected extends NotSent {}
 
+/** The stack of an error, without its other properties: those of a failed request may hold tokens. */
+export function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : messageOf(error);
+}
+
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors.at(-1));
   if (!(error instanceof Error)) return String(error);

@@ -30,7 +30,7 @@ export const CONNECTION = ["brokers", "namespace", "tls", "sasl", "log"];
 /** Throws a TypeError for a name that does not exist, such as a misspelt one, which JavaScript would ignore. */
 export function checkNames(given: object, ...all: string[]): void {
   const unknown = Object.keys(given).find((name) => !all.includes(name));
-  if (unknown !== undefined) throw new TypeError(`${unknown} is none of ${all.join(", ")}`);
+  if (unknown !== undefined) throw new TypeError(`${unknown} is not one of ${all.join(", ")}`);
 }
 
 export type Log = NonNullable<Connection["log"]>;

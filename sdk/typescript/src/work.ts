@@ -6,10 +6,9 @@
 // reported at or after the complete-by time. Effect none is reported only after a commit has recorded that the request is finished.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { inspect } from "node:util";
 
 import { Clock, encode, nameOf, Request, type UndoAttempt, type Work } from "./attempt.js";
-import { AttemptStopped, type Effect, Failure, failureOf, type FailureOptions, messageOf } from "./errors.js";
+import { AttemptStopped, type Effect, Failure, failureOf, type FailureOptions, messageOf, stackOf } from "./errors.js";
 import type { Group } from "./group.js";
 import { event, type Incoming, type Log, type Sender } from "./kafka.js";
 import { hasSealed, type Keys, sealedText } from "./keys.js";
@@ -216,7 +215,7 @@ export class Worker {
       output = await this.#call(q);
     } catch (error) {
       failure = failureOf(error);
-      if (failure !== error && !q.life.signal.aborted) this.#o.log("warn", `an operation threw an error, so the attempt failed: ${nameOf(q.work)}: ${inspect(error)}`);
+      if (failure !== error && !q.life.signal.aborted) this.#o.log("warn", `an operation threw an error, so the attempt failed: ${nameOf(q.work)}: ${q.like === undefined ? stackOf(error) : "its text may hold sealed content"}`);
     }
     q.life.finish();
     const ended = Date.now();

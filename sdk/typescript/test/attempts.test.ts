@@ -159,7 +159,7 @@ test("a submission that no engine accepts is a fault", async () => {
     [{ workflow: "" }, /cannot name a workflow/], [{ workflow: undefined }, /cannot name a workflow/], [{ workflow: "Bad Name" }, /cannot name a workflow/],
     [{ priority: 1001 }, /from -1000 to 1000/], [{ priority: 0.5 }, /a whole number/], [{ input: NaN }, /JSON cannot hold NaN/], [{ input: { s: new Set() } }, /JSON cannot hold Set/],
     [{ input: "x".repeat(2 << 20) }, /a namespace takes at most/], [{ labels: { "a:b": "c" } }, /label "a:b"/],
-    [{ labels: Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`l${n}`, "c"])) }, /at most 32 labels/], [{ not_before: "10m" }, /not_before is none of id, workflow/],
+    [{ labels: Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`l${n}`, "c"])) }, /at most 32 labels/], [{ not_before: "10m" }, /not_before is not one of id, workflow/],
   ];
   for (const [more, message] of cases) await assert.rejects(producer.submit({ workflow: "order", ...more } as Submission), { name: "TypeError", message });
   await producer.close();
@@ -167,8 +167,8 @@ test("a submission that no engine accepts is a fault", async () => {
 
 test("wrong options and names are faults where they are given", () => {
   const brokers = "127.0.0.1:1";
-  assert.throws(() => new Agent("card", { brokers, concurency: 4 } as AgentOptions), { name: "TypeError", message: /concurency is none of brokers, namespace/ });
-  assert.throws(() => new Producer({ brokers, timeOut: 4 } as ProducerOptions), { name: "TypeError", message: /timeOut is none of/ });
+  assert.throws(() => new Agent("card", { brokers, concurency: 4 } as AgentOptions), { name: "TypeError", message: /concurency is not one of brokers, namespace/ });
+  assert.throws(() => new Producer({ brokers, timeOut: 4 } as ProducerOptions), { name: "TypeError", message: /timeOut is not one of/ });
   for (const concurrency of [0, 129, 1.5]) assert.throws(() => new Agent("card", { brokers, concurrency }), { name: "AgentError", message: /from 1 to 128/ });
   assert.throws(() => new Agent("card", { brokers, sealKeyFile: "/no/such/file" }), { name: "AgentError", message: /the key file \/no\/such\/file cannot be used/ });
   for (const name of ["Bad Name", "do", "undo"]) assert.throws(() => new Agent("card", { brokers }).operation(name, () => 1), { name: "AgentError", message: /cannot name an operation/ });

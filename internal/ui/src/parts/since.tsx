@@ -14,7 +14,7 @@ export function Since({ of, all }: { of: Pick<components["schemas"]["StatsDocume
   if (whole && !of.partial) return null;
   return (
     <p class="faint">
-      {whole ? "" : `The nodes have counted since ${clock(of.since)}, when one of them started: not for the whole last ${all}. `}
+      {whole ? "" : `The counts begin at ${clock(of.since)}, when a node started, and do not cover the whole last ${all}. `}
       {of.partial ? "Some counts are missing." : ""}
     </p>
   );
