@@ -204,7 +204,7 @@ export interface paths {
         };
         /**
          * Count tasks
-         * @description How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count steps. Otherwise a node looks at its newest 50,000 tasks that match, and says if there are more; waiting_for then leaves out what waits for an agent.
+         * @description How many tasks match, in groups. Without a filter, the counts by state and by waiting_for are complete, and those by waiting_for count steps, as far as owners answer. Otherwise, and for partitions of other nodes by waiting_for, a node looks at its newest 50,000 tasks that match, and says if there are more.
          */
         get: operations["count-tasks"];
         put?: never;
@@ -1407,6 +1407,8 @@ export interface components {
             instance: string;
             /** Format: date-time */
             last_seen?: string;
+            /** @description The keys that sealed requests needed in the last minute and the instance lacks: IDs of keys of the key file, or * if it can open nothing */
+            missing_keys?: string[] | null;
             node?: string;
             operations: string[];
             /** @description Those of the agent's work topic that it reads */
@@ -2245,6 +2247,8 @@ export interface components {
              * @description What its store takes on its disk
              */
             state_bytes?: number;
+            /** @description Those that it should own and cannot go on with, each with the reason: input_lost (an input lost records), log (the log of the partition lost records or cannot be folded), state (the state that the node stores cannot be used), level (the namespace needs a newer build), closed (the namespace was copied) or other */
+            stopped?: components["schemas"]["StoppedPartition"][] | null;
         };
         NodeLevel: {
             /**
@@ -2325,6 +2329,8 @@ export interface components {
             /** Format: date-time */
             since?: string;
             state_hash?: string;
+            /** @description The node that cannot go on with the partition, and why; present even without an owner */
+            stopped?: components["schemas"]["StoppedAt"];
             /** @description The take-over by which the owner got it, since the owner started */
             taken_over?: components["schemas"]["TakeOver"];
         };
@@ -2951,6 +2957,19 @@ export interface components {
             undo?: boolean;
             /** @description The workflow of the task that does the step, if no agent does it */
             workflow?: string;
+        };
+        StoppedAt: {
+            /** @description The error that stopped it */
+            detail?: string;
+            node: string;
+            /** @enum {string} */
+            reason: "input_lost" | "log" | "state" | "level" | "closed" | "other";
+        };
+        StoppedPartition: {
+            detail?: string;
+            /** Format: int32 */
+            partition: number;
+            reason: string;
         };
         Submission: {
             deadline?: string;
