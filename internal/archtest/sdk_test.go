@@ -17,7 +17,7 @@ var sdks = []struct {
 	comments func(code string) (without string)
 }{
 	{files: "sdk/python/sagalog/*.py", ceiling: 1200, apart: "testing.py", comments: withoutPythonComments},
-	{files: "sdk/typescript/src/*.ts", ceiling: 1463, comments: withoutTypeScriptComments},
+	{files: "sdk/typescript/src/*.ts", ceiling: 1466, comments: withoutTypeScriptComments},
 }
 
 func TestAnSDKStaysSmall(t *testing.T) {

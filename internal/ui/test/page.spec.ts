@@ -5,6 +5,7 @@ import { accessible, expect, test } from "./engine";
 const input = '{"ownerId":"owner-1","packageInfo":{"size":"large","weight":4.4},"pickup":{"region":"north"},"dropoff":{"region":"north"},"confirmationRequired":"none"}';
 
 test("every screen can be reached by keys, in both themes, and axe finds nothing", async ({ page, engine }) => {
+  test.slow(); // axe looks at 18 screens, which takes minutes on a busy machine
   await page.goto(engine.url);
   for (const scheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme: scheme });
