@@ -12,7 +12,7 @@ import (
 // mostExplained bounds the alerts about late tasks of which an answer says what the task waits for: each task is read.
 const mostExplained = 200
 
-// explain adds to alerts about tasks that are late what the tasks wait for now. Otherwise whoever gets the alert would have to look at each task.
+// explain adds to alerts about tasks that are late what the tasks are waiting for. Otherwise whoever gets the alert would have to look at each task.
 func (s *alerts) explain(ctx context.Context, list []Alert) error {
 	look, done := s.documents.look(true), 0
 	for i := range list {

@@ -37,7 +37,7 @@ func TestATaskSaysWhoLacksAKey(t *testing.T) {
 	}
 }
 
-// Whoever gets the alert about a late task reads what the task waits for now.
+// Whoever gets the alert about a late task reads what the task is waiting for.
 func TestAnAlertAboutALateTaskSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -90,7 +90,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDeadlinesPassed", Expr: `increase(sagalog_deadlines_passed_total[15m]) > 0`,
 		Summary:     "deadlines of tasks of workflow {{ $labels.workflow }} passed",
-		Description: "A task before its pivot is then undone; past its pivot it goes on. The command names the tasks, the newest first. The annotation waiting_for says what most steps of all tasks wait for now, and `sagalog alert list` what each of these tasks waits for.",
+		Description: "A task before its pivot is then undone; past its pivot it goes on. The command names the tasks, the newest first. The annotation waiting_for says what most steps of all tasks are waiting for, and `sagalog alert list` what each of these tasks waits for.",
 		Command:     "sagalog alert list --open=false --kind deadline_passed",
 		Waits:       `sum by (waiting_for) (sagalog_steps_waiting) > 0`,
 		Over:        "15 minutes after the last such deadline.",

@@ -154,10 +154,10 @@ func TestASyncCoversWhatIsAcknowledged(t *testing.T) {
 			if random.IntN(4) == 0 {
 				again := fmt.Sprint("again", random.IntN(2))
 				w.create(t, again, "delete")
-				anew := *w
-				anew.client = kafkatest.Client(t, w.broker, kgo.RecordPartitioner(kgo.ManualPartitioner())) // it knows no earlier topic of that name
-				anew.produce(t, again, 0)
-				anew.produce(t, again, 0)
+				fresh := *w
+				fresh.client = kafkatest.Client(t, w.broker, kgo.RecordPartitioner(kgo.ManualPartitioner())) // it knows no earlier topic of that name
+				fresh.produce(t, again, 0)
+				fresh.produce(t, again, 0)
 				_, err := w.admin.DeleteTopics(t.Context(), again)
 				require.NoError(t, err)
 			}

@@ -60,7 +60,7 @@ const fact = (second: number, type: string, attempt?: number, data: object = {})
 const again = (second: number, action = "retry") => ({ verdict: { action, at: new Date(1000 * second).toISOString() } });
 
 test("a wait that another attempt, a person or nothing ends stays a wait, and an attempt has its own length", () => {
-  const told = bars(
+  const drawn = bars(
     [
       fact(0, "StepStarted", 1),
       fact(1, "StepFailed", 1, again(5)),
@@ -74,7 +74,7 @@ test("a wait that another attempt, a person or nothing ends stays a wait, and an
     ],
     30_000,
   );
-  expect(told.map((b) => `${b.operation} ${b.kind} ${b.outcome} ${b.from / 1000}-${(b.to ?? 0) / 1000} ${b.next ?? ""}`.trim())).toEqual([
+  expect(drawn.map((b) => `${b.operation} ${b.kind} ${b.outcome} ${b.from / 1000}-${(b.to ?? 0) / 1000} ${b.next ?? ""}`.trim())).toEqual([
     "do do failed 0-1",
     "do retry waiting 1-5 2",
     "do do timed_out 5-6",
