@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,12 +78,30 @@ func TestALongAttemptThatAStopEndsIsReported(t *testing.T) {
 	})
 }
 
+// lines is what a log has said. A timer may write while the test reads.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // Somebody who pressed Ctrl-C wants to know why the process is still there. A quick stop says nothing.
 func TestAStopThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	for took, says := range map[time.Duration]bool{500 * time.Millisecond: false, time.Minute: true} {
 		synctest.Test(t, func(t *testing.T) {
-			var said bytes.Buffer
+			var said lines
 			h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
 				select {
 				case <-ctx.Done():
