@@ -276,20 +276,6 @@ func (r *rig) signal(task, id, name string) {
 	r.produce(r.topics.Submissions(), -1, rec)
 }
 
-// until waits for a condition on the record of events.
-func (r *rig) until(what string, done func(log *recorded) bool) *recorded {
-	r.t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
-	for {
-		w := r.record()
-		if done(w) {
-			return w
-		}
-		require.True(r.t, time.Now().Before(deadline), "waited too long for %s", what)
-		<-time.After(50 * time.Millisecond)
-	}
-}
-
 // recorded holds the contents of all topics, and the stores and ledgers.
 type recorded struct {
 	memory
@@ -447,9 +433,7 @@ func play(t *testing.T, keepLog events.Duration) *recorded {
 	r.goOn()
 	r.start("node-c")
 	submit("ok", 5, 10)
-	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3+4+4+2*4+4+2 && w.has(events.NameTaskProcessed, "many-") == 2 && w.has(events.NameTaskUndone, "most-") == 2 && w.has(events.NameRunBegun, "again-") == 4 && w.has(events.NameTaskProcessed, "again-") == 2*4 && w.has(events.NameTimeout, "sig-") == 2 && w.has(events.NameSoftLimitPassed, "sig-") >= 2 && w.has(events.NameTaskUndone, "") >= 4*4+2 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
-	})
+	r.untilAll(allEnds)
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]
 	for _, i := range []int{slices.IndexFunc(log, isClaim), slices.IndexFunc(log, func(r events.Record) bool { return nameOf(r) == events.NameStepCompleted })} {
