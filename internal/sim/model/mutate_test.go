@@ -26,10 +26,13 @@ var deep = map[string]int{
 	"rerun-corrects-undo-in-doubt": 0, "agent-counts-from-before-sending": 1, "passed-progress-is-covered": 2, "signal-timeout-waits-for-submissions": 2,
 }
 
-// left says that this run leaves the mutant to the runs with another third.
-func (m *mutant) left() bool {
+// left says that this run leaves the mutant in row i of the table to the runs with another third.
+func (m *mutant) left(i int) bool {
 	third, is := deep[m.name]
-	return is && *thirdFlag >= 0 && third != *thirdFlag
+	if !is {
+		third = i % 3
+	}
+	return *thirdFlag >= 0 && third != *thirdFlag
 }
 
 // build is the product with changed files. Compiling and linking it takes far longer than finding a mutant, so one program

@@ -20,7 +20,7 @@ import (
 
 var (
 	boundFlag = flag.String("model.bound", "small", "how much is searched: small (seconds), ci (minutes), large (an hour and more)")
-	thirdFlag = flag.Int("model.third", -1, "0, 1 or 2: search only this third of the long configurations, and run this third of the deep mutants")
+	thirdFlag = flag.Int("model.third", -1, "0, 1 or 2: search only this third of the long configurations and of the mutants")
 	onlyFlag  = flag.String("model.only", "", "a regular expression: search only configurations whose name matches, whatever their bound")
 	capFlag   = flag.Int("model.cap", 0, "stop each search after this number of states; a stopped search proves nothing")
 )
