@@ -23,6 +23,7 @@ var allEnds = []ends{
 	{events.NameTaskUndone, "most-", 2, false},
 	{events.NameRunBegun, "again-", 4, false},
 	{events.NameTaskProcessed, "again-", 2 * 4, false},
+	{events.NameRequestHeld, "early-", 4, false},
 	{events.NameTimeout, "sig-", 2, false},
 	{events.NameSoftLimitPassed, "sig-", 2, true},
 	{events.NameTaskUndone, "", 4*4 + 2, true},
@@ -55,6 +56,23 @@ func (r *rig) until(what string, done func(log *recorded) bool) *recorded {
 	})
 }
 
+// ended returns the last of a task's facts that ends it, or "no end", by the task.
+func (w *recorded) ended() map[string]string {
+	all := map[string]string{}
+	for _, part := range w.topics["sagalog.events"] {
+		for _, x := range part {
+			name, task := nameOf(x), string(x.Key)
+			switch name {
+			case events.NameSubmitted:
+				all[task] = "no end"
+			case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+				all[task] = string(name)
+			}
+		}
+	}
+	return all
+}
+
 // lacks waits until the record of events lacks nothing.
 func (r *rig) lacks(missing func(log *recorded) string) *recorded {
 	r.t.Helper()
@@ -65,7 +83,7 @@ func (r *rig) lacks(missing func(log *recorded) string) *recorded {
 		if what == "" {
 			return w
 		}
-		require.True(r.t, time.Now().Before(deadline), "waited too long for: %s", what)
+		require.True(r.t, time.Now().Before(deadline), "waited too long for: %s; the ends are %v", what, w.ended())
 		<-time.After(50 * time.Millisecond)
 	}
 }
