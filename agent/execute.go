@@ -215,7 +215,11 @@ func (x *executor) invoke(ctx context.Context, a onceArgs) (out json.RawMessage,
 			log.Error("a function called runtime.Goexit")
 			return
 		}
-		log.Error("a function panicked", "panic", oneLine(fmt.Sprint(p)))
+		text := oneLine(fmt.Sprint(p))
+		if q, _ := ctx.Value(attemptKey{}).(*request); q != nil && q.like != nil {
+			text = fmt.Sprintf("%T; its text may hold sealed content", p)
+		}
+		log.Error("a function panicked", "panic", text)
 		out, f = nil, broken("panic", fmt.Errorf("panic: %v", p))
 	}()
 	out, err := a.fn(ctx, a.work, x.outputLimit)

@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +53,24 @@ func TestWhatComesOfASealedRequestIsSealed(t *testing.T) {
 	require.Equal(t, events.EffectNone, f.Effect)
 	require.ErrorContains(t, f, "the content was erased on ")
 	require.Contains(t, string(q.seal(keys, try{output: json.RawMessage(`"out"`)}).output), `{"$erased":"`, "erased while the attempt ran")
+}
+
+// A function may panic with what it was given.
+func TestTheLogHasNoTextOfAPanicOnASealedRequest(t *testing.T) {
+	for like, want := range map[string]string{"": "of ada", `{"$sealed":"k1..AAAA"}`: "*errors.errorString; its text may hold sealed content"} {
+		var log bytes.Buffer
+		q := &request{work: events.Work{Task: "t"}}
+		if like != "" {
+			q.like = json.RawMessage(like)
+		}
+		x := &executor{log: slog.New(slog.NewTextHandler(&log, nil))}
+		_, f := x.invoke(context.WithValue(t.Context(), attemptKey{}, q), onceArgs{work: &q.work, fn: func(context.Context, *events.Work, int) (json.RawMessage, error) {
+			panic(errors.New("the amount of ada"))
+		}})
+		require.ErrorContains(t, f, "the amount of ada", "it is reported, and sealed there")
+		require.Contains(t, log.String(), want)
+		require.Equal(t, like == "", strings.Contains(log.String(), "ada"), log.String())
+	}
 }
 
 func TestAnAgentWithoutAKeyRefusesSealedRequestsAndServesOthers(t *testing.T) {

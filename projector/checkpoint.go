@@ -180,7 +180,8 @@ func copyTables(db *pebble.DB, to string) (err error) {
 
 // checkpointed reads the partitions from the copy, since the store has moved on.
 func checkpointed(fs FS, dir string) (list []CheckpointPartition, err error) {
-	p := pebbleOptions(Options{FS: fs}.withDefaults(), newMetrics())
+	o := Options{FS: fs}.withDefaults()
+	p := pebbleOptions(o, newMetrics(), &ending{dir: dir, fs: o.FS, log: o.Logger})
 	p.ReadOnly, p.CacheSize = true, 1<<20
 	db, err := pebble.Open(dir, p)
 	if err != nil {

@@ -1,11 +1,14 @@
 package projector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,18 +27,71 @@ func diskFails(err error) bool {
 var abandoned atomic.Bool
 
 // Abandon is called by a process that removes the directories of its stores while they are open and then ends at once. From then
-// on a store that fails waits for that end, instead of ending the process itself with a panic.
+// on a store that fails waits for that end, instead of ending the process itself.
 func Abandon() { abandoned.Store(true) }
 
-// end ends the process, as kill -9 would, when the store cannot be written. Nothing is lost: the next start folds from the
-// log whatever is missing. (Closing the store instead is impossible: Pebble would wait for its flush.)
-func end(log *slog.Logger, err error) {
+// ending ends the process when the store of dir cannot go on.
+type ending struct {
+	dir string
+	fs  FS
+	log *slog.Logger
+	// opened is set when Open has succeeded. Until then a fault is an error that Open returns.
+	opened atomic.Bool
+	// once is for several goroutines that fail together: the first says why.
+	once sync.Once
+}
+
+// exitCode is that of a process that was ended because its store cannot go on.
+const exitCode = 1
+
+// end ends the process at once, as kill -9 would. Nothing is lost: the next start folds from the log whatever is missing. (Closing the store
+// instead is impossible: Pebble would wait for its flush.) The operator needs one line, not the stacks of all goroutines.
+func (e *ending) end(cause, remedy string) {
 	if abandoned.Load() {
 		select {}
 	}
-	text := fmt.Sprintf("state store: %s: free some space or repair the disk, then start this process again; missing state is folded from the log", err.Error())
-	log.Error(text)
-	panic(text)
+	e.once.Do(func() {
+		cause, _, _ = strings.Cut(cause, "\n") // a stack may follow
+		text := fmt.Sprintf("state store %s%s: %s: %s; missing state is folded from the log", e.dir, e.free(), cause, remedy)
+		if e.log.Enabled(context.Background(), slog.LevelError) {
+			e.log.Error(text)
+		} else {
+			fmt.Fprintln(os.Stderr, text)
+		}
+		os.Exit(exitCode)
+	})
+}
+
+// free says how much space the disk has, as far as that is known.
+func (e *ending) free() string {
+	usage, err := e.fs.GetDiskUsage(e.dir)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%d MiB of its disk are free)", usage.AvailBytes>>20)
+}
+
+const (
+	againRemedy = "free some space or repair the disk, then start this process again"
+	faultRemedy = "start this process again, and if this persists, delete the directory"
+)
+
+// fatal ends the process after a fault that Pebble cannot go on with. While the store is being opened it panics, which Open turns into an error.
+func (e *ending) fatal(text string) {
+	if !e.opened.Load() {
+		e.log.Error("state store: " + text)
+		panic("state store: " + text)
+	}
+	remedy := faultRemedy
+	if diskText(text) {
+		remedy = againRemedy
+	}
+	e.end(text, remedy)
+}
+
+// diskText says whether a text tells of a full or failing disk. Pebble gives its fatal errors as texts.
+func diskText(text string) bool {
+	return slices.ContainsFunc(diskErrors, func(e error) bool { return strings.Contains(text, e.Error()) })
 }
 
 const diskRemedy = "free some space or repair the disk, or give another data directory; missing state is folded from the log"
@@ -55,7 +111,7 @@ func withoutPanic(dir string, do func() error) (err error) {
 		full := ok && diskFails(cause)
 		if !ok { // Fatalf panics with a string
 			cause = errors.New(fmt.Sprint(r))
-			full = slices.ContainsFunc(diskErrors, func(e error) bool { return strings.Contains(cause.Error(), e.Error()) })
+			full = diskText(cause.Error())
 		}
 		remedy := "if this persists, delete " + dir + ": it is rebuilt from the log"
 		if full {

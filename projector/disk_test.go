@@ -2,9 +2,11 @@ package projector_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,4 +81,64 @@ func TestAStoreWhoseDirectoryIsRemovedEndsItsProcess(t *testing.T) {
 	require.Contains(t, string(out), "no such file or directory")
 	require.Contains(t, string(out), "then start this process again; missing state is folded from the log")
 	require.NotContains(t, string(out), "it goes on")
+}
+
+// smallEnv tells a child process of this test where a small disk is mounted.
+const smallEnv = "SAGALOG_TEST_SMALL"
+
+// A process whose store has no room ends with the exit code 1 and one line, not with the stacks of its goroutines. With room again, the store opens, and
+// holds what it held at the end of one of its batches.
+func TestAFullDiskEndsTheProcessWithOneLine(t *testing.T) {
+	s := &script{t: t, keys: map[string]*events.Keys{}, allowed: map[int64][]string{}}
+	if dir := os.Getenv(smallEnv); dir != "" {
+		require.NoError(t, os.Chdir(dir))
+		store, err := projector.Open(directory, smallTables(nil))
+		require.NoError(t, err)
+		fill(t, "ballast")
+		err = errors.Join(s.steps(store), store.Close())
+		fmt.Println("it goes on:", err)
+		os.Exit(0)
+	}
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skipf("SKIPPED: no small disk can be mounted (%s); run it as root", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestAFullDiskEndsTheProcessWithOneLine$")
+	c.Env = append(os.Environ(), smallEnv+"="+disk)
+	var out, errs strings.Builder
+	c.Stdout, c.Stderr = &out, &errs
+	_ = c.Run()
+	require.NoError(t, ctx.Err())
+	require.Equal(t, 1, c.ProcessState.ExitCode(), "%s%s", &out, &errs)
+	require.Regexp(t, "^state store "+directory+` \(0 MiB of its disk are free\): [^\n]*no space left on device[^\n]*: free some space or repair the disk, then start this process again; missing state is folded from the log\n$`, errs.String())
+	require.NotContains(t, out.String(), "it goes on")
+
+	require.NoError(t, os.Remove(filepath.Join(disk, "ballast")))
+	memory, err := projector.Open(directory, smallTables(vfs.NewMem()))
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(s.steps(memory), memory.Close()), "to know what is allowed")
+	store, err := projector.Open(filepath.Join(disk, directory), smallTables(nil))
+	require.NoError(t, err)
+	require.NoError(t, store.CheckIndexes())
+	next, lines := picture(t, store)
+	if next > 0 {
+		require.Contains(t, s.allowed[next], lines)
+	}
+	require.NoError(t, store.Close())
+}
+
+// fill writes a file that takes all the room.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	for size := 1 << 16; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	require.NoError(t, f.Close())
 }

@@ -35,7 +35,8 @@ func inspect(dir string) (namespace string, err error) {
 	if !described.Exists {
 		return "", nil
 	}
-	p := pebbleOptions(Options{}.withDefaults(), newMetrics())
+	o := Options{}.withDefaults()
+	p := pebbleOptions(o, newMetrics(), &ending{dir: dir, fs: o.FS, log: o.Logger})
 	p.ReadOnly, p.CacheSize = true, 1<<20
 	p.FormatMajorVersion = described.FormatMajorVersion
 	db, err := pebble.Open(dir, p)

@@ -60,7 +60,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func pebbleOptions(o Options, m *metrics) *pebble.Options {
+func pebbleOptions(o Options, m *metrics, e *ending) *pebble.Options {
 	p := &pebble.Options{
 		FS:           reportingFS{FS: o.FS, log: o.Logger, said: new(atomic.Int64)},
 		CacheSize:    o.CacheBytes,
@@ -80,7 +80,7 @@ func pebbleOptions(o Options, m *metrics) *pebble.Options {
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		// Not FormatNewest: an upgrade of the library must not change the format on disk.
 		FormatMajorVersion: pebble.FormatValueSeparation,
-		Logger:             pebbleLog{o.Logger},
+		Logger:             pebbleLog{o.Logger, e},
 		EventListener: &pebble.EventListener{
 			WriteStallBegin: func(pebble.WriteStallBeginInfo) { m.stalls.Inc() },
 			PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) {
@@ -89,7 +89,7 @@ func pebbleOptions(o Options, m *metrics) *pebble.Options {
 			},
 			BackgroundError: func(err error) {
 				if diskFails(err) || errors.Is(err, fs.ErrNotExist) { // somebody removed the directory; Pebble would try again without end
-					end(o.Logger, err)
+					e.end(err.Error(), againRemedy)
 				}
 				o.Logger.Error("state store: background work failed", "error", err.Error()) // without the stack trace
 			},
@@ -108,7 +108,10 @@ func pebbleOptions(o Options, m *metrics) *pebble.Options {
 const misused = "state store: index rows were not written and deleted alternately, which is a defect; check the state with `state hash --rebuild`"
 
 // pebbleLog is Pebble's logger. Pebble reports every flush and compaction, which interests developers, not operators.
-type pebbleLog struct{ log *slog.Logger }
+type pebbleLog struct {
+	log *slog.Logger
+	end *ending
+}
 
 func (l pebbleLog) Infof(format string, args ...any) {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -122,8 +125,4 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 
 // Fatalf must not return: Pebble calls it when continuing would lose or invent rows, for example when its log cannot be
 // written. The process ends as if by kill -9, and the next one finds a consistent store or rebuilds it.
-func (l pebbleLog) Fatalf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	l.log.Error("state store: " + text)
-	panic("state store: " + text)
-}
+func (l pebbleLog) Fatalf(format string, args ...any) { l.end.fatal(fmt.Sprintf(format, args...)) }

@@ -36,6 +36,7 @@ type Store struct {
 	done   chan struct{}
 	damage *damage
 	sums   tableSums
+	ending *ending
 
 	// mu guards partitions.
 	mu         sync.Mutex
@@ -78,6 +79,7 @@ func Open(dir string, o Options) (*Store, error) {
 	case err != nil:
 		return nil, errors.Join(err, lock.Close())
 	}
+	s.ending.opened.Store(true)
 	if err := s.register(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -92,7 +94,8 @@ func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options
 	}
 	s.writers.New = func() any { return newWriter() }
 	s.flushed.Store(time.Now().UnixNano())
-	p := pebbleOptions(o, s.metrics)
+	s.ending = &ending{dir: dir, fs: o.FS, log: o.Logger}
+	p := pebbleOptions(o, s.metrics, s.ending)
 	p.Lock = lock
 	p.EventListener.DataCorruption = func(info pebble.DataCorruptionInfo) { s.corrupted(o, info) }
 	return s, p

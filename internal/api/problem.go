@@ -21,7 +21,8 @@ type Problem struct {
 	Detail   string `json:"detail,omitempty" doc:"What is wrong in this case, and what to do"`
 	Instance string `json:"instance,omitempty" doc:"The path of the request"`
 	// Reason is the reason in an InputRejected fact.
-	Reason string `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token; why a request was refused"`
+	Reason string `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token or with wait; why a request was refused"`
+	Letter string `json:"dead_letter,omitempty" doc:"The dead letter of the submission, if the task is not known because of it"`
 	// State is the state of the task of a refused request.
 	State      string         `json:"state,omitempty" doc:"The state of the task, if a request about it was refused"`
 	Partitions []int32        `json:"partitions,omitempty" doc:"The partitions that no node answers for"`

@@ -102,10 +102,11 @@ func (s *Server) parts() []part {
 	}
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
 	counts := &counts{lists, c.Counts}
+	letters := &deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log}
 	list := []part{
 		s.submissions,
 		&tasks{
-			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents,
+			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, letters: letters, documents: documents,
 			past: newPast(c.History, documents, c.Partitions, s.log), partitions: c.Partitions, life: s.life, log: s.log,
 		},
 		lists, counts, &alerts{counts, c.Alerts}, s.live(lists), &stats{c.Stats, s.proxy, lists, c.Now}, &acts{c.Acts, c.Stats, s.proxy}, &nodes{c.Nodes, c.Stats, c.Node, s.proxy},
@@ -134,7 +135,7 @@ func (s *Server) parts() []part {
 		&checkpoints{c.Checkpoints, c.Node, s.log},
 		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, offers: c.Offers, workflows: workflows, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
-		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
+		letters,
 	}
 	if c.Demo != nil {
 		list = append(list, &demo{demo: c.Demo, log: s.log})

@@ -21,6 +21,7 @@ type tasks struct {
 	tasks      Tasks
 	inputs     Inputs
 	rejections Rejections
+	letters    *deadLetters
 	documents  documents
 	past       past
 	partitions int32
@@ -49,6 +50,8 @@ func (s *tasks) register(api huma.API) {
 		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "Read a task", Tags: []string{"tasks"},
 		Description: "With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 " +
 			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. " +
+			"With wait and without a token, a task whose submission became a dead letter is answered with 404, without waiting for more, and reason and dead_letter say why and which; " +
+			"if that was redriven or dismissed, only after the wait. " +
 			"If the partition is taken over meanwhile, the wait continues at the next owner. " +
 			"With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. " +
 			"waiting_for then lacks what no fact records: agents that were missing or full, and who held the permits of limits. For a moment before " +
@@ -88,17 +91,15 @@ func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 			return nil, err
 		}
 	}
-	var t *events.Task
-	if wait != nil && *wait > 0 {
-		t, err = s.awaitEnd(ctx, in.ID, *wait-time.Since(start))
-	} else {
-		t, err = s.tasks.Task(ctx, in.ID)
+	t, err := s.tasks.Task(ctx, in.ID)
+	if err == nil && wait != nil && *wait > 0 {
+		t, err = s.await(ctx, in, tok, t, *wait-time.Since(start))
 	}
 	if err != nil {
 		return nil, s.log.internal(ctx, "read a task", err)
 	}
 	if in.Token != "" {
-		if p := s.rejection(ctx, tok, t); p != nil {
+		if p := s.rejection(ctx, in.ID, tok, t); p != nil {
 			return nil, p
 		}
 	}
@@ -111,6 +112,18 @@ func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	}
 	doc.WaitingFor, err = s.documents.waiting(ctx, t, s.documents.look(false))
 	return &TaskAnswer{Body: doc}, err
+}
+
+// await returns the task, of which t is known now, when it is at rest or the time is up. If the input of the token was rejected, nothing is worth waiting for.
+func (s *tasks) await(ctx context.Context, in *TaskQuery, tok token, t *events.Task, wait time.Duration) (*events.Task, error) {
+	if in.Token != "" {
+		if p := s.rejection(ctx, in.ID, tok, t); p != nil {
+			return nil, p
+		}
+	} else if t == nil {
+		return s.awaitKnown(ctx, in.ID, wait)
+	}
+	return s.awaitEnd(ctx, in.ID, wait)
 }
 
 func taskNotFound() *Problem {
@@ -166,7 +179,7 @@ func (s *tasks) awaitToken(ctx context.Context, id, text string, wait *time.Dura
 }
 
 // rejection says why the input of a token had no effect; nil if it had one.
-func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error {
+func (s *tasks) rejection(ctx context.Context, id string, tok token, t *events.Task) error {
 	if t != nil {
 		switch {
 		case tok.offset < 0:
@@ -198,7 +211,7 @@ func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error 
 		status = http.StatusConflict
 	}
 	why := events.Sentence("It was rejected: " + strings.ReplaceAll(r.Reason, "_", " ") + detail(r.Detail))
-	p := problem(status, codeRejected, why+" It is among the dead letters.")
+	p := problem(status, codeRejected, why+" It is among the dead letters: "+lettersOf(id)+" shows it.")
 	p.Reason = r.Reason
 	return p
 }

@@ -151,6 +151,9 @@ func (s *session) orDeadLetter(task string, err error) error {
 	}
 	d := &of.Letters[0]
 	p := *unknown
+	if p.Letter != "" {
+		p.Detail = "No task with this ID is known." // the engine says the same in terms of HTTP
+	}
 	p.Detail += fmt.Sprintf(" But an input with this key was rejected as %s", d.Reason)
 	if d.Time != 0 {
 		p.Detail += " at " + instant(d.Time)

@@ -68,7 +68,7 @@ func TestATaskThatWasRejectedIsFoundByItsDeadLetter(t *testing.T) {
 	require.Equal(t, "sagalog: No task with this ID is known.\n", r.err)
 	e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte("typo"), Value: []byte(`{"workflow":"ordr"}`)}, "unknown_workflow")
 	e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte("other"), Value: []byte(`{}`)}, "unreadable")
-	for _, args := range [][]string{{"task", "get", "typo"}, {"task", "get", "typo", "-o", "json"}, {"task", "history", "typo"}, {"task", "watch", "typo"}} {
+	for _, args := range [][]string{{"task", "get", "typo"}, {"task", "get", "typo", "--wait"}, {"task", "get", "typo", "-o", "json"}, {"task", "history", "typo"}, {"task", "watch", "typo"}} {
 		r = e.run(args...)
 		require.Equal(t, cli.ExitNotFound, r.code, r.err)
 		require.Contains(t, r.err, "No task with this ID is known. But an input with this key was rejected as unknown_workflow")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const nodesPath = "/v1/nodes"
+
 func nodesCommand() *cobra.Command {
 	g := group("nodes", "Look at nodes", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List nodes: whether they are alive, what they own, and what is free on their disks", Args: cobra.NoArgs,
@@ -17,8 +20,12 @@ func nodesCommand() *cobra.Command {
 			"that was stopped is not listed. A partition that has stopped at a node is named with the reason: nothing is decided in it. `sagalog partitions takeovers PARTITION` shows from which node a partition came. CLOCK is how far the node's clock is\n" +
 			"ahead of that of the node that answers.",
 		RunE: client(func(s *session, _ []string) error {
-			noteStopped(s)
-			return s.whole("/v1/nodes", "nodes", listing{none: "no heartbeat of a node was seen in the last minute", head: row{"NODE", "STATE", "PARTITIONS", "STARTED", "LAST SEEN", "CLOCK", "STORE", "DISK FREE"}, cells: rowOf(nodeRow)})
+			doc, err := s.get(s.cmd.Context(), nodesPath, nil)
+			if err != nil {
+				return err
+			}
+			noteStoppedIn(s, doc)
+			return listIn(s, doc, "nodes", listing{none: "no heartbeat of a node was seen in the last minute", head: row{"NODE", "STATE", "PARTITIONS", "STARTED", "LAST SEEN", "CLOCK", "STORE", "DISK FREE"}, cells: rowOf(nodeRow)})
 		}),
 	}))
 	g.Aliases = []string{"node"}
@@ -42,10 +49,13 @@ func nodeRow(d api.NodeDocument) row {
 // noteStopped says on standard error which partitions have stopped, where and why. Without an answer it says nothing: the command has its own
 // question, which fails too.
 func noteStopped(s *session) {
-	doc, err := s.get(s.cmd.Context(), "/v1/nodes", nil)
-	if err != nil {
-		return
+	if doc, err := s.get(s.cmd.Context(), nodesPath, nil); err == nil {
+		noteStoppedIn(s, doc)
 	}
+}
+
+// noteStoppedIn says it of the answer to that question.
+func noteStoppedIn(s *session, doc json.RawMessage) {
 	var of struct{ Nodes []api.NodeDocument }
 	if err := decode(doc, &of); err != nil {
 		return

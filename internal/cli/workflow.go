@@ -181,6 +181,11 @@ func (s *session) whole(path, member string, of listing) error {
 	if err != nil {
 		return err
 	}
+	return listIn(s, doc, member, of)
+}
+
+// listIn prints the list in a member of an answer, or the answer itself if member is empty.
+func listIn(s *session, doc json.RawMessage, member string, of listing) error {
 	if member != "" {
 		var members map[string]json.RawMessage
 		if err := decode(doc, &members); err != nil {

@@ -123,6 +123,8 @@ func TestAFullDiskOfTheState(t *testing.T) {
 		said := tail(one.err, 400)
 		t.Logf("the node ended with %d and said: %s", one.cmd.ProcessState.ExitCode(), lineWith(said, madeRoom))
 		require.Contains(t, said, "no space left on device: "+madeRoom)
+		require.Equal(t, 1, one.cmd.ProcessState.ExitCode())
+		require.NotContains(t, said, "goroutine ")
 		p := start(t, command{name: "full", dir: one.work, program: program("sagalog"), args: append(one.args, "--data", one.data), env: one.env})
 		require.NotZero(t, p.wait(patience), "it must not start on a full disk")
 		said = read(t, p.err)

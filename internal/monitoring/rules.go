@@ -100,7 +100,7 @@ var Rules = []Rule{
 		Summary:     `{{ $value | printf "%.0f" }} inputs were rejected in 15 minutes: {{ $labels.reason }}`,
 		Description: "They are in the dead-letter topics with the reason. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`), or dismiss them.",
 		Command:     "sagalog dlq list --open",
-		Over:        "15 minutes after the last rejection, whether or not anybody took care of it: only `sagalog dlq list --open` says what is left. The webhook sends no message about dead letters.",
+		Over:        "15 minutes after the last rejection, whether or not anybody took care of it. `sagalog dlq list --open` says what is left, and the metric `sagalog_dead_letters_open` how many: a rule of your own on `sum(sagalog_dead_letters_open) > 0` ends when all are redriven or dismissed. The webhook sends no message about dead letters.",
 	},
 	{
 		Name: "SagalogInputLag", Expr: `max by (topic) (sagalog_input_lag_seconds) > {60s}`, For: 5 * time.Minute,

@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/node"
 )
 
 // What somebody did about dead letters is known after a restart, and is one act if it was done to many.
@@ -51,5 +53,41 @@ func TestMarksOfDeadLettersLast(t *testing.T) {
 		two := w.node(t.TempDir(), together)
 		<-time.After(time.Minute)
 		check(two)
+	})
+}
+
+// An alert on the metric ends when somebody has dealt with all dead letters, and begins again when one is reopened.
+func TestAMetricSaysHowManyDeadLettersAreOpen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		r := prometheus.NewRegistry()
+		one := w.node(t.TempDir(), func(c *node.Config) { c.Registry = r })
+		open := func(submissions, reports int) {
+			t.Helper()
+			<-time.After(time.Minute)
+			require.Equal(t, []string{fmt.Sprintf(`sagalog_dead_letters_open{topic="reports"} %d`, reports), fmt.Sprintf(`sagalog_dead_letters_open{topic="submissions"} %d`, submissions)},
+				seriesOf(t, r, "sagalog_dead_letters_open"))
+		}
+		open(0, 0)
+		for i := range 3 {
+			w.produce(w.topics.Submissions(), -1, inOrder(fmt.Sprint("t-", i), "unknown"))
+		}
+		open(3, 0)
+		letters, err := one.Letters().Read(t.Context(), events.Submissions, 0, 0, 3)
+		require.NoError(t, err)
+		mark := func(i int, what string) {
+			t.Helper()
+			require.NoError(t, one.Letters().MarkLetter(t.Context(), events.DeadLetterMark{Letter: fmt.Sprint("submissions-0-", i), Written: letters[i].Timestamp, Mark: what}))
+		}
+		mark(0, events.MarkDismissed)
+		mark(1, events.MarkDismissed)
+		mark(1, events.MarkRedriven)
+		open(1, 0)
+		mark(2, events.MarkDismissed)
+		open(0, 0)
+		mark(2, "")
+		open(1, 0)
+		require.NoError(t, one.stop())
+		require.Empty(t, seriesOf(t, r, "sagalog_dead_letters_open"), "it owns nothing")
 	})
 }

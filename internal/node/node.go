@@ -255,7 +255,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	}
 	n.transactions = newOpenTransactions(n)
 	for _, c := range []prometheus.Collector{
-		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), n.transactions, newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n), n.trimmer,
+		newAgentMetrics(n.liveness, n.owners, n.store.Store, n.ns.catalog.Catalog), newScheduleMetrics(n), newLimitMetrics(n), newWaitingMetrics(n), n.transactions, newStateMetrics(n), newLagMetrics(n), newLogBytesMetrics(n), newDeadLetterMetrics(n), n.trimmer,
 		newOwnerMetrics(n.owners, n.stalls, n.liveness, n.ns.tooOld),
 	} {
 		if err := n.cfg.Registry.Register(c); err != nil {

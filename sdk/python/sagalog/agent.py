@@ -82,7 +82,7 @@ class Agent:
         return self._register(name, "do")
 
     def undo(self, name: str = "") -> Callable[[O], O]:
-        """Decorates the coroutine function that undoes what the operation did."""
+        """Decorates the coroutine function that undoes what the operation did, which comes first."""
         return self._register(name, "undo")
 
     def _register(self, name: str, verb: str) -> Callable[[O], O]:
@@ -98,6 +98,8 @@ class Agent:
                 raise TypeError(f"{verb} of operation {name!r} must be an async function; call what blocks by asyncio.to_thread")
             if (name, verb) in self.operations:
                 raise ValueError(f"agent {self.name} has {verb} of operation {name!r} already")
+            if verb == "undo" and (name, "do") not in self.operations:
+                raise ValueError(f"agent {self.name} has no operation {name!r} to undo: give it with @agent.operation({name!r}) first")
             self.operations[name, verb] = function
             return function
 

@@ -51,7 +51,7 @@ class Execution:
         except Failure as e:
             failure = e
         except Exception as e:
-            log.warning("an operation raised an error, so the attempt failed: %s", q, exc_info=e)
+            log.warning("an operation raised an error, so the attempt failed: %s%s", q, self._kind(e), exc_info=None if self._like else e)
             failure = Retryable(f"{type(e).__name__}: {e}", code=type(e).__name__)
         if failure is not None and q.abandoned:
             if not q.heartbeat:
@@ -106,8 +106,13 @@ class Execution:
         try:
             return await function(attempt)
         except SystemExit as e:  # it would end the agent, at each attempt of this task again
-            log.error("an operation called sys.exit(%s), so the attempt failed: %s", e.code, self._q, exc_info=e)
+            what = "" if self._like else f"({e.code})"
+            log.error("an operation called sys.exit%s, so the attempt failed: %s%s", what, self._q, self._kind(e), exc_info=None if self._like else e)
             raise Internal(f"the operation called sys.exit({e.code})", code="SystemExit") from e
+
+    def _kind(self, e: BaseException) -> str:
+        """What the log shows of an error instead of its traceback, if that may hold sealed content."""
+        return f": {type(e).__name__}, whose text may hold sealed content" if self._like else ""
 
     async def _opened(self) -> dict[str, Json]:
         from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}

@@ -281,6 +281,39 @@ def test_an_operation_that_exits_fails_and_the_agent_goes_on(caplog: pytest.LogC
     assert any("sys.exit(3)" in line and "task 't'" in line for line in caplog.messages)
 
 
+class Plain:
+    """Opens everything as the amount of ada, and seals nothing."""
+
+    def open(self, value: Json) -> Json:
+        return {**value, "input": "the amount of ada"}
+
+    def seal_like(self, like: Json, value: Json) -> Json:
+        return SEALED
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("exits", [False, True])
+def test_the_log_has_no_text_of_an_error_of_a_sealed_task(sealed: bool, exits: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def do(a: Attempt) -> None:
+        raise SystemExit(a.input) if exits else KeyError(a.input)
+
+    report = attempt(do, Plain() if sealed else None, input=SEALED if sealed else "the amount of ada")
+    assert report["result"] == "failed"
+    assert ("ada" in caplog.text) != sealed
+    assert ("SystemExit" if exits else "KeyError") in caplog.text
+    assert "task 't'" in caplog.text
+
+
+def test_an_undo_needs_its_operation() -> None:
+    agent = sagalog.Agent("card", brokers="localhost:1")
+    agent.operation("charge")(ok)
+    agent.undo("charge")(ok)
+    for name in ("zz", ""):
+        with pytest.raises(ValueError, match=f"agent card has no operation '{name}' to undo"):
+            agent.undo(name)(ok)
+    assert list(agent.operations) == [("charge", "do"), ("charge", "undo")]
+
+
 async def cancelled(a: Attempt) -> None:
     await asyncio.Event().wait()
 
