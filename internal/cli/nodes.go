@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -40,21 +41,33 @@ func nodeRow(d api.NodeDocument) row {
 }
 
 // noteStopped says on standard error which partitions have stopped, where and why. Without an answer it says nothing: the command has its own
-// question, which fails too.
-func noteStopped(s *session) {
+// question, which fails too. It returns the nodes.
+func noteStopped(s *session) []api.NodeDocument {
 	doc, err := s.get(s.cmd.Context(), "/v1/nodes", nil)
 	if err != nil {
-		return
+		return nil
 	}
 	var of struct{ Nodes []api.NodeDocument }
 	if err := decode(doc, &of); err != nil {
-		return
+		return nil
 	}
 	for _, n := range of.Nodes {
 		for _, x := range n.Stopped {
 			s.note("partition %d has stopped at node %s (%s): %s", x.Partition, Printable(n.Node), Printable(x.Reason), Printable(strings.Join(strings.Fields(x.Detail), " ")))
 		}
 	}
+	return of.Nodes
+}
+
+// silentSince returns when the nodes that are silent were heard last.
+func silentSince(nodes []api.NodeDocument) map[string]events.Instant {
+	silent := map[string]events.Instant{}
+	for i := range nodes {
+		if nodes[i].Silent {
+			silent[nodes[i].Node] = nodes[i].LastSeen
+		}
+	}
+	return silent
 }
 
 // mebibytes is a size, "-" if it is not known.
