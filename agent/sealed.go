@@ -76,10 +76,10 @@ const (
 	mostMissed = 20
 )
 
-// note remembers what a failure to open a request says.
-func (m *missedKeys) note(f *Failure, now time.Time) {
+// note remembers what a failure to open a request says, and returns whether it says that a key is missing.
+func (m *missedKeys) note(f *Failure, now time.Time) bool {
 	if f == nil || f.Code != events.CodeNoKey {
-		return
+		return false
 	}
 	id := events.NoKeys
 	if why, ok := errors.AsType[*events.NoKeyError](f.Err); ok && why.Missing != "" {
@@ -93,6 +93,7 @@ func (m *missedKeys) note(f *Failure, now time.Time) {
 	if _, known := m.at[id]; known || len(m.at) < mostMissed {
 		m.at[id] = now
 	}
+	return true
 }
 
 // list returns the keys that were missed lately, in order.

@@ -123,10 +123,10 @@ func TestBrokenKeysRefuseARequest(t *testing.T) {
 		require.Nil(t, (&request{work: events.Work{Input: sealed}}).unseal(keys))
 
 		var m missedKeys
-		m.note(nil, time.Now())
-		m.note(&Failure{Code: "http_503", Err: errors.New("busy")}, time.Now())
+		require.False(t, m.note(nil, time.Now()))
+		require.False(t, m.note(&Failure{Code: "http_503", Err: errors.New("busy")}, time.Now()))
 		require.Empty(t, m.list(time.Now()))
-		m.note(&Failure{Code: events.CodeNoKey, Err: &events.NoKeyError{Missing: "k1", Reason: "x"}}, time.Now())
+		require.True(t, m.note(&Failure{Code: events.CodeNoKey, Err: &events.NoKeyError{Missing: "k1", Reason: "x"}}, time.Now()))
 		m.note(refused(nil), time.Now())
 		require.Equal(t, []string{events.NoKeys, "k1"}, m.list(time.Now()))
 		require.Empty(t, m.list(time.Now().Add(missedFor+1)))

@@ -83,7 +83,9 @@ func (c *consumer) attempt(work context.Context, q *request) {
 		c.conclude(work, q, t, began)
 	}()
 	locked := q.unseal(c.config.Keys)
-	c.missed.note(locked, time.Now())
+	if c.missed.note(locked, time.Now()) {
+		c.often.Warn("a sealed request is refused, because this process lacks a key; the engine sends it again", "error", locked.Err)
+	}
 	q.attempt = deadline{parent: work, by: q.by, request: q}
 	if b := newBeats(&q.work, q.by); b != nil {
 		q.beats = b

@@ -64,7 +64,8 @@ func (l *localCheck) running(ctx context.Context, cluster *kafka.Cluster) ([]eve
 	for i := range nodes {
 		names = append(names, nodes[i].Instance)
 	}
-	return nodes, append([]doctor.Finding{{Check: checkNodes, Status: doctor.StatusOK, What: "alive: " + strings.Join(names, ", ")}}, append(stoppedFindings(nodes), keyless...)...)
+	found := []doctor.Finding{{Check: checkNodes, Status: doctor.StatusOK, What: "alive: " + strings.Join(names, ", ")}}
+	return nodes, slices.Concat(found, stoppedFindings(nodes), unownedFindings(l.made, nodes, nodesOf(beats)), keyless)
 }
 
 // keylessFindings are the agents that lack a key of the requests that they get.

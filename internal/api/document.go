@@ -154,8 +154,11 @@ type documents struct {
 	cluster     Cluster
 	offers      Offers
 	pauses      AgentPauses
+	nodes       Nodes
 	keys        Keys // nil: what is sealed stays so
 	partitions  int32
+	namespaceID string
+	node        string
 	now         func() time.Time
 	// past says that this is a copy of the past: nothing is known of the agents that ran then.
 	past bool

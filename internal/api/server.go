@@ -92,7 +92,7 @@ func (s *Server) parts() []part {
 	c := &s.cfg
 	source := "/" + c.Namespace + "/api/" + c.Node
 	producer := &producer{appender: c.Appender, log: logger{repeats.Limited(c.Logger)}}
-	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, pauses: c.Pauses, keys: c.Keys, partitions: c.Partitions, now: c.Now, past: c.Past != 0, log: s.log}
+	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, pauses: c.Pauses, nodes: c.Nodes, keys: c.Keys, partitions: c.Partitions, namespaceID: c.NamespaceID, node: c.Node, now: c.Now, past: c.Past != 0, log: s.log}
 	lists := &lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, partitions: c.Partitions, room: newListRoom(), now: c.Now, log: s.log}
 	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, schedules: c.Schedules, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{

@@ -104,7 +104,7 @@ func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 		}
 	}
 	if t == nil {
-		return nil, taskNotFound()
+		return nil, s.documents.unknownTask(in.ID)
 	}
 	doc, err := s.documents.of(ctx, t)
 	if err != nil {

@@ -3,7 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,10 +37,13 @@ func (WaitingDocument) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sc
 
 // look is how it is found out what tasks wait for.
 type look struct {
-	// brief leaves out who has the permits of a limit, and how many wait ahead: otherwise a list would read the limit once for each task.
+	// brief leaves out what a parked task may have done, who has the permits of a limit, and how many wait ahead: otherwise a list would read the limit
+	// once for each task.
 	brief bool
 	// agents looks at the agents when it is first called. The map has those that are paused.
 	agents func() (events.Availability, map[string]PausedAgent)
+	// nodes looks at the nodes when it is first called.
+	nodes func() []NodeDocument
 }
 
 func (s documents) look(brief bool) look {
@@ -48,7 +51,7 @@ func (s documents) look(brief bool) look {
 		paused := s.pauses.Paused()
 		held := func(agent string) bool { _, held := paused[agent]; return held }
 		return events.Availability{Offered: s.offers.Offered(), Missing: s.offers.Missing(), Paused: held}, paused
-	})}
+	}), sync.OnceValue(s.nodes.Nodes)}
 }
 
 // waiting returns what the steps of a live task wait for. Running steps are left out.
@@ -73,7 +76,8 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 		list = append(list, WaitingDocument{Kind: events.WaitingKey, For: "the owner of its partition cannot open its content; the log of that node says which key it lacks"})
 	}
 	if since, waits := events.WaitsForOwner(&keys, now); waits {
-		list = append(list, WaitingDocument{Kind: events.WaitingOwner, For: fmt.Sprintf("partition %d", events.Home(t.ID, s.partitions)), Since: since})
+		// It comes first, because everything else is as old as the latest decision.
+		list = slices.Insert(list, 0, WaitingDocument{Kind: events.WaitingOwner, For: s.awaitsOwner(t, l.nodes()), Since: since})
 	}
 	if !t.Starts() || len(keys.Ready) == 0 {
 		return list, nil
@@ -123,7 +127,11 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 	case events.WaitingPaused:
 		return pausedBy(t.Paused.By, t.Paused.Reason), nil
 	case events.WaitingOperator:
-		return s.opened(t).Reason, nil
+		reason := s.opened(t).Reason
+		if doubts := s.doubts(t); doubts != "" && !brief { // a list has the reason beside it, and is narrow
+			return strings.TrimPrefix(reason+"; "+doubts, "; "), nil
+		}
+		return reason, nil
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
 	case events.WaitingChild:

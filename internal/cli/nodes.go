@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -46,25 +47,39 @@ func nodeRow(d api.NodeDocument) row {
 	return r
 }
 
-// noteStopped says on standard error which partitions have stopped, where and why. Without an answer it says nothing: the command has its own
-// question, which fails too.
-func noteStopped(s *session) {
-	if doc, err := s.get(s.cmd.Context(), nodesPath, nil); err == nil {
-		noteStoppedIn(s, doc)
+// noteStopped says on standard error which partitions have stopped, where and why, and returns the nodes. Without an answer it says nothing: the
+// command has its own question, which fails too.
+func noteStopped(s *session) []api.NodeDocument {
+	doc, err := s.get(s.cmd.Context(), nodesPath, nil)
+	if err != nil {
+		return nil
 	}
+	return noteStoppedIn(s, doc)
 }
 
 // noteStoppedIn says it of the answer to that question.
-func noteStoppedIn(s *session, doc json.RawMessage) {
+func noteStoppedIn(s *session, doc json.RawMessage) []api.NodeDocument {
 	var of struct{ Nodes []api.NodeDocument }
 	if err := decode(doc, &of); err != nil {
-		return
+		return nil
 	}
 	for _, n := range of.Nodes {
 		for _, x := range n.Stopped {
 			s.note("partition %d has stopped at node %s (%s): %s", x.Partition, Printable(n.Node), Printable(x.Reason), Printable(strings.Join(strings.Fields(x.Detail), " ")))
 		}
 	}
+	return of.Nodes
+}
+
+// silentSince returns when the nodes that are silent were heard last.
+func silentSince(nodes []api.NodeDocument) map[string]events.Instant {
+	silent := map[string]events.Instant{}
+	for i := range nodes {
+		if nodes[i].Silent {
+			silent[nodes[i].Node] = nodes[i].LastSeen
+		}
+	}
+	return silent
 }
 
 // mebibytes is a size, "-" if it is not known.

@@ -353,12 +353,21 @@ func pausedText(p *events.Paused) string {
 }
 
 func waitingRow(t *api.TaskDocument, w *api.WaitingDocument) row {
-	if w.Kind == events.WaitingOperator && w.For == t.Reason { // the table has that above
-		return row{"-", "operator: see REASON; remove the cause, then `sagalog task retry`", cmp.Or(instant(w.Since), "-"), "-"}
+	if after, ok := strings.CutPrefix(w.For, t.Reason); ok && w.Kind == events.WaitingOperator { // the table has the reason above
+		text := "operator: see REASON; remove the cause, then `sagalog task retry`"
+		if after = strings.TrimPrefix(after, "; "); after != "" {
+			text = "operator: see REASON; " + Printable(after) + ": ask its service. If it did, `sagalog task complete`; if not, or if the service knows the key, `sagalog task retry`"
+		}
+		return row{"-", text, cmp.Or(instant(w.Since), "-"), "-"}
 	}
-	r := row{cmp.Or(w.Step, "-"), string(w.Kind) + ": " + w.Kind.Says(), "-", "-"}
-	if w.For != "" {
-		r[1] += " (" + Printable(w.For) + ")"
+	r := row{cmp.Or(w.Step, "-"), string(w.Kind) + ": ", "-", "-"}
+	switch saysAll := w.Kind == events.WaitingAgent || w.Kind == events.WaitingKey || w.Kind == events.WaitingOwner; {
+	case w.For == "":
+		r[1] += w.Kind.Says()
+	case saysAll:
+		r[1] += Printable(w.For)
+	default:
+		r[1] += w.Kind.Says() + " (" + Printable(w.For) + ")"
 	}
 	if w.Since != 0 {
 		r[2] = instant(w.Since)

@@ -42,7 +42,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogTasksParked", Expr: `sum by (workflow) (sagalog_tasks{state="error"}) > 0`, For: 5 * time.Minute,
 		Summary:     "{{ $value }} tasks of workflow {{ $labels.workflow }} are parked",
-		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. The command counts them by reason; `sagalog task list --state parked` names them. A task that is being undone cannot be cancelled: retry the undo, or undo the step by hand and complete the undo. Skipping the undo leaves what the step did. docs/waiting.md, section operator, lists all options.",
+		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. `sagalog task get ID` says if a failed step may have taken effect all the same. The command counts them by reason; `sagalog task list --state parked` names them. A task that is being undone cannot be cancelled: retry the undo, or undo the step by hand and complete the undo. Skipping the undo leaves what the step did. docs/waiting.md, section operator, lists all options.",
 		Command:     "sagalog task count --by reason --state parked --workflow {{ $labels.workflow }}",
 	},
 	{
@@ -76,7 +76,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogStepsWait", Expr: `sum by (waiting_for) (sagalog_steps_waiting{waiting_for=~"key|owner"}) > 0`, For: 5 * time.Minute,
 		Summary:     "{{ $value }} steps and tasks wait for: {{ $labels.waiting_for }}",
-		Description: "These need an operator. key: an agent or a node lacks a key of sealed content. owner: tasks have not been planned since their partition was taken over, or their owner is late. `sagalog task get ID` says more about a task, and docs/waiting.md has a section about each kind.",
+		Description: "These need an operator. key: an agent or a node lacks a key of sealed content. owner: tasks have not been planned since their partition was taken over, or their owner is late (for partitions without an owner there is SagalogPartitionUnowned). `sagalog task get ID` says more about a task, and docs/waiting.md has a section about each kind.",
 		Command:     "sagalog task list --waiting-for {{ $labels.waiting_for }}",
 	},
 	{
@@ -98,7 +98,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
 		Summary:     `{{ $value | printf "%.0f" }} inputs were rejected in 15 minutes: {{ $labels.reason }}`,
-		Description: "They are in the dead-letter topics with the reason. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`), or dismiss them.",
+		Description: "They are in the dead-letter topics with the reason. `sagalog dlq show ID` shows the bytes, the key and the headers, which may tell who sent them. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`). The original bytes are sent again, so what is unreadable stays so: correct the sender, let it submit again, and dismiss these (`sagalog dlq dismiss --rejected-for REASON`).",
 		Command:     "sagalog dlq list --open",
 		Over:        "15 minutes after the last rejection, whether or not anybody took care of it. `sagalog dlq list --open` says what is left, and the metric `sagalog_dead_letters_open` how many: a rule of your own on `sum(sagalog_dead_letters_open) > 0` ends when all are redriven or dismissed. The webhook sends no message about dead letters.",
 	},
@@ -124,12 +124,12 @@ var Rules = []Rule{
 		Name: "SagalogHeldForKeys", Expr: `(sum(sagalog_inputs_held_for_keys) or vector(0)) + (sum(sagalog_tasks_held_for_keys) or vector(0)) > 0`, For: 30 * time.Second,
 		Summary:     "{{ $value }} inputs and tasks wait because a node cannot decrypt their content",
 		Description: "The log of the node says why, once a minute. If its key file lacks a key, copy the file of the other nodes to it now: after a minute reports park their tasks, and after ten minutes submissions become dead letters.",
-		Command:     "sagalog key list",
+		Command:     "sagalog key list --brokers HOST:PORT",
 	},
 	{
 		Name: "SagalogAgentLacksKey", Expr: `max by (agent) (sagalog_agent_keyless_instances) > 0`, For: 2 * time.Minute,
 		Summary:     "{{ $value }} instances of agent {{ $labels.agent }} lack the key of sealed requests",
-		Description: "They refuse those requests and get them again, so the steps wait (waiting_for key). The command names the instances and the keys. Copy the key file of the nodes to where they run (--seal-key-file, or DialConfig.SealKeyFile); a changed file is read within a second.",
+		Description: "They refuse those requests and get them again, so the steps wait (waiting_for key). None of that uses up an attempt, although the tasks count it under FAILURES. The command names the instances and the keys. Copy the key file of the nodes to where they run (--seal-key-file, or DialConfig.SealKeyFile); a changed file is read within a second. A step then goes on at its next attempt (UNTIL in `sagalog task get ID`); `sagalog task retry ID` starts it at once.",
 		Command:     "sagalog agents list",
 		Over:        "A minute after the last request that an instance could not open.",
 	},
@@ -137,7 +137,7 @@ var Rules = []Rule{
 		Name: "SagalogPartitionUnowned", For: 30 * time.Second, Critical: true,
 		Expr:        `(count(count by (partition) (sagalog_partition_owned == 1)) or vector(0)) < scalar(max(sagalog_partitions))`,
 		Summary:     "only {{ $value }} partitions are owned by a node that Prometheus reaches",
-		Description: "Nothing is decided in the others. Start a node, or look at the log of those that run.",
+		Description: "Nothing is decided in the others: their tasks wait (waiting_for owner), and so do submissions, which are not known as tasks yet. The column OWNER says which owner is silent, or where a partition has stopped. Start that node again with the flags that it had, or another one with the role owner; look at the log of those that run.",
 		Command:     "sagalog partitions list",
 	},
 	{

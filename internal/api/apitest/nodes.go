@@ -10,6 +10,12 @@ import (
 // Nodes implements api.Nodes for the node of that name: it has seen a, b and c, whose clocks are ahead, and knows its own disk and no other's.
 type Nodes string
 
+// Heard implements api.Nodes: these nodes were heard.
+type Heard []api.NodeDocument
+
+// Nodes implements api.Nodes.
+func (h Heard) Nodes() []api.NodeDocument { return h }
+
 // Nodes implements api.Nodes.
 func (n Nodes) Nodes() (list []api.NodeDocument) {
 	for _, name := range []string{"a", "b", "c"} {

@@ -1,0 +1,38 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+)
+
+// doubtsNamed bounds the steps that are named as in doubt.
+const doubtsNamed = 3
+
+// doubts says of a parked task which failed steps may have taken effect all the same, with the keys by which their services know the calls. It
+// returns "" if there are none. An operator has to find out before completing, skipping or terminating; a retry makes the same call again.
+func (s documents) doubts(t *events.Task) string {
+	var texts []string
+	more := 0
+	for _, x := range t.Live() {
+		switch {
+		case !x.Failed() || !x.Touched || x.Fan != nil || x.ByChild != nil:
+			continue
+		case len(texts) == doubtsNamed:
+			more++
+			continue
+		}
+		text := fmt.Sprintf("step %q may have taken effect", x.Path)
+		if namespace, err := uuid.Parse(s.namespaceID); err == nil {
+			w := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: events.RunOf(x.Run), Step: x.Path}
+			text += " (Idempotency-Key " + w.Key(namespace, events.Do) + ")"
+		}
+		texts = append(texts, text)
+	}
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("and so may %d more", more))
+	}
+	return strings.Join(texts, ", ")
+}
