@@ -75,9 +75,11 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
 		return err
 	}
-	bar := newVerifyBar(cmd.ErrOrStderr())
-	mark, err := past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: checkpoints, Progress: bar.count("replay")})
-	bar.close()
+	var mark *past.Mark
+	err = behind(cmd.ErrOrStderr(), func(bar *verifyBar, warn func(string)) (err error) {
+		mark, err = past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: checkpoints, Progress: bar.count("replay"), Warn: warn})
+		return err
+	})
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted: repeat the command; it makes %s from the beginning", c.to)
