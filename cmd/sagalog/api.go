@@ -185,11 +185,11 @@ func (l *logPlace) copyPast(ctx context.Context, cfg past.Config, progress io.Wr
 	if _, err := readNamespace(ctx, cluster, l.namespace); err != nil {
 		return err
 	}
-	bar := newVerifyBar(progress)
-	defer bar.close()
-	cfg.Cluster, cfg.Namespace, cfg.Progress = cluster, l.namespace, bar.count("replay")
-	_, err = past.Copy(ctx, cfg)
-	return err
+	return behind(progress, func(bar *verifyBar, warn func(string)) error {
+		cfg.Cluster, cfg.Namespace, cfg.Progress, cfg.Warn = cluster, l.namespace, bar.count("replay"), warn
+		_, err := past.Copy(ctx, cfg)
+		return err
+	})
 }
 
 // refusePast refuses a copy of the past, in which nothing may go on: it would call services again for what they have done since.

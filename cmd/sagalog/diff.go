@@ -96,10 +96,12 @@ func (c *diffConfig) run(cmd *cobra.Command) (err error) {
 	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
 		return err
 	}
-	bar := newVerifyBar(cmd.ErrOrStderr())
-	cfg.Cluster, cfg.Progress = cluster, bar.count("diff")
-	d, err := past.Diff(cmd.Context(), cfg)
-	bar.close()
+	var d *past.Difference
+	err = behind(cmd.ErrOrStderr(), func(bar *verifyBar, warn func(string)) (err error) {
+		cfg.Cluster, cfg.Progress, cfg.Warn = cluster, bar.count("diff"), warn
+		d, err = past.Diff(cmd.Context(), cfg)
+		return err
+	})
 	switch {
 	case errors.Is(err, context.Canceled):
 		return cli.Unanswered(errors.New("interrupted"))

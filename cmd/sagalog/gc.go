@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"github.com/sagalog/sagalog/internal/export"
 )
 
 // Most of the engine's memory is short-lived: with Go's default of 100 the collector took a quarter of all CPU at a live heap of
@@ -19,8 +21,6 @@ const (
 	mostPercent = 400
 	// leastPercent applies to heaps near the goal and above it. Otherwise they would be collected all the time.
 	leastPercent = 60
-	// readingMemory is for boundMemory. An export uses more without a bound, and is not quicker. What it needs does not grow with the log.
-	readingMemory = 192 << 20
 )
 
 // tuneCollector sets the collector's percentage unless GOGC does. GOMEMLIMIT still applies.
@@ -36,11 +36,11 @@ func tuneCollector() {
 	p.afterCycle()
 }
 
-// boundMemory bounds the memory of a command that goes through a log, whatever is free on the machine, until the caller ends it. GOMEMLIMIT comes first.
+// boundMemory bounds the memory of an export, whatever is free on the machine, until the caller ends it. An export uses more without a bound, and is not quicker. GOMEMLIMIT comes first.
 func boundMemory() (end func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before == math.MaxInt64 {
-		debug.SetMemoryLimit(readingMemory)
+		debug.SetMemoryLimit(export.HeapLimit)
 	}
 	return func() { debug.SetMemoryLimit(before) }
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
@@ -41,7 +43,7 @@ func (l *logPlace) validate() error {
 	return nil
 }
 
-// checkpoints returns the directories of checkpoints with which a fold may begin: the given one, or that of the data directory.
+// checkpoints returns the directories of checkpoints with which a fold may begin: the given one, or that of the data directory if there is anything in it.
 func (l *logPlace) checkpoints(given string) ([]string, error) {
 	switch {
 	case missing(given):
@@ -49,14 +51,34 @@ func (l *logPlace) checkpoints(given string) ([]string, error) {
 	case given != "":
 		return []string{given}, nil
 	case l.data != "":
-		return []string{filepath.Join(l.data, node.CheckpointsDir)}, nil
+		dir := filepath.Join(l.data, node.CheckpointsDir)
+		if list, err := os.ReadDir(dir); err == nil && len(list) == 0 || errors.Is(err, os.ErrNotExist) {
+			return nil, nil // no node has made any, and nobody named one
+		}
+		return []string{dir}, nil
 	}
 	return nil, nil
 }
 
+// behind shows a bar while run runs, and prints the warnings of run behind it.
+func behind(w io.Writer, run func(bar *verifyBar, warn func(string)) error) error {
+	var warnings []string
+	bar := newVerifyBar(w)
+	err := run(bar, func(warning string) {
+		if !slices.Contains(warnings, warning) { // a second attempt may say the same
+			warnings = append(warnings, warning)
+		}
+	})
+	bar.close()
+	for _, warning := range warnings {
+		fmt.Fprintln(w, warning)
+	}
+	return err
+}
+
 // checkpointsFlag adds the flag of those directories.
 func checkpointsFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "checkpoints", "", "directory of checkpoints of the state (sagalog state checkpoint); the fold begins with the nearest one before the moment (default: checkpoints in --data)")
+	f.StringVar(to, "checkpoints", "", "directory of checkpoints of the state (sagalog state checkpoint), or one of them; the fold begins with the nearest one before the moment (default: checkpoints in --data)")
 }
 
 // missing says whether a named directory does not exist.

@@ -30,7 +30,7 @@ letters as far as the log still holds them, including tasks forgotten since. ` +
 The moment is an instant, a duration before now, or the place of a fact (PARTITION@OFFSET, from ` + "`task history`" + `): just after it with --at, just before it
 with --before; the other partitions are shown as of its time. The original may run: nothing is written to it.
 (A --data directory is opened as dev opens it, so dev must not be running on it.) If --checkpoints, or the data directory, has
-checkpoints of this namespace, only the facts after the nearest one before the moment are folded; the copy is the same. What was erased since stays erased; a later
+checkpoints of this namespace, only the facts after the nearest one before the moment are folded; the copy is the same. One that cannot be used is named, and the next older one is taken. What was erased since stays erased; a later
 erasure does not reach copies, so delete them too. If you interrupt the command, repeat it: it starts over.`,
 		Example: `  sagalog replay --brokers k1:9092 --at 10m --to ./before
   sagalog replay --data ./sagalog-data --at 2026-11-29T14:00:00Z --to ./before
@@ -75,9 +75,11 @@ func (c *replayConfig) run(cmd *cobra.Command) (err error) {
 	if _, err := readNamespace(cmd.Context(), cluster, c.namespace); err != nil {
 		return err
 	}
-	bar := newVerifyBar(cmd.ErrOrStderr())
-	mark, err := past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: checkpoints, Progress: bar.count("replay")})
-	bar.close()
+	var mark *past.Mark
+	err = behind(cmd.ErrOrStderr(), func(bar *verifyBar, warn func(string)) (err error) {
+		mark, err = past.Copy(cmd.Context(), past.Config{Cluster: cluster, Namespace: c.namespace, Moment: moment, Dir: c.to, Checkpoints: checkpoints, Progress: bar.count("replay"), Warn: warn})
+		return err
+	})
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted: repeat the command; it makes %s from the beginning", c.to)

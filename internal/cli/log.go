@@ -22,7 +22,7 @@ type Log interface {
 	Past(ctx context.Context, of PastOf, progress io.Writer) (p Past, stop func() error, err error)
 }
 
-// PastOf says which past is asked for. If Task is not empty, only that task will be read. Checkpoints is a directory of checkpoints, one of which the fold may begin with;
+// PastOf says which past is asked for. If Task is not empty, only that task will be read. Checkpoints is a directory of checkpoints, with one of which the fold may begin, or one of them;
 // empty: the one of the data directory.
 type PastOf struct{ At, Task, Checkpoints string }
 

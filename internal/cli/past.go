@@ -48,7 +48,7 @@ var onlyOfLogs = []string{"brokers", "data", "namespace", "checkpoints"}
 // pastFlags are those of commands that can show the past.
 func pastFlags(f *pflag.FlagSet, at string) {
 	f.String("at", "", at+": at an instant, a duration before now such as 10m, or after the fact at PARTITION@OFFSET")
-	f.String("checkpoints", "", "with --at and a log: directory of checkpoints of the state (sagalog state checkpoint); the fold begins with the nearest one before the moment (default: checkpoints in --data)")
+	f.String("checkpoints", "", "with --at and a log: directory of checkpoints of the state (sagalog state checkpoint), or one of them; the fold begins with the nearest one before the moment (default: checkpoints in --data)")
 }
 
 // engineOnly refuses the flags of a log for a call that asks the engine: otherwise the present would be taken for the past.

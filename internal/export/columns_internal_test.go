@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -336,6 +337,37 @@ func TestATableBesideEndsAtTheSameRecords(t *testing.T) {
 		require.ErrorContains(t, err, "another log")
 	}
 	require.Positive(t, differ, "without that, some end later")
+}
+
+// A table of an earlier export that was kept is not taken for one of the same records as another table.
+func TestATableOfOtherRecordsIsNotBeside(t *testing.T) {
+	t.Parallel()
+	for _, l := range runs(t, 3) {
+		short := make([][]events.Record, len(l.partitions))
+		for p, records := range l.partitions {
+			short[p] = records[:len(records)/2]
+		}
+		dir := t.TempDir()
+		_, err := Voids(t.Context(), configOf(readable(short, -1), dir, JSONL))
+		require.NoError(t, err)
+		cfg := configOf(readable(l.partitions, -1), dir, JSONL)
+		res, err := Facts(t.Context(), cfg)
+		require.NoError(t, err)
+		_, err = Voids(t.Context(), res.Beside(cfg))
+		require.ErrorIs(t, err, ErrOther)
+		require.ErrorContains(t, err, filepath.Join(dir, "void")+" is of an earlier export")
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "void")))
+		void, err := Voids(t.Context(), res.Beside(cfg))
+		require.NoError(t, err)
+		require.False(t, void.Already)
+		later := res.Beside(cfg)
+		later.Since = 1
+		_, err = Voids(t.Context(), later)
+		require.ErrorIs(t, err, ErrOther)
+		void, err = Voids(t.Context(), res.Beside(cfg))
+		require.NoError(t, err)
+		require.True(t, void.Already)
+	}
 }
 
 // rowsOf returns the lines of the table of void records.

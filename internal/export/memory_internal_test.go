@@ -201,7 +201,7 @@ const (
 // memoryOfTheProcess exports with the memory limit of the command. All partitions are under way at the same time, so a log of eight that are as long has four times the
 // facts on two processors, and takes no more memory.
 func memoryOfTheProcess(t *testing.T, table string) {
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(192 << 20))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(HeapLimit))
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	type measured struct{ facts, peak int64 }
 	var all []measured

@@ -72,6 +72,9 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 	if !reflect.DeepEqual(old.asked(), want.asked()) || len(old.Parts) != len(bounds) {
 		return nil, fmt.Errorf("%w: the export in %s was begun with other flags or for another namespace: give the same flags, or another directory", ErrOther, dir)
 	}
+	if err := old.beside(want); err != nil {
+		return nil, err
+	}
 	for i, p := range old.Parts {
 		if files, err := filesOfPart(dir, i); err != nil || p.Done && files != p.Files {
 			return nil, errors.Join(err, fmt.Errorf("%s has %d files of partition %d, and %d were written: begin again in another directory", dir, files, i, p.Files))
@@ -84,6 +87,21 @@ func openPlan(dir string, want *plan, bounds []verify.Bounds) (*plan, error) {
 		}
 	}
 	return old, nil
+}
+
+// beside refuses a plan that was begun for other records than want, if want is beside another table: see Result.Beside.
+func (p *plan) beside(want *plan) error {
+	if want.ends == nil {
+		return nil
+	}
+	same := p.Since == want.Since && p.Until == want.Until && len(p.Parts) == len(want.ends)
+	for i := 0; same && i < len(p.Parts); i++ {
+		same = p.Parts[i].To == max(p.Parts[i].From, want.ends[i]) // the log may have begun behind that end
+	}
+	if same {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is of an earlier export, and about other records than the table beside it: delete it, or give another directory", ErrOther, filepath.Dir(p.path))
 }
 
 // begin sets the ranges of a plan that is begun.

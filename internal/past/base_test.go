@@ -18,6 +18,25 @@ import (
 // checkpoint makes a checkpoint of the state of a node that has folded the first records of each partition, up to ends, and whose tasks an owner has planned.
 func (w world) checkpoint(t *testing.T, dir string, ends []int) {
 	t.Helper()
+	w.checkpointOf(t, dir, ends, func(*events.Delta) {})
+}
+
+// spoiled makes a checkpoint that is whole and fits the log, and of which no task can be read.
+func (w world) spoiled(t *testing.T, dir string, ends []int) {
+	t.Helper()
+	spoiled := 0
+	w.checkpointOf(t, dir, ends, func(d *events.Delta) {
+		for i := range d.Tasks {
+			d.Tasks[i].Encoding = []byte("spoiled")
+			spoiled++
+		}
+	})
+	require.Positive(t, spoiled)
+}
+
+// checkpointOf is checkpoint with a change of what the owner has planned.
+func (w world) checkpointOf(t *testing.T, dir string, ends []int, change func(*events.Delta)) {
+	t.Helper()
 	id, _, err := past.Namespace(t.Context(), w.cluster, "sim")
 	require.NoError(t, err)
 	topic, err := w.cluster.TopicID(t.Context(), topics.Events())
@@ -45,6 +64,7 @@ func (w world) checkpoint(t *testing.T, dir string, ends []int) {
 			return events.Planned{Ready: []events.ReadyKey{{Agent: "a", Path: "x", Operation: events.Do}}}
 		})
 		require.NoError(t, err)
+		change(d)
 		require.NoError(t, store.Commit(projector.Batch{Deltas: []*events.Delta{d}}))
 	}
 	_, err = projector.MakeCheckpoint(t.Context(), store, dir, projector.About{Namespace: "sim", NamespaceID: id, Time: events.At(time.Now())})

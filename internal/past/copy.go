@@ -75,8 +75,10 @@ type Config struct {
 	// Task, unless empty, is the only task that is asked for: only its partition is copied, and no dead letters. If it waits for a permit, all partitions are copied: the
 	// limit and the tasks that hold its permits may be in any.
 	Task string
-	// Checkpoints are directories of checkpoints of the namespace. The fold begins with the one in them that is nearest to the moment and not behind it.
+	// Checkpoints are directories of checkpoints of the namespace, or checkpoints. The fold begins with the one in them that is nearest to the moment and not behind it.
 	Checkpoints []string
+	// Warn is told, a sentence at a time, which checkpoints are passed over, and that none is of use; nil: nobody is.
+	Warn func(string)
 	// Progress is called with how many facts were copied or folded, and with how many there are; nil: not.
 	Progress func(done, of int64)
 }
@@ -304,37 +306,41 @@ func (c *copying) importLog(ctx context.Context, topic string, p int32, begin, e
 func (c *copying) fold(ctx context.Context) error {
 	b := bases{
 		log: node.CheckpointLog{Cluster: c.Cluster, Namespace: c.Namespace, ID: c.id, Partitions: c.partitions}, dirs: c.Checkpoints,
-		begins: c.cut.Begins[c.topics.Events()], ends: c.cut.Ends[c.topics.Events()],
+		begins: c.cut.Begins[c.topics.Events()], ends: c.cut.Ends[c.topics.Events()], warn: c.Warn,
 	}
-	return c.broker(func(target *kafka.Cluster) (err error) {
+	return c.broker(func(target *kafka.Cluster) error {
 		if _, err := kafka.DeleteRecords(ctx, target, c.below); err != nil { // again: they lie in batches that were copied
 			return err
 		}
-		store, from, left, err := b.open(ctx, filepath.Join(c.Dir, StateDir))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, store.Close()) }()
-		c.mark.Checkpoint, c.mark.Folded = from, left
 		topic, err := target.TopicID(ctx, c.topics.Events())
 		if err != nil {
 			return err
 		}
-		var ranges []node.FoldRange
-		for p, end := range c.mark.Ends {
-			if err := adopt(store, int32(p), topic); err != nil {
-				return err
-			}
-			ranges = append(ranges, node.FoldRange{Topic: c.topics.Events(), Partition: int32(p), To: end, TopicID: topic})
-		}
-		if err := node.FoldAll(ctx, target, store, ranges, func(i int, sum events.Hash) {
-			c.mark.Hashes[i] = sum
-			c.Progress(c.done.Add(c.mark.Ends[i]-c.cut.Begins[c.topics.Events()][int32(i)]), 2*c.mark.Facts)
-		}); err != nil {
+		copied := c.done.Load()
+		return b.fold(ctx, filepath.Join(c.Dir, StateDir), func(store *projector.Store, from string, left int64) error {
+			c.done.Store(copied)
+			c.mark.Checkpoint, c.mark.Folded = from, left
+			return c.foldFrom(ctx, target, store, topic)
+		})
+	})
+}
+
+// foldFrom folds the copy into a store, which may hold a state.
+func (c *copying) foldFrom(ctx context.Context, target *kafka.Cluster, store *projector.Store, topic projector.TopicID) error {
+	var ranges []node.FoldRange
+	for p, end := range c.mark.Ends {
+		if err := adopt(store, int32(p), topic); err != nil {
 			return err
 		}
-		return cmp.Or(carriedWhole(store, c.partitions), c.waits(store))
-	})
+		ranges = append(ranges, node.FoldRange{Topic: c.topics.Events(), Partition: int32(p), To: end, TopicID: topic})
+	}
+	if err := node.FoldAll(ctx, target, store, ranges, func(i int, sum events.Hash) {
+		c.mark.Hashes[i] = sum
+		c.Progress(c.done.Add(c.mark.Ends[i]-c.cut.Begins[c.topics.Events()][int32(i)]), 2*c.mark.Facts)
+	}); err != nil {
+		return err
+	}
+	return cmp.Or(carriedWhole(store, c.partitions), c.waits(store))
 }
 
 // waits returns errWaits if the partition of the task is not enough to show it.

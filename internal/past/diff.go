@@ -37,8 +37,10 @@ type DiffConfig struct {
 	Workflow string
 	// Summary leaves out the changes.
 	Summary bool
-	// Checkpoints are directories of checkpoints of the namespace. The fold up to the earlier moment begins with the one that is nearest to it and not behind it.
+	// Checkpoints are directories of checkpoints of the namespace, or checkpoints. The fold up to the earlier moment begins with the one that is nearest to it and not behind it.
 	Checkpoints []string
+	// Warn is that of Config.
+	Warn func(string)
 	// Progress is called with how many records were read, and with how many there are; nil: not.
 	Progress func(done, of int64)
 }
@@ -79,9 +81,6 @@ type Point struct {
 // Diff folds the log up to the later moment, and compares the tasks as they are then with those at the earlier one.
 func Diff(ctx context.Context, cfg DiffConfig) (_ *Difference, err error) {
 	x := &differing{DiffConfig: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}}
-	x.result.Ended, x.result.Definitions = map[events.TaskState]int{}, map[string][2]int{}
-	x.result.Changes = []Change{}
-	x.result.Live.From, x.result.Live.To = map[events.TaskState]int{}, map[events.TaskState]int{}
 	if x.Progress == nil {
 		x.Progress = func(int64, int64) {}
 	}
@@ -95,26 +94,34 @@ func Diff(ctx context.Context, cfg DiffConfig) (_ *Difference, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b := bases{
 		log: node.CheckpointLog{Cluster: x.Cluster, Namespace: x.Namespace, ID: x.id, Partitions: x.partitions}, dirs: x.Checkpoints,
-		begins: x.from.Begins[x.topics.Events()], ends: x.from.Ends[x.topics.Events()],
+		begins: x.from.Begins[x.topics.Events()], ends: x.from.Ends[x.topics.Events()], warn: x.Warn,
 	}
-	store, from, left, err := b.open(ctx, filepath.Join(dir, StateDir))
-	if err != nil {
-		return nil, err
-	}
-	x.result.Checkpoint, x.result.Folded = from, left
-	defer func() { err = errors.Join(err, store.Close()) }()
-	g, within := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for p := range x.partitions {
-		g.Go(func() error { return x.partition(within, store, p) })
-	}
-	if err := g.Wait(); err != nil {
+	if err := b.fold(ctx, filepath.Join(dir, StateDir), func(store *projector.Store, from string, left int64) error {
+		x.begin()
+		x.result.Checkpoint, x.result.Folded = from, left
+		g, within := errgroup.WithContext(ctx)
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for p := range x.partitions {
+			g.Go(func() error { return x.partition(within, store, p) })
+		}
+		return g.Wait()
+	}); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(x.result.Changes, func(a, b Change) int {
 		return cmp.Or(strings.Compare(a.Task, b.Task), strings.Compare(a.Field, b.Field))
 	})
 	return &x.result, x.definitions(ctx)
+}
+
+// begin forgets what an attempt with another checkpoint found.
+func (x *differing) begin() {
+	x.read.Store(0)
+	x.detailed.Store(0)
+	r := &x.result
+	r.Touched, r.New, r.Forgotten, r.Changes = 0, 0, 0, []Change{}
+	r.Ended, r.Definitions = map[events.TaskState]int{}, map[string][2]int{}
+	r.Live.From, r.Live.To = map[events.TaskState]int{}, map[events.TaskState]int{}
 }
 
 type differing struct {
