@@ -26,12 +26,7 @@ func TestThePastBeginsWithACheckpointAndNamesHolders(t *testing.T) {
 	write(t, filepath.Join(at.dir, "w.yaml"), "workflow: w\nconcurrency: {key: \"${ input.shop }\", max: 1}\nsteps:\n  first: {wait: {signal: go}}\n")
 	require.Equal(t, 0, at.run(t, "workflow", "apply", "w.yaml", "--api", api).code())
 	holder := "a-0"
-	waiter := ""
-	for i := 0; waiter == ""; i++ {
-		if id := fmt.Sprintf("b-%d", i); events.Home(id, partitions) != events.Home(holder, partitions) {
-			waiter = id
-		}
-	}
+	waiter := elsewhere(holder, partitions)
 	var doc struct {
 		State      string
 		WaitingFor []struct{ Kind, For string } `json:"waiting_for"`
@@ -90,4 +85,13 @@ func TestThePastBeginsWithACheckpointAndNamesHolders(t *testing.T) {
 	require.Contains(t, one.err.String(), "from the checkpoint "+copies["with"].Checkpoint+"\n")
 	whole := at.run(t, "state", "hash", "--data", "with", "--rebuild")
 	require.Equal(t, 0, whole.code(), whole.err.String())
+}
+
+// elsewhere returns the ID of a task in another partition.
+func elsewhere(task string, partitions int32) string {
+	for i := 0; ; i++ {
+		if id := fmt.Sprintf("b-%d", i); events.Home(id, partitions) != events.Home(task, partitions) {
+			return id
+		}
+	}
 }

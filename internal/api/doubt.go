@@ -11,6 +11,17 @@ import (
 // doubtsNamed bounds the steps that are named as in doubt.
 const doubtsNamed = 3
 
+// parkedBecause is the reason why a task is parked and, unless the answer is to be brief, what it may have done.
+func (s documents) parkedBecause(t *events.Task, reason string, brief bool) string {
+	if brief { // a list has the reason beside it, and is narrow
+		return reason
+	}
+	if doubts := s.doubts(t); doubts != "" {
+		return strings.TrimPrefix(reason+"; "+doubts, "; ")
+	}
+	return reason
+}
+
 // doubts says of a parked task which failed steps may have taken effect all the same, with the keys by which their services know the calls. It
 // returns "" if there are none. An operator has to find out before completing, skipping or terminating; a retry makes the same call again.
 func (s documents) doubts(t *events.Task) string {

@@ -109,7 +109,7 @@ func (s *past) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if doc.LockedBy = ""; !t.State.Ended() {
 		doc.LockedBy = e.Owner
 	}
-	doc.WaitingFor = waitedFor(t, max(e.Time, at.time))
+	doc.WaitingFor = s.documents.waitedFor(t, max(e.Time, at.time))
 	return &TaskAnswer{Body: doc}, nil
 }
 
@@ -241,20 +241,20 @@ func placeOf(f LoggedFact) string {
 
 // waitedFor returns what the steps of the task waited for, as far as its facts say. They name neither the holders of permits nor the agents
 // that were running.
-func waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
+func (s documents) waitedFor(t *events.Task, at events.Instant) (list []WaitingDocument) {
 	for w := range events.WaitingFor(t, at) {
-		list = append(list, waitedDocument(t, w))
+		list = append(list, s.waitedDocument(t, w, false))
 	}
 	return list
 }
 
-func waitedDocument(t *events.Task, w events.WaitReason) WaitingDocument {
+func (s documents) waitedDocument(t *events.Task, w events.WaitReason, brief bool) WaitingDocument {
 	d := WaitingDocument{Step: w.Step, Kind: w.Kind, Since: w.Since, Until: w.Until}
 	switch w.Kind {
 	case events.WaitingPaused:
 		d.For = pausedBy(t.Paused.By, t.Paused.Reason)
 	case events.WaitingOperator:
-		d.For = t.Reason
+		d.For = s.parkedBecause(t, t.Reason, brief)
 	case events.WaitingSignal:
 		d.For = strings.Join(t.Step(w.Step).Wait.Signals, ", ")
 	case events.WaitingChild:

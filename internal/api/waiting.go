@@ -110,7 +110,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task, l look) ([]Waiti
 // waitedThen returns what a task waited for in a copy of the past. Nothing is known there of agents.
 func (s documents) waitedThen(ctx context.Context, t *events.Task, brief bool, now events.Instant) (list []WaitingDocument, err error) {
 	for w := range events.WaitingFor(t, now) {
-		d := waitedDocument(t, w)
+		d := s.waitedDocument(t, w, brief)
 		if !brief && (w.Kind == events.WaitingConcurrency || w.Kind == events.WaitingLimit) { // the copy has the limit, and the tasks that hold its permits
 			if d.For, err = s.waitsFor(ctx, t, w, brief, now); err != nil {
 				return nil, err
@@ -127,11 +127,7 @@ func (s documents) waitsFor(ctx context.Context, t *events.Task, w events.WaitRe
 	case events.WaitingPaused:
 		return pausedBy(t.Paused.By, t.Paused.Reason), nil
 	case events.WaitingOperator:
-		reason := s.opened(t).Reason
-		if doubts := s.doubts(t); doubts != "" && !brief { // a list has the reason beside it, and is narrow
-			return strings.TrimPrefix(reason+"; "+doubts, "; "), nil
-		}
-		return reason, nil
+		return s.parkedBecause(t, s.opened(t).Reason, brief), nil
 	case events.WaitingSignal:
 		return strings.Join(t.Step(w.Step).Wait.Signals, ", "), nil
 	case events.WaitingChild:

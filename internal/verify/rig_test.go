@@ -77,7 +77,7 @@ steps:
   charge: {needs: [second], agent: bank, with: {id: "${ task.id }"}}
 `
 
-// rig is a node on an embedded broker, with agents whose behaviour depends only on the task's ID and on mended.
+// rig is a node on an embedded broker, with agents whose behaviour depends only on the task's ID and on works.
 type rig struct {
 	t        *testing.T
 	broker   *embedded.Broker
@@ -88,8 +88,8 @@ type rig struct {
 	node     *node.Node
 	stop     func()
 
-	// mended says that the carrier works for the tasks that are parked and retried.
-	mended atomic.Bool
+	// works says that the carrier works for the tasks that are parked and retried.
+	works atomic.Bool
 	// keepLog makes the node carry its state each quarter of it.
 	keepLog events.Duration
 
@@ -192,7 +192,7 @@ func (r *rig) act(ctx context.Context) error {
 		hang = true
 	case a.Step == "charge" && kind == "retry" && a.Attempt == 1:
 		outcome, err = "refused", agent.NoEffect(errRefused)
-	case a.Step == "ship" && (kind == "park" || kind == "reopen" && !r.mended.Load()):
+	case a.Step == "ship" && (kind == "park" || kind == "reopen" && !r.works.Load()):
 		outcome, err = "unknown", agent.Permanent(errRefused)
 	case a.Step == "pack" && kind == "cancel":
 		hang = true
@@ -266,7 +266,7 @@ func (r *rig) holdLimit(kind string, ids ...string) {
 // goOn resumes the paused limit and retries the parked tasks.
 func (r *rig) goOn() {
 	r.holdLimit(events.TypeLimitResume, "p3")
-	r.mended.Store(true)
+	r.works.Store(true)
 	for i := 1; i <= 4; i++ {
 		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
 	}

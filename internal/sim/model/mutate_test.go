@@ -26,13 +26,18 @@ var deep = map[string]int{
 	"rerun-corrects-undo-in-doubt": 0, "agent-counts-from-before-sending": 1, "passed-progress-is-covered": 2, "signal-timeout-waits-for-submissions": 2,
 }
 
-// left says that this run leaves the mutant in row i of the table to the runs with another third.
-func (m *mutant) left(i int) bool {
-	third, is := deep[m.name]
-	if !is {
-		third = i % 3
+// ofThisThird returns the mutants that are not left to the runs with another third.
+func ofThisThird(all []mutant) (chosen []mutant) {
+	for i, m := range all {
+		third, is := deep[m.name]
+		if !is {
+			third = i % 3
+		}
+		if *thirdFlag < 0 || third == *thirdFlag {
+			chosen = append(chosen, m)
+		}
 	}
-	return *thirdFlag >= 0 && third != *thirdFlag
+	return chosen
 }
 
 // build is the product with changed files. Compiling and linking it takes far longer than finding a mutant, so one program
