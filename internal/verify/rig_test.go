@@ -413,7 +413,7 @@ func play(t *testing.T, keepLog events.Duration) *recorded {
 		r.request(events.RequestCancel, fmt.Sprintf("early-%d", i), fmt.Sprintf("qe-%d", i))
 		r.request(events.RequestCancel, fmt.Sprintf("ghost-%d", i), fmt.Sprintf("qg-%d", i))
 	}
-	submit("early", 1, 4) // at once, because a request is held for a few seconds only
+	submit("early", 1, 4)     // at once, because a request is held for a few seconds only
 	for i := 1; i <= 4; i++ { // the first two signals come before their task, and of the second half no second one comes
 		id := fmt.Sprintf("sig-%d", i)
 		r.signal(id, id+"-no", "no")
