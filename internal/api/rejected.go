@@ -70,7 +70,7 @@ func (s *tasks) refused(ctx context.Context, id string) *DeadLetterDocument {
 	return nil
 }
 
-// ofSubmission returns the newest rejected submission whose record has this key; nil if no record has it, or if the brokers do not answer.
+// ofSubmission returns the newest rejected submission whose record has this key; nil if no such letter is found, or if the brokers do not answer.
 func (s *deadLetters) ofSubmission(ctx context.Context, key string) *DeadLetterDocument {
 	list, err := s.list(ctx, &DeadLetterQuery{Key: key, Limit: lettersOfKey})
 	if err != nil {

@@ -51,7 +51,7 @@ class Execution:
         except Failure as e:
             failure = e
         except Exception as e:
-            log.warning("an operation raised an error, so the attempt failed: %s%s", q, self._kind(e), exc_info=None if self._like else e)
+            log.warning("an operation raised %s, so the attempt failed: %s", type(e).__name__, q, exc_info=None if self._like else e)  # its text may be secret
             failure = Retryable(f"{type(e).__name__}: {e}", code=type(e).__name__)
         if failure is not None and q.abandoned:
             if not q.heartbeat:
@@ -106,13 +106,8 @@ class Execution:
         try:
             return await function(attempt)
         except SystemExit as e:  # it would end the agent, at each attempt of this task again
-            what = "" if self._like else f"({e.code})"
-            log.error("an operation called sys.exit%s, so the attempt failed: %s%s", what, self._q, self._kind(e), exc_info=None if self._like else e)
+            log.error("an operation called sys.exit(%s), so the attempt failed: %s", "" if self._like else e.code, self._q, exc_info=None if self._like else e)
             raise Internal(f"the operation called sys.exit({e.code})", code="SystemExit") from e
-
-    def _kind(self, e: BaseException) -> str:
-        """What the log shows of an error instead of its traceback, if that may hold sealed content."""
-        return f": {type(e).__name__}, whose text may hold sealed content" if self._like else ""
 
     async def _opened(self) -> dict[str, Json]:
         from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}
@@ -124,8 +119,7 @@ class Execution:
             raise Unavailable(text, code="no_key", effect="none")
         from sagalog.sealing import Erased, sealed
 
-        if sealed(from_work["input"]) is not None:
-            self._like = from_work["input"]
+        self._like = from_work["input"] if sealed(from_work["input"]) is not None else None
         try:
             opened: dict[str, Json] = await asyncio.to_thread(self._agent.keys.open, from_work)
         except Erased:
@@ -147,8 +141,7 @@ class Execution:
         try:
             output = await self._sealed(output)
         except Exception as e:
-            code = e.code if isinstance(e, Failure) else "no_key"
-            raise self._useless(f"the output was not sealed: {e or type(e).__name__}", code) from e
+            raise self._useless(f"the output was not sealed: {e or type(e).__name__}", e.code if isinstance(e, Failure) else "no_key") from e
         if (size := len(encode(output))) > OUTPUT_BYTES:
             raise self._useless(f"output is over the limit: {size} bytes, the limit is {OUTPUT_BYTES}", "output_limit")
         return output
