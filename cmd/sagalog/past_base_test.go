@@ -54,13 +54,12 @@ func TestThePastBeginsWithACheckpointAndNamesHolders(t *testing.T) {
 	require.Equal(t, 0, dev.stop())
 	copies := map[string]past.Mark{}
 	empty := t.TempDir()
-	const none = "no checkpoint is used: the fold begins with the first fact of the log"
 	for name, args := range map[string][]string{"with": nil, "without": {"--checkpoints", empty}} {
 		made := at.run(t, append([]string{"replay", "--data", data, "--at", "0s", "--to", name, "-o", "json"}, args...)...)
 		require.Equal(t, 0, made.code(), made.err.String())
 		said := ""
 		if name == "without" {
-			said = empty + " holds no checkpoint: name a directory of checkpoints, such as checkpoints in the data directory of a node, or one checkpoint in it\n" + none + "\n"
+			said = empty + " holds no checkpoint: name a directory of checkpoints, such as checkpoints in the data directory of a node, or one checkpoint in it\n" + noCheckpoint + "\n"
 		}
 		require.Equal(t, said, made.err.String())
 		mark, err := past.Open(filepath.Join(at.dir, name))
@@ -72,19 +71,27 @@ func TestThePastBeginsWithACheckpointAndNamesHolders(t *testing.T) {
 	require.NotEmpty(t, copies["with"].Checkpoint)
 	require.Less(t, copies["with"].Folded, copies["with"].Facts)
 	require.Equal(t, copies["without"].Hashes, copies["with"].Hashes)
+	theCheckpointIsSaid(t, at, data, holder, empty, copies["with"].Checkpoint)
+	whole := at.run(t, "state", "hash", "--data", "with", "--rebuild")
+	require.Equal(t, 0, whole.code(), whole.err.String())
+}
+
+const noCheckpoint = "no checkpoint is used: the fold begins with the first fact of the log"
+
+// theCheckpointIsSaid asks about the past with checkpoints of no use, without any, and with a checkpoint that is named itself.
+func theCheckpointIsSaid(t *testing.T, at place, data, holder, empty, used string) {
+	t.Helper()
 	for _, args := range [][]string{{"task", "get", holder, "--at", "0s", "--from-log"}, {"diff", "--from", "0s"}} {
 		asked := at.run(t, append(args, "--data", data, "--checkpoints", empty)...)
 		require.Equal(t, 0, asked.code(), asked.err.String())
-		require.Contains(t, asked.err.String(), none, args)
+		require.Contains(t, asked.err.String(), noCheckpoint, args)
 		asked = at.run(t, append(args, "--data", "with")...) // it has no checkpoints, and nobody named any
 		require.Equal(t, 0, asked.code(), asked.err.String())
 		require.NotContains(t, asked.err.String(), "no checkpoint", args)
 	}
-	one := at.run(t, "task", "get", holder, "--at", "0s", "--from-log", "--data", data, "--checkpoints", copies["with"].Checkpoint)
+	one := at.run(t, "task", "get", holder, "--at", "0s", "--from-log", "--data", data, "--checkpoints", used)
 	require.Equal(t, 0, one.code(), one.err.String())
-	require.Contains(t, one.err.String(), "from the checkpoint "+copies["with"].Checkpoint+"\n")
-	whole := at.run(t, "state", "hash", "--data", "with", "--rebuild")
-	require.Equal(t, 0, whole.code(), whole.err.String())
+	require.Contains(t, one.err.String(), "from the checkpoint "+used+"\n")
 }
 
 // elsewhere returns the ID of a task in another partition.

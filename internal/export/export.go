@@ -18,9 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// HeapLimit is the memory limit with which a process that exports has less than 300 MiB, however long the log is, on two processors. Its heap comes close to the limit, also if little of
-// it is alive. Beside it are the program (40 to 50 MiB) and, where C is linked, the caches and memtables of two state stores (up to 63 MiB were seen).
-const HeapLimit = 160 << 20
+// HeapLimit is the memory limit of a process that exports, on two processors. Its heap comes close to the limit, also if little of it is alive. The program itself takes 40 to 50 MiB more.
+const HeapLimit = 192<<20 - outside
 
 // Config says what to export, and where to.
 type Config struct {

@@ -22,7 +22,7 @@ type bases struct {
 	dirs []string
 	// begins and ends are the ranges of the partitions of events up to the moment.
 	begins, ends map[int32]int64
-	// warn, unless nil, gets which checkpoints are passed over, and that none is of use.
+	// warn is called with a sentence for each checkpoint that is passed over, and if none is of use; nil: not.
 	warn func(string)
 }
 

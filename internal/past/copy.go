@@ -77,7 +77,7 @@ type Config struct {
 	Task string
 	// Checkpoints are directories of checkpoints of the namespace, or checkpoints. The fold begins with the one in them that is nearest to the moment and not behind it.
 	Checkpoints []string
-	// Warn, unless nil, gets a sentence for each checkpoint that is passed over, and one if no checkpoint is of use.
+	// Warn is called with a sentence for each checkpoint that is passed over, and if none is of use; nil: not.
 	Warn func(string)
 	// Progress is called with how many facts were copied or folded, and with how many there are; nil: not.
 	Progress func(done, of int64)
