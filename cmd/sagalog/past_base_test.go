@@ -26,7 +26,7 @@ func TestThePastBeginsWithACheckpointAndNamesHolders(t *testing.T) {
 	write(t, filepath.Join(at.dir, "w.yaml"), "workflow: w\nconcurrency: {key: \"${ input.shop }\", max: 1}\nsteps:\n  first: {wait: {signal: go}}\n")
 	require.Equal(t, 0, at.run(t, "workflow", "apply", "w.yaml", "--api", api).code())
 	holder := "a-0"
-	waiter := elsewhere(holder, partitions)
+	waiter := inAnotherPartition(holder, partitions)
 	var doc struct {
 		State      string
 		WaitingFor []struct{ Kind, For string } `json:"waiting_for"`
@@ -94,8 +94,8 @@ func theCheckpointIsSaid(t *testing.T, at place, data, holder, empty, used strin
 	require.Contains(t, one.err.String(), "from the checkpoint "+used+"\n")
 }
 
-// elsewhere returns the ID of a task in another partition.
-func elsewhere(task string, partitions int32) string {
+// inAnotherPartition returns the ID of a task in another partition.
+func inAnotherPartition(task string, partitions int32) string {
 	for i := 0; ; i++ {
 		if id := fmt.Sprintf("b-%d", i); events.Home(id, partitions) != events.Home(task, partitions) {
 			return id
