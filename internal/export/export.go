@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// HeapLimit is the memory limit of a process that exports, on two processors. Its heap comes close to the limit, also if little of it is alive. The program itself takes 40 to 50 MiB more.
-const HeapLimit = 192<<20 - outside
+// HeapLimit is the memory limit of a process that exports, in bytes. Its heap comes close to the limit, also if little of it is alive. The program itself takes 40 to 50 MiB
+// more, and a program that links C has the caches and memtables of state stores outside the limit.
+const HeapLimit = 192 << 20
 
 // Config says what to export, and where to.
 type Config struct {
