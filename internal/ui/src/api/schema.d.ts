@@ -912,7 +912,7 @@ export interface paths {
         };
         /**
          * Read a task
-         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact records: agents that were missing or full, and who held the permits of limits. For a moment before the task's first fact, or if the log no longer has its first facts, the answer is 410 with the code before-log-start.
+         * @description With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. With wait and without a token, a task whose submission became a dead letter is answered with 404, without waiting for more, and reason and dead_letter say why and which; if that was redriven or dismissed, only after the wait. If the partition is taken over meanwhile, the wait continues at the next owner. With at the answer is the task as it was after its last fact at or before that instant or offset, and the member at names that fact. waiting_for then lacks what no fact records: agents that were missing or full, and who held the permits of limits. For a moment before the task's first fact, or if the log no longer has its first facts, the answer is 410 with the code before-log-start.
          */
         get: operations["get-task"];
         /**
@@ -2442,6 +2442,8 @@ export interface components {
             workflow?: string;
         };
         Problem: {
+            /** @description The dead letter of the submission, if the task is not known because of it */
+            dead_letter?: string;
             /** @description What is wrong in this case, and what to do */
             detail?: string;
             /** @description Each fault and its place */
@@ -2450,7 +2452,7 @@ export interface components {
             instance?: string;
             /** @description The partitions that no node answers for */
             partitions?: number[] | null;
-            /** @description Why the log rejected the input, for a read with a token; why a request was refused */
+            /** @description Why the log rejected the input, for a read with a token or with wait; why a request was refused */
             reason?: string;
             /** @description The state of the task, if a request about it was refused */
             state?: string;
