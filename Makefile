@@ -2,13 +2,13 @@
 .PHONY: check test race lint kafka fmt ci
 
 check: ## before a review: format, vet, lint, race tests
-	.ci/run format build vet lint race
+	SAGALOG_PROOF=full .ci/run format build vet lint race
 
 test: ## the tests of step test; go test ./... also starts processes, at a small size
 	.ci/run test
 
 race: ## the tests with the race detector
-	.ci/run race
+	SAGALOG_PROOF=full .ci/run race
 
 lint: ## format, vet, staticcheck, govulncheck
 	.ci/run format vet lint vuln

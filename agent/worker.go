@@ -84,7 +84,7 @@ func (c *consumer) attempt(work context.Context, q *request) {
 	}()
 	locked := q.unseal(c.config.Keys)
 	if c.missed.note(locked, time.Now()) {
-		c.often.Warn("a sealed request is refused, because this process lacks a key; the engine sends it again", "error", locked.Err)
+		c.often.Warn("refused a sealed request: this process lacks the key; the engine sends the request again", "error", locked.Err)
 	}
 	q.attempt = deadline{parent: work, by: q.by, request: q}
 	if b := newBeats(&q.work, q.by); b != nil {

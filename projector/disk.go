@@ -32,17 +32,15 @@ func Abandon() { abandoned.Store(true) }
 
 // ending ends the process when the store of dir cannot go on.
 type ending struct {
-	dir string
-	fs  FS
-	log *slog.Logger
+	dir  string
+	fs   FS
+	log  *slog.Logger
+	code int
 	// opened is set when Open has succeeded. Until then a fault is an error that Open returns.
 	opened atomic.Bool
 	// once is for several goroutines that fail together: the first says why.
 	once sync.Once
 }
-
-// exitCode is that of a process that was ended because its store cannot go on.
-const exitCode = 1
 
 // end ends the process at once, as kill -9 would. Nothing is lost: the next start folds from the log whatever is missing. (Closing the store
 // instead is impossible: Pebble would wait for its flush.) The operator needs one line, not the stacks of all goroutines.
@@ -58,7 +56,7 @@ func (e *ending) end(cause, remedy string) {
 		} else {
 			fmt.Fprintln(os.Stderr, text)
 		}
-		os.Exit(exitCode)
+		os.Exit(e.code)
 	})
 }
 
@@ -68,7 +66,7 @@ func (e *ending) free() string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%d MiB of its disk are free)", usage.AvailBytes>>20)
+	return fmt.Sprintf(" (%d MiB free on its disk)", usage.AvailBytes>>20)
 }
 
 const (

@@ -113,7 +113,7 @@ func TestAFullDiskEndsTheProcessWithOneLine(t *testing.T) {
 	_ = c.Run()
 	require.NoError(t, ctx.Err())
 	require.Equal(t, 1, c.ProcessState.ExitCode(), "%s%s", &out, &errs)
-	require.Regexp(t, "^state store "+directory+` \(0 MiB of its disk are free\): [^\n]*no space left on device[^\n]*: free some space or repair the disk, then start this process again; missing state is folded from the log\n$`, errs.String())
+	require.Regexp(t, "^state store "+directory+` \(0 MiB free on its disk\): [^\n]*no space left on device[^\n]*: free some space or repair the disk, then start this process again; missing state is folded from the log\n$`, errs.String())
 	require.NotContains(t, out.String(), "it goes on")
 
 	require.NoError(t, os.Remove(filepath.Join(disk, "ballast")))

@@ -32,6 +32,8 @@ type Options struct {
 	MemTableBytes uint64
 	// FS holds the files. nil means the disk; tests and the simulator use memory.
 	FS FS
+	// ExitCode is that of the process if the store cannot go on, for example because its disk is full. Zero means 1.
+	ExitCode int
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer receives the metrics; nil means no metrics.
@@ -51,6 +53,7 @@ func (o *Options) validate() error {
 
 func (o Options) withDefaults() Options {
 	o.CacheBytes = cmp.Or(o.CacheBytes, 128<<20)
+	o.ExitCode = cmp.Or(o.ExitCode, 1)
 	o.MemTableBytes = cmp.Or(o.MemTableBytes, 32<<20)
 	if o.FS == nil {
 		// Set explicitly, because Pebble wraps its default in a watchdog whose goroutine outlives a failed Open.

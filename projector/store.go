@@ -94,7 +94,7 @@ func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options
 	}
 	s.writers.New = func() any { return newWriter() }
 	s.flushed.Store(time.Now().UnixNano())
-	s.ending = &ending{dir: dir, fs: o.FS, log: o.Logger}
+	s.ending = &ending{dir: dir, fs: o.FS, log: o.Logger, code: o.ExitCode}
 	p := pebbleOptions(o, s.metrics, s.ending)
 	p.Lock = lock
 	p.EventListener.DataCorruption = func(info pebble.DataCorruptionInfo) { s.corrupted(o, info) }

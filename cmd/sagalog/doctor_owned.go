@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,9 @@ import (
 
 // ownedBy is the key under which the heartbeat of a node lists the partitions that it owns.
 const ownedBy = "events"
+
+// silentNamed bounds how many nodes without heartbeats a finding names: those that were heard from last.
+const silentNamed = 3
 
 // unownedFindings says how many partitions no live node owns, and which silent nodes owned some of them. Partitions that have stopped at a live node
 // have findings that say more. It is a warning, because a take-over that is under way looks the same for some seconds.
@@ -40,11 +44,14 @@ func unownedFindings(made int32, live, beats []events.Presence) []doctor.Finding
 	}
 	f := doctor.Finding{Check: checkNodes, Status: doctor.StatusWarn, What: fmt.Sprintf("%d of %d partitions are owned by no live node: nothing is decided in them, and their inputs wait", count, made),
 		Remedy: "if it lasts, start a node with the role owner: sagalog serve"}
-	for i := range beats {
-		b := &beats[i]
-		if slices.ContainsFunc(b.Partitions[ownedBy], free) {
-			f.What += fmt.Sprintf("; node %s owned some of them, and was last heard at %s", b.Instance, b.SeenAt)
-			f.Remedy = "if it lasts, start that node again with the flags that it had, or another one with the role owner: sagalog serve"
+	last := slices.SortedFunc(slices.Values(beats), func(a, b events.Presence) int { return cmp.Compare(b.SeenAt, a.SeenAt) })
+	named := 0
+	for i := range last {
+		b := &last[i]
+		if named < silentNamed && slices.ContainsFunc(b.Partitions[ownedBy], free) {
+			named++
+			f.What += fmt.Sprintf("; node %s owned some of them, and was last heard from at %s", b.Instance, b.SeenAt)
+			f.Remedy = "if it lasts, restart that node with the same flags, or start another one with the role owner: sagalog serve"
 		}
 	}
 	return []doctor.Finding{f}

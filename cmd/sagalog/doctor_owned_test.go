@@ -20,8 +20,8 @@ func TestDoctorNamesTheSilentOwner(t *testing.T) {
 	found := unownedFindings(4, []events.Presence{api}, []events.Presence{owner, api})
 	require.Len(t, found, 1)
 	require.Equal(t, doctor.StatusWarn, found[0].Status)
-	require.Equal(t, "4 of 4 partitions are owned by no live node: nothing is decided in them, and their inputs wait; node n1 owned some of them, and was last heard at "+at.String(), found[0].What)
-	require.Contains(t, found[0].Remedy, "start that node again")
+	require.Equal(t, "4 of 4 partitions are owned by no live node: nothing is decided in them, and their inputs wait; node n1 owned some of them, and was last heard from at "+at.String(), found[0].What)
+	require.Contains(t, found[0].Remedy, "restart that node")
 
 	taken := events.Presence{Instance: "n3", Partitions: map[string][]int32{ownedBy: {0, 2, 3}}, Stopped: []events.StoppedPartition{{Partition: 1}}}
 	require.Empty(t, unownedFindings(4, []events.Presence{taken}, []events.Presence{owner, taken}), "taken over, and one has stopped, which another finding says")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/verify"
@@ -78,7 +79,7 @@ func newShelves(namespaceID string) (*shelves, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := projector.Open(dir, projector.Options{Namespace: namespaceID})
+	store, err := projector.Open(dir, projector.Options{Namespace: namespaceID, ExitCode: cli.ExitUsage})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

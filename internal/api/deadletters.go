@@ -32,6 +32,8 @@ type deadLetters struct {
 	producer    *producer
 	cfg         *Config
 	log         logger
+	// looks has a place for each look at the same time.
+	looks chan struct{}
 }
 
 // DeadLetterDocument is a rejected input.

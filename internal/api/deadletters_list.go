@@ -68,13 +68,18 @@ const fromItsEnd = -1
 // left says whether the partition may hold more.
 func (t *deadTail) left() bool { return t.End > t.Start || t.End == fromItsEnd }
 
-// list merges the partitions by time, newest first. The cursor holds, for each partition, the offset below which the next page
-// continues, so records that arrive meanwhile do not affect it.
+// list merges all partitions.
 func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLettersAnswer, error) {
 	tails, err := s.tails(ctx, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
+	return s.merged(ctx, in, tails)
+}
+
+// merged merges the ends of partitions by time, newest first. The cursor holds, for each partition, the offset below which the next page
+// continues, so records that arrive meanwhile do not affect it.
+func (s *deadLetters) merged(ctx context.Context, in *DeadLetterQuery, tails []*deadTail) (*DeadLettersAnswer, error) {
 	limit := int(in.Limit)
 	// Small chunks: most partitions have only a few records on a page.
 	chunk := int64(limit/max(1, len(tails)) + 4)

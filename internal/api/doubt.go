@@ -25,11 +25,14 @@ func (s documents) parkedBecause(t *events.Task, reason string, brief bool) stri
 // doubts says of a parked task which failed steps may have taken effect all the same, with the keys by which their services know the calls. It
 // returns "" if there are none. An operator has to find out before completing, skipping or terminating; a retry makes the same call again.
 func (s documents) doubts(t *events.Task) string {
+	if t.Undoing() {
+		return "" // the decision is about an undo
+	}
 	var texts []string
 	more := 0
 	for _, x := range t.Live() {
 		switch {
-		case !x.Failed() || !x.Touched || x.Fan != nil || x.ByChild != nil:
+		case !x.Failed() || !x.Touched || x.Fan != nil || x.ByChild != nil || len(x.Output) > 0: // an output says that it took effect
 			continue
 		case len(texts) == doubtsNamed:
 			more++

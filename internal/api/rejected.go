@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"net/url"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -15,8 +15,10 @@ const (
 	letterFirst = 500 * time.Millisecond
 	// letterWithin bounds a look. The task may become known and end meanwhile.
 	letterWithin = time.Second
-	// lettersOfKey is how many dead letters of a key a look takes. A task that is not known may have rejected requests, too.
+	// lettersOfKey is how many dead letters of a key a look takes: requests about an unknown task are rejected, too.
 	lettersOfKey = 10
+	// looksAtOnce bounds the memory of all looks. Without a free place, a look finds nothing.
+	looksAtOnce = 4
 )
 
 // awaitKnown is awaitEnd for a task that may not be known. It returns early with the problem that the submission was rejected, if that is
@@ -37,59 +39,66 @@ func (s *tasks) awaitKnown(ctx context.Context, id string, wait time.Duration) (
 		case s.documents.past:
 			return nil, nil
 		}
-		if waiting.Err() != nil {
-			return nil, s.unknown(ctx, id)
+		over := waiting.Err() != nil
+		if over && s.life.stopping.Err() != nil {
+			return nil, nil // all waits end now
 		}
-		if d := s.refused(waiting, id); d != nil {
-			return nil, orUnknown(d)
+		d, known := s.letterOf(ctx, id)
+		switch {
+		case known: // awaitEnd finds it
+		case d != nil && (d.Mark == nil || over):
+			return nil, rejectedSubmission(d)
+		}
+		if over && !known {
+			return nil, nil
 		}
 	}
 }
 
-// unknown is the problem of a read whose time is over.
-func (s *tasks) unknown(ctx context.Context, id string) *Problem {
-	within, cancel := context.WithTimeout(ctx, letterWithin)
-	defer cancel()
-	return orUnknown(s.letters.ofSubmission(within, id))
-}
-
-// refused returns the dead letter with which the submission of an unknown task has ended; nil if that is not certain. A submission that was
-// not judged yet may be accepted, and so may the copy of a dead letter that somebody has dealt with.
-func (s *tasks) refused(ctx context.Context, id string) *DeadLetterDocument {
+// letterOf returns the dead letter with which the last submission of an unknown task has ended, nil if that is not certain, and whether the task is known
+// by now. A submission that was not judged yet may be accepted, and so may the copy of a dead letter that somebody has dealt with.
+func (s *tasks) letterOf(ctx context.Context, id string) (d *DeadLetterDocument, known bool) {
 	within, cancel := context.WithTimeout(ctx, letterWithin)
 	defer cancel()
 	if s.inputs.CatchUp(within, events.Submissions, events.Home(id, s.partitions)) != nil {
-		return nil
+		return nil, false
 	}
 	if t, err := s.tasks.Task(within, id); err != nil || t != nil {
-		return nil // awaitKnown finds it
+		return nil, t != nil
 	}
-	if d := s.letters.ofSubmission(within, id); d != nil && d.Mark == nil {
-		return d
-	}
-	return nil
+	return s.letters.ofSubmission(within, id), false
 }
 
-// ofSubmission returns the newest rejected submission whose record has this key; nil if no such letter is found, or if the brokers do not answer.
-func (s *deadLetters) ofSubmission(ctx context.Context, key string) *DeadLetterDocument {
-	list, err := s.list(ctx, &DeadLetterQuery{Key: key, Limit: lettersOfKey})
+// ofSubmission returns the newest rejected submission of a task, as far as a look reads; nil also if the brokers do not answer.
+func (s *deadLetters) ofSubmission(ctx context.Context, id string) *DeadLetterDocument {
+	select {
+	case s.looks <- struct{}{}:
+		defer func() { <-s.looks }()
+	default:
+		return nil
+	}
+	tails, err := s.tails(ctx, "")
+	if err != nil {
+		return nil
+	}
+	home := events.Home(id, s.cfg.Partitions)
+	tails = slices.DeleteFunc(tails, func(t *deadTail) bool { return t.Input != events.Submissions || t.Partition != home })
+	list, err := s.merged(ctx, &DeadLetterQuery{Key: id, Limit: lettersOfKey}, tails)
 	if err != nil {
 		return nil
 	}
 	for i := range list.Body.DeadLetters {
-		if d := &list.Body.DeadLetters[i]; strings.HasPrefix(d.ID, string(events.Submissions)+"-") {
+		d := &list.Body.DeadLetters[i]
+		if kind := d.Headers[events.HeaderType]; kind == "" || kind == events.TypeSubmission { // cancels and signals come in the same topic
 			return d
 		}
 	}
 	return nil
 }
 
-// orUnknown is the problem that a task is not known, with what the dead letter of its submission says.
-func orUnknown(d *DeadLetterDocument) *Problem {
+// rejectedSubmission is the problem that a task is not known, with what the dead letter of its submission says.
+func rejectedSubmission(d *DeadLetterDocument) *Problem {
 	p := taskNotFound()
-	if d == nil {
-		return p
-	}
 	why := "No task with this ID is known: its submission was rejected as " + d.Reason
 	if d.Time != 0 {
 		why += " at " + d.Time.String()
@@ -98,7 +107,7 @@ func orUnknown(d *DeadLetterDocument) *Problem {
 	if d.Mark != nil {
 		p.Detail += " The dead letter is " + d.Mark.Mark + "."
 	}
-	p.Detail += " GET /v1/dead-letters/" + d.ID + " shows it, and POST /v1/dead-letters/" + d.ID + "/redrive sends it again once the cause is removed."
+	p.Detail += " GET /v1/dead-letters/" + d.ID + " shows it, and POST /v1/dead-letters/" + d.ID + "/redrive sends it again after you have fixed the cause."
 	p.Reason, p.Letter = d.Reason, d.ID
 	return p
 }

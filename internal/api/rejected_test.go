@@ -83,6 +83,9 @@ func TestAWaitForAnUnknownTaskIsAnsweredWithoutBrokers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	require.Equal(t, "No task with this ID is known.", w.do("GET", "/v1/tasks/none?wait=10ms", "").problem(t).Detail)
+	// A signal or a cancel that was rejected is not a submission.
+	w.engine.Bury(events.Submissions, events.Record{Partition: events.Home("none", 4), Key: []byte("none"), Value: []byte(`{}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestSignal.Type())}}}, events.RejectExpired)
+	require.Equal(t, "No task with this ID is known.", w.do("GET", "/v1/tasks/none?wait=1s", "").problem(t).Detail)
 	w.engine.Silence(api.ErrNoAnswer)
 	require.Equal(t, "No task with this ID is known.", w.do("GET", "/v1/tasks/none?wait=10ms", "").problem(t).Detail)
 }

@@ -102,7 +102,7 @@ func (s *Server) parts() []part {
 	}
 	limits := &permitLimits{documents: documents, limits: c.Limits, named: c.NamedLimits, proxy: s.proxy}
 	counts := &counts{lists, c.Counts}
-	letters := &deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log}
+	letters := &deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log, looks: make(chan struct{}, looksAtOnce)}
 	list := []part{
 		s.submissions,
 		&tasks{

@@ -25,9 +25,9 @@ func (s documents) undecided(partition int32, nodes []NodeDocument) string {
 	switch {
 	case owner == s.node: // it answers
 	case owner == "":
-		return "no node is known to own it"
+		return "it has no known owner"
 	case i < 0:
-		return fmt.Sprintf("its owner, node %s, has sent no heartbeat for a minute", owner)
+		return fmt.Sprintf("its owner, node %s, was stopped, or has sent no heartbeat for a minute", owner)
 	case nodes[i].Silent:
 		return fmt.Sprintf("its owner, node %s, has sent no heartbeat since %s", owner, nodes[i].LastSeen)
 	}
@@ -38,9 +38,9 @@ func (s documents) undecided(partition int32, nodes []NodeDocument) string {
 func (s documents) awaitsOwner(t *events.Task, nodes []NodeDocument) string {
 	partition := events.Home(t.ID, s.partitions)
 	if why := s.undecided(partition, nodes); why != "" {
-		return fmt.Sprintf("partition %d, in which nothing is decided: %s", partition, why)
+		return fmt.Sprintf("partition %d, which is stalled: %s", partition, why)
 	}
-	return fmt.Sprintf("partition %d: its owner, node %s, has not planned the task since it took the partition over, or is late", partition, s.cluster.Owner(partition))
+	return fmt.Sprintf("partition %d: its owner, node %s, has not planned the task since taking over, or is running late", partition, s.cluster.Owner(partition))
 }
 
 // unknownTask says that no task has this ID, and if so, that a submission of it may wait because nothing is decided in its partition.
@@ -48,7 +48,7 @@ func (s documents) unknownTask(id string) *Problem {
 	p := taskNotFound()
 	partition := events.Home(id, s.partitions)
 	if why := s.undecided(partition, s.nodes.Nodes()); why != "" {
-		p.Detail += fmt.Sprintf(" If it was submitted lately, its submission waits: nothing is decided in partition %d, because %s.", partition, why)
+		p.Detail += fmt.Sprintf(" If it was submitted recently, its submission is still waiting: partition %d is stalled, because %s.", partition, why)
 	}
 	return p
 }

@@ -20,7 +20,7 @@ func TestATaskSaysWhyItsOwnerDecidesNothing(t *testing.T) {
 	}{
 		"alive":         {[]api.NodeDocument{{Node: "node-a"}, {Node: "node-b"}}, ""},
 		"silent":        {[]api.NodeDocument{silent, {Node: "node-b"}}, "its owner, node node-a, has sent no heartbeat since " + events.Instant(5000).String()},
-		"forgotten":     {[]api.NodeDocument{{Node: "node-b"}}, "its owner, node node-a, has sent no heartbeat for a minute"},
+		"forgotten":     {[]api.NodeDocument{{Node: "node-b"}}, "its owner, node node-a, was stopped, or has sent no heartbeat for a minute"},
 		"hears nobody":  {[]api.NodeDocument{silent}, ""},
 		"stopped":       {[]api.NodeDocument{{Node: "node-a", Stopped: []events.StoppedPartition{{Partition: x, Reason: events.StoppedInputLost}}}}, "it has stopped at node node-a (input_lost)"},
 		"other stopped": {[]api.NodeDocument{{Node: "node-a", Stopped: []events.StoppedPartition{{Partition: x + 1, Reason: events.StoppedInputLost}}}}, ""},
@@ -34,12 +34,12 @@ func TestATaskSaysWhyItsOwnerDecidesNothing(t *testing.T) {
 			wait := w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[0].(map[string]any)["for"]
 			if c.why == "" {
 				require.Equal(t, "No task with this ID is known.", unknown)
-				require.Contains(t, wait, "has not planned the task since it took the partition over, or is late")
+				require.Contains(t, wait, "has not planned the task since taking over, or is running late")
 				return
 			}
-			require.Contains(t, unknown, "its submission waits: nothing is decided in partition")
+			require.Contains(t, unknown, "its submission is still waiting: partition")
 			require.Contains(t, unknown, c.why)
-			require.Contains(t, wait, "in which nothing is decided: "+c.why)
+			require.Contains(t, wait, "which is stalled: "+c.why)
 		})
 	}
 }

@@ -130,10 +130,10 @@ func partitionsCommand() *cobra.Command {
 	g := group("partitions", "Look at partitions", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List partitions with their owners and lag", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
-			silent := silentSince(noteStopped(s))
+			nodes := noteStopped(s)
 			return s.whole("/v1/partitions", "", listing{none: "the namespace has no partitions", head: row{"PARTITION", "OWNER", "EPOCH", "SINCE", "TAKEN OVER", "APPLIED", "END", "BEGINS", "LIVE", "DUE", "STATE HASH"}, cells: rowOf(func(p api.PartitionDocument) row {
 				n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
-				return row{strconv.Itoa(int(p.Partition)), ownerText(&p, silent), p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), beginsText(p.Begins), n(p.Live), n(p.Due), p.StateHash}
+				return row{strconv.Itoa(int(p.Partition)), ownerText(&p, nodes), p.Epoch, instant(p.Since), takenOver(p.TakenOver), n(p.AppliedOffset), n(p.EndOffset), beginsText(p.Begins), n(p.Live), n(p.Due), p.StateHash}
 			})})
 		}),
 	}), takeOversCommand())
@@ -142,12 +142,9 @@ func partitionsCommand() *cobra.Command {
 }
 
 // ownerText names the owner of a partition, and says if the partition has stopped or its owner is silent.
-func ownerText(p *api.PartitionDocument, silent map[string]events.Instant) string {
+func ownerText(p *api.PartitionDocument, nodes []api.NodeDocument) string {
 	if p.Stopped == nil {
-		if since, ok := silent[p.Owner]; ok {
-			return p.Owner + " (silent since " + instant(since) + ")"
-		}
-		return p.Owner
+		return p.Owner + silence(p.Owner, nodes)
 	}
 	return "stopped at " + p.Stopped.Node + " (" + p.Stopped.Reason + ")"
 }

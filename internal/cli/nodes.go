@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -71,15 +71,18 @@ func noteStoppedIn(s *session, doc json.RawMessage) []api.NodeDocument {
 	return of.Nodes
 }
 
-// silentSince returns when the nodes that are silent were heard last.
-func silentSince(nodes []api.NodeDocument) map[string]events.Instant {
-	silent := map[string]events.Instant{}
-	for i := range nodes {
-		if nodes[i].Silent {
-			silent[nodes[i].Node] = nodes[i].LastSeen
-		}
+// silence says in parentheses that a node sends no heartbeats, "" if it does. A node is listed for a minute after its last one; if none is listed, nothing is known.
+func silence(node string, nodes []api.NodeDocument) string {
+	i := slices.IndexFunc(nodes, func(n api.NodeDocument) bool { return n.Node == node })
+	switch {
+	case node == "" || len(nodes) == 0:
+		return ""
+	case i < 0:
+		return " (no heartbeat)"
+	case nodes[i].Silent:
+		return " (silent since " + instant(nodes[i].LastSeen) + ")"
 	}
-	return silent
+	return ""
 }
 
 // mebibytes is a size, "-" if it is not known.

@@ -21,8 +21,8 @@ func TestPartitionsSayThatTheirOwnerIsSilent(t *testing.T) {
 	e.submit(t, "x")
 	e.Rows = map[string]events.Keys{"x": {Unplanned: true}}
 	r = e.run("task", "get", "x")
-	require.Regexp(t, `(?m)^- +owner: partition [0-9]+, in which nothing is decided: its owner, node node-a, has sent no heartbeat since `, r.out)
-	require.Contains(t, e.run("task", "get", "y").err, "its submission waits")
+	require.Regexp(t, `(?m)^- +owner: partition [0-9]+, which is stalled: its owner, node node-a, has sent no heartbeat since `, r.out)
+	require.Contains(t, e.run("task", "get", "y").err, "its submission is still waiting")
 }
 
 // Whoever decides about a parked task reads what may have been done, and what to do in either case.
@@ -34,6 +34,6 @@ func TestAParkedTaskSaysWhatToDoIfInDoubt(t *testing.T) {
 		t.State, t.Reason = events.TaskStateError, "no answer"
 		t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateTimedOut, Touched: true, Error: &events.Error{Class: events.ClassTimeout}}}
 	})
-	require.Regexp(t, `operator: see REASON; step "reserve" may have taken effect \(Idempotency-Key [0-9a-f-]{36}\): ask its service\. If it did, .sagalog task complete.; if not, or if the service knows the key, .sagalog task retry.`,
+	require.Regexp(t, `operator: see REASON; step "reserve" may have taken effect \(Idempotency-Key [0-9a-f-]{36}\): ask its service\. If it took effect, .sagalog task complete.; if not, or if the service ignores repeated keys, .sagalog task retry.`,
 		e.run("task", "get", "x").out)
 }

@@ -29,7 +29,7 @@ const deadLettersAgain = 10 * time.Second
 
 func newDeadLetterMetrics(n *Node) *deadLetterMetrics {
 	return &deadLetterMetrics{letters: &deadLetters{ns: n.ns}, owners: n.owners, open: prometheus.NewDesc("sagalog_dead_letters_open", "Dead letters of an input that are neither redriven nor dismissed, at most 10 s old. "+
-		"Only the owner of partition 0 shows it, and not while the brokers do not answer. A namespace remembers the latest 100,000 marks; letters whose marks are forgotten count again until their topic deletes them.",
+		"Only the owner of partition 0 shows it, and not while the brokers do not answer. A namespace remembers the latest 100,000 marks; letters whose marks were dropped count as open again until they expire, and marks from before a topic was deleted may hide its new letters.",
 		[]string{"topic"}, nil)}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
 )
@@ -22,6 +23,8 @@ type bases struct {
 	dirs []string
 	// begins and ends are the ranges of the partitions of events up to the moment.
 	begins, ends map[int32]int64
+	// exitCode is that of the process if the disk of the state is full.
+	exitCode int
 	// warn is called with a sentence for each checkpoint that is passed over, and if none is of use; nil: not.
 	warn func(string)
 }
@@ -56,7 +59,7 @@ func (b *bases) find() (list []projector.FoundCheckpoint, none []string) {
 		for i := range found {
 			switch c := &found[i]; {
 			case c.Err != nil:
-				none = append(none, passedOver(c.Dir, c.Err))
+				b.warnf("%s", passedOver(c.Dir, c.Err))
 			case b.saved(&c.Checkpoint) == 0:
 				later++
 			default:
@@ -86,6 +89,9 @@ func passedOver(dir string, why error) string {
 	return fmt.Sprintf("the checkpoint %s is passed over: %v", dir, why)
 }
 
+// baseTries bounds how many checkpoints a fold tries, because each may take long.
+const baseTries = 3
+
 // folding folds from a state up to the moment. from is the checkpoint that the state is of, "" if the fold begins with the first fact, and left how many facts are to be folded.
 type folding func(s *projector.Store, from string, left int64) error
 
@@ -93,7 +99,7 @@ type folding func(s *projector.Store, from string, left int64) error
 // most. If that is damaged, does not fit the log, or cannot be folded on, a warning says so, and do is called again with the next one, and at last with an empty state.
 func (b *bases) fold(ctx context.Context, dir string, do folding) error {
 	list, none := b.find()
-	for i := range list {
+	for i := range min(len(list), baseTries) {
 		c := &list[i]
 		further, err := b.from(ctx, c, dir, do)
 		if err == nil || !further {
@@ -122,7 +128,7 @@ func (b *bases) from(ctx context.Context, c *projector.FoundCheckpoint, dir stri
 		return errors.Is(err, projector.ErrCheckpoint), err
 	}
 	err = b.opened(dir, c.Dir, do)
-	return ctx.Err() == nil && !answered(err), err
+	return ctx.Err() == nil && !answered(err) && !kafka.IsPassing(err), err
 }
 
 // answered says that an error is what the log leads to, with whichever checkpoint the fold begins.
@@ -132,7 +138,7 @@ func answered(err error) bool {
 
 // opened opens the state in dir, calls do with it, and closes it.
 func (b *bases) opened(dir, from string, do folding) (err error) {
-	s, err := projector.Open(dir, projector.Options{Namespace: b.log.ID})
+	s, err := projector.Open(dir, projector.Options{Namespace: b.log.ID, ExitCode: b.exitCode})
 	if err != nil {
 		return err
 	}

@@ -95,6 +95,7 @@ func Diff(ctx context.Context, cfg DiffConfig) (_ *Difference, err error) {
 	b := bases{
 		log: node.CheckpointLog{Cluster: x.Cluster, Namespace: x.Namespace, ID: x.id, Partitions: x.partitions}, dirs: x.Checkpoints,
 		begins: x.from.Begins[x.topics.Events()], ends: x.from.Ends[x.topics.Events()], warn: x.Warn,
+		exitCode: 2, // 1 means that something differs
 	}
 	if err := b.fold(ctx, filepath.Join(dir, StateDir), func(store *projector.Store, from string, left int64) error {
 		x.begin()

@@ -355,7 +355,7 @@ var ledgerCorruptions = []corruption{
 		return task + "/pack"
 	}},
 	{"an effect is left by an undo that did nothing", verify.CheckLedgers, "left", false, func(h *harmed) string {
-		f := h.fact(events.NameCompensated, "", func(f found) bool { return f.text("step") != "pack" }, h.ended)
+		f := h.fact(events.NameCompensated, "", func(f found) bool { return h.took(f, events.Do) == 1 && h.took(f, events.Undo) == 1 }, h.ended)
 		h.calls[h.call(f, events.Undo)].Outcome = "repeated"
 		return string(f.Key) + "/" + f.text("step")
 	}},
@@ -401,6 +401,16 @@ func (h *harmed) call(f found, op events.Operation) int {
 	})
 	require.GreaterOrEqual(h.t, i, 0)
 	return i
+}
+
+// took counts the calls of a fact's step that took effect.
+func (h *harmed) took(f found, op events.Operation) (n int) {
+	for _, c := range h.calls {
+		if c.Task == string(f.Key) && c.Step == f.text("step") && c.Operation == op && c.Outcome == "done" {
+			n++
+		}
+	}
+	return n
 }
 
 // undoneTwice picks a task of which the undos of charge and then of reserve took effect, and returns these calls.

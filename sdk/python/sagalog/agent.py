@@ -82,7 +82,7 @@ class Agent:
         return self._register(name, "do")
 
     def undo(self, name: str = "") -> Callable[[O], O]:
-        """Decorates the coroutine function that undoes what the operation did, which comes first."""
+        """Decorates the coroutine function that undoes what the operation did."""
         return self._register(name, "undo")
 
     def _register(self, name: str, verb: str) -> Callable[[O], O]:
@@ -98,8 +98,6 @@ class Agent:
                 raise TypeError(f"{verb} of operation {name!r} must be an async function; call what blocks by asyncio.to_thread")
             if (name, verb) in self.operations:
                 raise ValueError(f"agent {self.name} has {verb} of operation {name!r} already")
-            if verb == "undo" and (name, "do") not in self.operations:
-                raise ValueError(f"agent {self.name} has no operation {name!r} to undo: give it with @agent.operation({name!r}) first")
             self.operations[name, verb] = function
             return function
 
@@ -137,6 +135,8 @@ class Agent:
         """Works until stop is called, or until it is cancelled."""
         if not self.operations:
             raise AgentError(f"agent {self.name} has no operation: decorate a function with @agent.operation()")
+        for name in sorted(n for n, verb in self.operations if verb == "undo" and (n, "do") not in self.operations):
+            log.warning("agent %s undoes operation %r and does not do it: is that its name?", self.name, name)  # another instance may do it
         async with Sink(self._kafka) as self._sink:
             if not await self._connected():
                 return
