@@ -18,12 +18,15 @@ const (
 	Large Bound = 4
 )
 
+// Turns is how many runs of CI, each with another turn, search all long configurations and all mutants.
+const Turns = 6
+
 // Bounded is a configuration and the smallest bound that includes it.
 type Bounded struct {
 	Config
 	Bound Bound
-	// Thirds says in which thirds of the runs of CI a long configuration is searched.
-	Thirds [3]bool
+	// Turn says in which of the Turns a run of CI searches a long configuration.
+	Turn int
 }
 
 type faults = map[Budget]int
@@ -59,31 +62,18 @@ func TaskOf(home int32, n int) string {
 // Configurations lists the configurations that are searched. Name describes each, together with its budgets.
 func Configurations() []Bounded {
 	var all []Bounded
+	long := 0
 	add := func(b Bound, c Config) {
 		c.Coarse = true
-		all = append(all, Bounded{Config: c, Bound: b})
+		all = append(all, Bounded{Config: c, Bound: b, Turn: long % Turns})
+		if b == Long {
+			long++
+		}
 	}
 	for _, group := range []func(func(Bound, Config)){ownership, effects, timing, delays, others, byHand, permits, children, limits, reruns, trims, carries, fanOuts, namespaceCopies} {
-		from := len(all)
 		group(add)
-		takeTurns(all[from:])
 	}
 	return all
-}
-
-// takeTurns spreads the long configurations of a group over the thirds, so that each third has at least one of them.
-func takeTurns(group []Bounded) {
-	var long []*Bounded
-	for i := range group {
-		if group[i].Bound == Long {
-			long = append(long, &group[i])
-		}
-	}
-	for i, c := range long {
-		for third := range c.Thirds {
-			c.Thirds[third] = i%len(c.Thirds) == third || i == third%len(long)
-		}
-	}
 }
 
 // A task of one step, and one that ends by itself.

@@ -446,7 +446,7 @@ func TestModelCatchesMutants(t *testing.T) {
 	require.NoError(t, err)
 	places := marked(t, root)
 	switched, alone := &build{sources: map[string]*source{}}, map[string]*build{}
-	chosen := ofThisThird(mutants)
+	chosen := ofThisTurn(mutants)
 	t.Logf("%d of %d mutants", len(chosen), len(mutants))
 	for _, m := range chosen {
 		require.Len(t, places[m.name], 1)

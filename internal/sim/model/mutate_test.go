@@ -14,26 +14,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/sim/model"
 	"github.com/stretchr/testify/require"
 )
 
 // mutantVariable is the environment variable that selects a mutant of a program that contains several.
 const mutantVariable = "SAGALOG_MUTANT"
 
-// deep are the mutants that only show after several steps of the clock, with the third of the runs of CI in which each is searched:
+// deep are the mutants that only show after several steps of the clock, with the turn of the runs of CI in which each is searched:
 // their searches take up to a minute, and more than those of all others together.
 var deep = map[string]int{
-	"rerun-corrects-undo-in-doubt": 0, "agent-counts-from-before-sending": 1, "passed-progress-is-covered": 2, "signal-timeout-waits-for-submissions": 2,
+	"rerun-corrects-undo-in-doubt": 0, "agent-counts-from-before-sending": 1, "passed-progress-is-covered": 2, "signal-timeout-waits-for-submissions": 3,
 }
 
-// ofThisThird returns the mutants that are not left to the runs with another third.
-func ofThisThird(all []mutant) (chosen []mutant) {
+// ofThisTurn returns the mutants that are not left to the runs with another turn.
+func ofThisTurn(all []mutant) (chosen []mutant) {
 	for i, m := range all {
-		third, is := deep[m.name]
+		turn, is := deep[m.name]
 		if !is {
-			third = i % 3
+			turn = i % model.Turns
 		}
-		if *thirdFlag < 0 || third == *thirdFlag {
+		if *turnFlag < 0 || turn == *turnFlag {
 			chosen = append(chosen, m)
 		}
 	}
