@@ -56,6 +56,9 @@ func (s *Store) Commit(b Batch) error {
 	if err := s.apply(w, changes); err != nil {
 		return err
 	}
+	for _, d := range b.Deltas {
+		find(changes, d.Partition).p.watched.wake(d)
+	}
 	s.metrics.commits.Inc()
 	s.metrics.tasks.Add(float64(w.tasks))
 	s.metrics.commitBytes.Add(float64(size))
@@ -141,7 +144,7 @@ func (s *Store) apply(w *writer, changes []change) error {
 		c.p.rejections = c.rejections
 		c.p.committed.Store(time.Now().UnixNano())
 		c.p.view.Store(v)
-		c.p.broadcast()
+		c.p.watched.broadcast()
 	}
 	return nil
 }

@@ -25,9 +25,8 @@ type Partition struct {
 	// committed is when this process last wrote the partition, in nanoseconds since 1970; zero if it has not.
 	committed atomic.Int64
 	// view is what the last commit left; never nil.
-	view atomic.Pointer[view]
-	// changed is closed and removed by each commit; nil while nobody waits.
-	changed     atomic.Pointer[chan struct{}]
+	view        atomic.Pointer[view]
+	watched     watched
 	lowerBounds lowerBounds
 	// loads serves the partition's owner. Everybody else looks tasks up by Task.
 	loads loads

@@ -48,7 +48,7 @@ func (p *Partition) forget() {
 	p.rejections = rejectionRows{}
 	p.loads.end()
 	p.view.Store(emptyView())
-	p.broadcast()
+	p.watched.reset()
 }
 
 func (s *Store) finishResets() error {

@@ -11,8 +11,8 @@ import (
 // folded again after a crash, as if the process had died between the two. So effects need not wait for the store
 // either.
 //
-// Flushes are rationed: one per FlushEvery, with a few saved up after a quiet time, so that a change to a task of an
-// idle partition is seen at once.
+// Flushes are rationed by what they cost: a flush of many tasks is allowed once per FlushEvery, and one of a few tasks more often. Some are
+// saved up after a quiet time. So whoever waits for a task of a partition that has little to do sees its end at once.
 type writer struct {
 	*core
 	// credit is the saved-up time that flushes are paid from, at most flushBurst times FlushEvery; at is when it was last
@@ -22,8 +22,10 @@ type writer struct {
 }
 
 const (
-	// flushBurst is how many flushes a quiet partition saves up: a task of five quick steps needs six.
+	// flushBurst is how many flushes of many tasks a quiet partition saves up: a task of five quick steps needs six.
 	flushBurst = 8
+	// flushFull is how many changed tasks, or parts of them, make a flush cost a whole FlushEvery.
+	flushFull = 10
 	// flushTasks bounds the changed tasks that wait for a flush, and so the facts that are folded again after a crash.
 	flushTasks = 4096
 )
@@ -41,10 +43,12 @@ func (w *writer) may() bool {
 	}
 	w.credit = min(w.credit+max(w.now.Sub(w.at), 0), flushBurst*every) // the time may have been corrected since
 	w.at = w.now
-	if w.credit < every && w.state.Changed() < flushTasks {
+	changed := w.state.Changed()
+	cost := every * time.Duration(min(max(changed, 1), flushFull)) / flushFull
+	if w.credit < cost && changed < flushTasks {
 		return false
 	}
-	w.credit = max(w.credit-every, 0)
+	w.credit = max(w.credit-cost, 0)
 	return true
 }
 

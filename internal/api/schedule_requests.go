@@ -181,14 +181,15 @@ func (s *schedules) awaitAdopted(ctx context.Context, known *Schedule) {
 	defer cancel()
 	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
 	defer done()
+	changes, end := s.tasks.WatchTask(events.ScheduleKey(known.Schedule))
+	defer end()
 	for {
-		changed := s.tasks.Changed(events.ScheduleKey(known.Schedule))
 		x, err := s.schedules.ScheduleState(ctx, known.Schedule)
 		if err != nil || x != nil && x.Offset >= known.Offset {
 			return
 		}
 		select {
-		case <-changed:
+		case <-changes:
 		case <-waiting.Done():
 			return
 		}

@@ -97,16 +97,18 @@ func (s *histories) stream(x exchange, id string, from int64) {
 	ticks := time.NewTicker(keepAliveEvery)
 	defer ticks.Stop()
 	open := &messages{keys: s.keys}
+	changes, stop := s.tasks.WatchTask(id)
+	defer stop()
 	for {
-		changed := s.tasks.Changed(id)
+		began := time.Now()
 		ended, err := s.sendNew(ctx, out, following{id, &from, open})
 		if err != nil || ended {
 			return
 		}
-		if !awaitChange(ctx, out, changed, ticks.C) {
+		pause.For(ctx, afterLook(time.Since(began)))
+		if !awaitChange(ctx, out, changes, ticks.C) {
 			return
 		}
-		pause.For(ctx, lookPause)
 	}
 }
 

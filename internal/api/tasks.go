@@ -234,21 +234,29 @@ func (s *tasks) awaitEnd(ctx context.Context, id string, wait time.Duration) (*e
 	defer cancel()
 	waiting, done := context.WithTimeout(waiting, max(0, wait))
 	defer done()
+	changes, stop := s.tasks.WatchTask(id)
+	defer stop()
 	for {
-		changed := s.tasks.Changed(id)
+		began := time.Now()
 		t, err := s.tasks.Task(ctx, id)
 		if err != nil || atRest(t) {
 			return t, err
 		}
+		pause.For(waiting, afterLook(time.Since(began)))
 		select {
-		case <-changed:
+		case <-changes:
 		case <-waiting.Done():
 			return s.tasks.Task(ctx, id)
 		}
-		pause.For(waiting, lookPause)
 	}
 }
 
-// lookPause bounds how often a waiting reader looks at its task: a busy partition commits hundreds of times a second,
-// and nearly all of those commits are about other tasks.
-const lookPause = 20 * time.Millisecond
+const (
+	// lookShare and lookPauseMax bound how often a waiting reader looks at its task: a task of many items may change hundreds of times a
+	// second, and a look reads all of it. The reader looks for one part of its time, and lookShare parts it waits.
+	lookShare    = 9
+	lookPauseMax = 20 * time.Millisecond
+)
+
+// afterLook returns how long a waiting reader pauses after a look that took so long.
+func afterLook(took time.Duration) time.Duration { return min(lookShare*took, lookPauseMax) }

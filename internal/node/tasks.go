@@ -130,8 +130,10 @@ func (t *tasks) Place(cursor string) (string, error) {
 	return place, err
 }
 
-// Changed implements api.Tasks.
-func (t *tasks) Changed(id string) <-chan struct{} { return t.store.Partition(t.home(id)).Changed() }
+// WatchTask implements api.Tasks.
+func (t *tasks) WatchTask(id string) (changes <-chan struct{}, stop func()) {
+	return t.store.Partition(t.home(id)).Watch(id)
+}
 
 // WaitPassed implements api.Inputs.
 func (t *tasks) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {

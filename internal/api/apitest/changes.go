@@ -104,3 +104,24 @@ func (e *Engine) Submit(id string) {
 	e.tasks[id] = &events.Task{ID: id, Run: 1, Workflow: "order", Version: 1, State: events.TaskStatePending, SubmittedAt: now, UpdatedAt: now, Facts: 1}
 	e.fact(id, "", &events.Submitted{Workflow: "order", Version: 1})
 }
+
+// WatchTask implements api.Tasks.
+func (e *Engine) WatchTask(string) (changes <-chan struct{}, stop func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watched != nil {
+		close(e.watched)
+		e.watched = nil
+	}
+	c := make(chan struct{}, 1)
+	e.watching[c] = struct{}{}
+	return c, func() { e.mu.Lock(); delete(e.watching, c); e.mu.Unlock() }
+}
+
+// Watched returns a channel that is closed when somebody next begins to wait for a change.
+func (e *Engine) Watched() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watched = make(chan struct{})
+	return e.watched
+}

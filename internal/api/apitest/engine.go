@@ -69,6 +69,7 @@ type Engine struct {
 	broken      map[string]api.Breakage
 	panics      bool
 	watched     chan struct{}
+	watching    map[chan struct{}]struct{}
 	lookups     int
 	refreshes   int
 	silent      error
@@ -105,6 +106,7 @@ func New() *Engine {
 		facts:       map[string][]api.LoggedFact{},
 		definitions: map[string][]*api.Workflow{},
 		changed:     make(chan struct{}),
+		watching:    map[chan struct{}]struct{}{},
 		broken:      map[string]api.Breakage{},
 	}
 	e.definitions["order"] = []*api.Workflow{{
@@ -132,6 +134,12 @@ func (e *Engine) Panic() { e.mu.Lock(); e.panics = true; e.mu.Unlock() }
 func (e *Engine) broadcast() {
 	close(e.changed)
 	e.changed = make(chan struct{})
+	for c := range e.watching {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Silence makes each method that asks brokers return err; nil ends that.
@@ -219,25 +227,6 @@ func fits(t *events.Task, q api.Query) bool {
 	}
 	return (len(q.States) == 0 || slices.Contains(q.States, t.State)) && (q.Workflow == "" || t.Workflow == q.Workflow) &&
 		(q.Since == 0 || t.SubmittedAt >= q.Since) && (q.Until == 0 || t.SubmittedAt < q.Until) && q.Match.Fits(t)
-}
-
-// Changed implements api.Tasks.
-func (e *Engine) Changed(string) <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.watched != nil {
-		close(e.watched)
-		e.watched = nil
-	}
-	return e.changed
-}
-
-// Watched returns a channel that is closed when somebody next begins to wait for a change.
-func (e *Engine) Watched() <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.watched = make(chan struct{})
-	return e.watched
 }
 
 // WaitPassed implements api.Inputs.

@@ -38,12 +38,12 @@ class Execution:
     def __init__(self, agent: "Agent", sink: Sink, reader: Reader, q: Request) -> None:
         self._agent, self._sink, self._reader, self._q = agent, sink, reader, q
         self._like: Json = None  # the input, if it came sealed as a whole
+        self._secret = False  # something of the content came sealed, so an exception's text may quote it
         self._fresh = asyncio.Event()
         self._value: Json = None
 
     async def run(self) -> None:
-        q, output, failure = self._q, None, None
-        began = instant()
+        q, output, failure, began = self._q, None, None, instant()
         try:
             output = await self._do()
         except Unconfirmed:
@@ -51,7 +51,7 @@ class Execution:
         except Failure as e:
             failure = e
         except Exception as e:
-            log.warning("an operation raised %s, so the attempt failed: %s", type(e).__name__, q, exc_info=None if self._like else e)  # its text may be secret
+            log.warning("an operation raised %s, so the attempt failed: %s", type(e).__name__, q, exc_info=None if self._secret else e)
             failure = Retryable(f"{type(e).__name__}: {e}", code=type(e).__name__)
         if failure is not None and q.abandoned:
             if not q.heartbeat:
@@ -106,13 +106,14 @@ class Execution:
         try:
             return await function(attempt)
         except SystemExit as e:  # it would end the agent, at each attempt of this task again
-            log.error("an operation called sys.exit(%s), so the attempt failed: %s", "" if self._like else e.code, self._q, exc_info=None if self._like else e)
+            log.error("an operation called sys.exit(%s), so the attempt failed: %s", "" if self._secret else e.code, self._q, exc_info=None if self._secret else e)
             raise Internal(f"the operation called sys.exit({e.code})", code="SystemExit") from e
 
     async def _opened(self) -> dict[str, Json]:
         from_work = {name: self._q.work.get(name) for name in ("input", "output", "progress")}
         if not any(b'{"$sealed":"' in encode(v) for v in from_work.values()):
             return from_work
+        self._secret = True
         if self._agent.keys is None:
             text = "the input is sealed, and this agent has no key: give Agent the seal_key_file of the nodes"
             say("no key", "an attempt was not made: %s: %s", text, self._q, every=60)
@@ -190,8 +191,7 @@ class Execution:
             value["effect"] = "in_doubt"
         while (left := q.end.left()) > 0:
             try:
-                await asyncio.wait_for(self._send(value), left)
-                return
+                return await asyncio.wait_for(self._send(value), left)
             except TimeoutError:
                 break
             except KafkaException as e:

@@ -291,13 +291,15 @@ class Plain:
         return SEALED
 
 
-@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("input", ["the amount of ada", SEALED, {"name": SEALED, "n": 1}])
 @pytest.mark.parametrize("exits", [False, True])
-def test_the_log_has_no_text_of_an_error_of_a_sealed_task(sealed: bool, exits: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_no_text_of_an_error_of_a_sealed_task(input: Json, exits: bool, caplog: pytest.LogCaptureFixture) -> None:
+    sealed = input != "the amount of ada"
+
     async def do(a: Attempt) -> None:
         raise SystemExit(a.input) if exits else KeyError(a.input)
 
-    report = attempt(do, Plain() if sealed else None, input=SEALED if sealed else "the amount of ada")
+    report = attempt(do, Plain() if sealed else None, input=input)
     assert report["result"] == "failed"
     assert ("ada" in caplog.text) != sealed
     assert ("sys.exit(" if exits else "KeyError") in caplog.text

@@ -1,0 +1,66 @@
+package projector_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// A watch receives when its own task is committed, once for several commits, and when the partition is emptied. After it was stopped it does not.
+func TestAWatchReceivesTheCommitsOfItsTask(t *testing.T) {
+	t.Parallel()
+	s, err := projector.Open(t.TempDir(), projector.Options{Namespace: "ns"})
+	require.NoError(t, err)
+	defer s.Close()
+	p := s.Partition(0)
+	mine, stop := p.Watch("mine")
+	also, stopAlso := p.Watch("mine")
+	other, stopOther := p.Watch("other")
+	defer stopOther()
+	received := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	next := int64(0)
+	write := func(id string) {
+		next++
+		commit(t, s, &events.Delta{Next: next, Tasks: []events.TaskRow{row(t, pending(id, events.Instant(next)), events.Keys{Due: 1}, nil)}})
+	}
+	write("other")
+	require.True(t, received(other))
+	require.False(t, received(mine))
+	write("mine")
+	require.True(t, received(mine))
+	require.True(t, received(also))
+	require.False(t, received(mine))
+	require.False(t, received(other))
+	require.NoError(t, s.Reset(0))
+	require.True(t, received(mine))
+	require.True(t, received(other))
+
+	stop()
+	stop()
+	next = 0
+	write("mine")
+	require.False(t, received(mine))
+	require.True(t, received(also))
+	stopAlso()
+	write("other")
+	require.False(t, received(also))
+	require.True(t, received(other))
+
+	daily, end := p.Watch(events.ScheduleKey("daily"))
+	defer end()
+	encoded, err := events.Marshal(events.Schedule{Name: "daily"})
+	require.NoError(t, err)
+	next++
+	commit(t, s, &events.Delta{Next: next, Parts: []events.PartRow{{Kind: events.KindSchedule, ID: "daily", Encoding: encoded}}})
+	require.True(t, received(daily))
+}
