@@ -100,7 +100,9 @@ func TestTheIndexOfTheStepsIsRight(t *testing.T) {
 			require.NoError(t, events.CheckIndex(task), "%s", b.Name())
 		}
 	})
-	require.Greater(t, indexed, 20, "hardly any task had an index")
+	if !testing.Short() { // with -short rapid draws a fifth of the tasks, which may all be small
+		require.Greater(t, indexed, 20, "hardly any task had an index")
+	}
 }
 
 // goesOn returns the facts that begin or complete an item.

@@ -197,6 +197,14 @@ func hasMember(list []member, name string) bool {
 	return false
 }
 
+// notJSON says what is wrong with a text, in words for its sender.
+func notJSON(err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early"
+	}
+	return err.Error()
+}
+
 // objectMembers returns the members of the JSON object at the given pointer, in order. It refuses duplicates, since readers
 // disagree about which one counts.
 func objectMembers(at string, data []byte) ([]member, error) {
@@ -204,7 +212,7 @@ func objectMembers(at string, data []byte) ([]member, error) {
 	t, err := d.Token()
 	if err != nil || t != json.Delim('{') {
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, memberError(at, "is not JSON: %s", err)
+			return nil, memberError(at, "is not JSON: %s", notJSON(err))
 		}
 		return nil, memberError(at, "is not a JSON object such as {\"workflow\":\"...\",\"input\":{...}}")
 	}
@@ -212,7 +220,7 @@ func objectMembers(at string, data []byte) ([]member, error) {
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return nil, memberError(at, "is not JSON: %s", err)
+			return nil, memberError(at, "is not JSON: %s", notJSON(err))
 		}
 		m := member{name: t.(string)}
 		switch {
@@ -222,12 +230,12 @@ func objectMembers(at string, data []byte) ([]member, error) {
 			return nil, memberError(at, "has more than %d members", maxMembers)
 		}
 		if err := d.Decode(&m.value); err != nil {
-			return nil, memberError(pointerTo(at, m.name), "is not JSON: %s", err)
+			return nil, memberError(pointerTo(at, m.name), "is not JSON: %s", notJSON(err))
 		}
 		list = append(list, m)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, memberError(at, "is not JSON: %s", err)
+		return nil, memberError(at, "is not JSON: %s", notJSON(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, memberError(at, "has something after the object")

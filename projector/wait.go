@@ -51,36 +51,44 @@ type watched struct {
 	watches atomic.Int64
 
 	mu sync.Mutex
-	// mu guards channels: those of all watches by the name that they watch.
-	channels map[string][]chan struct{}
+	// mu guards names: all watches by the name that they watch.
+	names map[string][]*watch
 }
 
-// Watch returns a channel that receives after each commit that changes a task, which need not exist, and after a Reset. For a schedule the name is
-// its events.ScheduleKey. Commits that come before the channel is read are one receipt. Call Watch before reading the task, or a commit in between is
-// missed, and stop at the end.
-func (p *Partition) Watch(name string) (changes <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
+// watch is that of one caller.
+type watch struct {
+	c chan struct{}
+	// when chooses the commits; nil chooses all.
+	when func(events.TaskState) bool
+}
+
+// Watch returns a channel that receives after each commit that changes a task, which need not exist, and after a Reset. With when only commits
+// count that leave the task in such a state, which is "" if the task was forgotten. For a schedule the name is its events.ScheduleKey, and all commits count.
+// Commits that come before the channel is read are one receipt. Call Watch before reading the task, or a commit in between is missed, and stop at the
+// end.
+func (p *Partition) Watch(name string, when func(events.TaskState) bool) (changes <-chan struct{}, stop func()) {
+	x := &watch{c: make(chan struct{}, 1), when: when}
 	w := &p.watched
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.channels == nil {
-		w.channels = make(map[string][]chan struct{})
+	if w.names == nil {
+		w.names = make(map[string][]*watch)
 	}
-	w.channels[name] = append(w.channels[name], c)
+	w.names[name] = append(w.names[name], x)
 	w.watches.Add(1)
-	return c, sync.OnceFunc(func() { w.end(name, c) })
+	return x.c, sync.OnceFunc(func() { w.end(name, x) })
 }
 
-func (w *watched) end(name string, c chan struct{}) {
+func (w *watched) end(name string, x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watches.Add(-1)
-	rest := slices.DeleteFunc(w.channels[name], func(other chan struct{}) bool { return other == c })
+	rest := slices.DeleteFunc(w.names[name], func(other *watch) bool { return other == x })
 	if len(rest) == 0 {
-		delete(w.channels, name)
+		delete(w.names, name)
 		return
 	}
-	w.channels[name] = rest
+	w.names[name] = rest
 }
 
 // broadcast is called after a commit.
@@ -98,11 +106,16 @@ func (w *watched) wake(d *events.Delta) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range d.Tasks {
-		receive(w.channels[d.Tasks[i].ID])
+		row := &d.Tasks[i]
+		for _, x := range w.names[row.ID] {
+			if x.when == nil || x.when(row.Keys.State) {
+				x.receive()
+			}
+		}
 	}
 	for i := range d.Parts {
 		if d.Parts[i].Kind == events.KindSchedule {
-			receive(w.channels[events.ScheduleKey(d.Parts[i].ID)])
+			receiveAll(w.names[events.ScheduleKey(d.Parts[i].ID)])
 		}
 	}
 }
@@ -112,16 +125,20 @@ func (w *watched) reset() {
 	w.broadcast()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, list := range w.channels {
-		receive(list)
+	for _, list := range w.names {
+		receiveAll(list)
 	}
 }
 
-func receive(list []chan struct{}) {
-	for _, c := range list {
-		select {
-		case c <- struct{}{}:
-		default: // it has a receipt that was not read yet
-		}
+func receiveAll(list []*watch) {
+	for _, x := range list {
+		x.receive()
+	}
+}
+
+func (x *watch) receive() {
+	select {
+	case x.c <- struct{}{}:
+	default: // it has a receipt that was not read yet
 	}
 }

@@ -9,6 +9,15 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
+func received(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // A watch receives when its own task is committed, once for several commits, and when the partition is emptied. After it was stopped it does not.
 func TestAWatchReceivesTheCommitsOfItsTask(t *testing.T) {
 	t.Parallel()
@@ -16,18 +25,10 @@ func TestAWatchReceivesTheCommitsOfItsTask(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	p := s.Partition(0)
-	mine, stop := p.Watch("mine")
-	also, stopAlso := p.Watch("mine")
-	other, stopOther := p.Watch("other")
+	mine, stop := p.Watch("mine", nil)
+	also, stopAlso := p.Watch("mine", nil)
+	other, stopOther := p.Watch("other", nil)
 	defer stopOther()
-	received := func(c <-chan struct{}) bool {
-		select {
-		case <-c:
-			return true
-		default:
-			return false
-		}
-	}
 	next := int64(0)
 	write := func(id string) {
 		next++
@@ -45,6 +46,24 @@ func TestAWatchReceivesTheCommitsOfItsTask(t *testing.T) {
 	require.True(t, received(mine))
 	require.True(t, received(other))
 
+	ended, stopEnded := p.Watch("mine", events.TaskState.Ended)
+	defer stopEnded()
+	next = 0
+	write("mine")
+	require.True(t, received(mine))
+	require.False(t, received(ended))
+	done := pending("mine", 1)
+	done.State, done.EndedAt = events.TaskStateProcessed, 2
+	next++
+	commit(t, s, &events.Delta{Next: next, Tasks: []events.TaskRow{row(t, done, events.Keys{}, &events.Keys{State: events.TaskStatePending, Workflow: "ship", SubmittedAt: 1, Due: 1})}})
+	require.True(t, received(mine))
+	require.True(t, received(ended))
+	require.NoError(t, s.Reset(0))
+	require.True(t, received(ended))
+	require.True(t, received(mine))
+	require.True(t, received(also))
+	require.True(t, received(other))
+
 	stop()
 	stop()
 	next = 0
@@ -55,8 +74,9 @@ func TestAWatchReceivesTheCommitsOfItsTask(t *testing.T) {
 	write("other")
 	require.False(t, received(also))
 	require.True(t, received(other))
+	require.False(t, received(ended))
 
-	daily, end := p.Watch(events.ScheduleKey("daily"))
+	daily, end := p.Watch(events.ScheduleKey("daily"), events.TaskState.Ended)
 	defer end()
 	encoded, err := events.Marshal(events.Schedule{Name: "daily"})
 	require.NoError(t, err)

@@ -181,7 +181,7 @@ func (s *schedules) awaitAdopted(ctx context.Context, known *Schedule) {
 	defer cancel()
 	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
 	defer done()
-	changes, end := s.tasks.WatchTask(events.ScheduleKey(known.Schedule))
+	changes, end := s.tasks.WatchTask(events.ScheduleKey(known.Schedule), nil)
 	defer end()
 	for {
 		x, err := s.schedules.ScheduleState(ctx, known.Schedule)

@@ -97,7 +97,7 @@ func (s *histories) stream(x exchange, id string, from int64) {
 	ticks := time.NewTicker(keepAliveEvery)
 	defer ticks.Stop()
 	open := &messages{keys: s.keys}
-	changes, stop := s.tasks.WatchTask(id)
+	changes, stop := s.tasks.WatchTask(id, nil)
 	defer stop()
 	for {
 		began := time.Now()
@@ -111,6 +111,16 @@ func (s *histories) stream(x exchange, id string, from int64) {
 		}
 	}
 }
+
+const (
+	// lookShare and lookPauseMax bound how often a follower looks at its task: a task of many items may change hundreds of times a second, and a look
+	// reads all of it. The follower looks for one part of its time, and lookShare parts it waits.
+	lookShare    = 9
+	lookPauseMax = 20 * time.Millisecond
+)
+
+// afterLook returns how long a follower pauses after a look that took so long.
+func afterLook(took time.Duration) time.Duration { return min(lookShare*took, lookPauseMax) }
 
 // awaitChange returns false when the stream is over.
 func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, keepAlive <-chan time.Time) bool {

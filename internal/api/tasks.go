@@ -11,7 +11,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/pause"
 )
 
 var problemReflected = reflect.TypeFor[Problem]()
@@ -223,10 +222,10 @@ func detail(text string) string {
 	return ": " + text
 }
 
-// atRest says whether only an operator can change the task: it has ended, or it is parked.
-func atRest(t *events.Task) bool {
-	return t != nil && (t.State.Ended() || t.State == events.TaskStateError)
-}
+// resting says whether only an operator can change a task in that state: it has ended, or it is parked.
+func resting(s events.TaskState) bool { return s.Ended() || s == events.TaskStateError }
+
+func atRest(t *events.Task) bool { return t != nil && resting(t.State) }
 
 // awaitEnd returns the task when it is at rest or the time is up; nil if it is not known even then.
 func (s *tasks) awaitEnd(ctx context.Context, id string, wait time.Duration) (*events.Task, error) {
@@ -234,15 +233,13 @@ func (s *tasks) awaitEnd(ctx context.Context, id string, wait time.Duration) (*e
 	defer cancel()
 	waiting, done := context.WithTimeout(waiting, max(0, wait))
 	defer done()
-	changes, stop := s.tasks.WatchTask(id)
+	changes, stop := s.tasks.WatchTask(id, resting)
 	defer stop()
 	for {
-		began := time.Now()
 		t, err := s.tasks.Task(ctx, id)
 		if err != nil || atRest(t) {
 			return t, err
 		}
-		pause.For(waiting, afterLook(time.Since(began)))
 		select {
 		case <-changes:
 		case <-waiting.Done():
@@ -250,13 +247,3 @@ func (s *tasks) awaitEnd(ctx context.Context, id string, wait time.Duration) (*e
 		}
 	}
 }
-
-const (
-	// lookShare and lookPauseMax bound how often a waiting reader looks at its task: a task of many items may change hundreds of times a
-	// second, and a look reads all of it. The reader looks for one part of its time, and lookShare parts it waits.
-	lookShare    = 9
-	lookPauseMax = 20 * time.Millisecond
-)
-
-// afterLook returns how long a waiting reader pauses after a look that took so long.
-func afterLook(took time.Duration) time.Duration { return min(lookShare*took, lookPauseMax) }

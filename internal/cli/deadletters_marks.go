@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -29,11 +31,14 @@ func redriveCommand() *cobra.Command {
 func dismissCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "dismiss [ID...]", Short: "Mark rejected inputs as needing no further action", Args: lettersChosen,
-		Long:    "Record that rejected inputs need no further action. They stay in their topic for as long as it keeps them, and can still be redriven.\n\n" + chosenHelp,
-		Example: "  sagalog dlq dismiss submissions-3-17 --reason 'a test of the sender'\n  sagalog dlq dismiss --rejected-for unreadable --yes",
-		RunE:    letterClient(func(s letterCaller, args []string) error { return s.dismiss(args) }),
+		Long: "Record that rejected inputs need no further action. They stay in their topic for as long as it keeps them, and can still be redriven.\n\n" + chosenHelp,
+		Example: "  sagalog dlq dismiss submissions-3-17 --reason 'a test of the sender'\n  sagalog dlq dismiss --sent-again --reason 'the sender is corrected'\n" +
+			"  sagalog dlq dismiss --rejected-for unreadable --yes",
+		RunE: letterClient(func(s letterCaller, args []string) error { return s.dismiss(args) }),
 	})
 	chosenFlags(c)
+	c.Flags().Bool(sentAgain, false, "only submissions after which a task with their ID was accepted: the sender has sent it again")
+	WithoutVariable(c.Flags(), sentAgain)
 	return c
 }
 
@@ -47,6 +52,9 @@ func reopenCommand() *cobra.Command {
 	markFlags(c)
 	return c
 }
+
+// sentAgain is a flag of dismiss.
+const sentAgain = "sent-again"
 
 // markFlags are what is recorded with a mark.
 func markFlags(c *cobra.Command) {
@@ -69,13 +77,14 @@ func chosenFlags(c *cobra.Command) {
 func lettersChosen(c *cobra.Command, args []string) error {
 	reason, _ := c.Flags().GetString("rejected-for")
 	all, _ := c.Flags().GetBool("all")
-	switch byFlag := reason != "" || all; {
+	again, _ := c.Flags().GetBool(sentAgain)
+	switch byFlag := reason != "" || all || again; {
 	case reason == "" && c.Flags().Changed("rejected-for"):
 		return errors.New("--rejected-for is empty: give a reason such as unknown_workflow; --all takes every open one")
 	case reason != "" && all:
 		return errors.New("--all takes every open one, so it cannot be combined with --rejected-for: give one of them")
 	case byFlag && len(args) > 0:
-		return errors.New("give IDs or a filter, not both: --rejected-for and --all choose dead letters without IDs")
+		return errors.New("give IDs or a filter, not both: flags such as --rejected-for and --all choose dead letters without IDs")
 	case !byFlag && len(args) == 0:
 		return errors.New("give the IDs of dead letters, or --rejected-for REASON; --all takes every open one")
 	}
@@ -107,6 +116,11 @@ func (s letterCaller) chosen(verb string, ids []string) ([]string, error) {
 			var d api.DeadLetterDocument
 			if err := decode(doc, &d); err != nil {
 				return nil, err
+			}
+			if again, err := s.wasSentAgain(&d); err != nil {
+				return nil, err
+			} else if !again {
+				continue
 			}
 			if len(ids) < 10 {
 				examples = append(examples, doc)
@@ -145,6 +159,25 @@ func (s letterCaller) chosen(verb string, ids []string) ([]string, error) {
 		return nil, exit(ExitError, "nothing was done")
 	}
 	return ids, nil
+}
+
+// wasSentAgain says whether a task with the ID of a rejected submission was accepted after it; without --sent-again it does not matter.
+func (s letterCaller) wasSentAgain(d *api.DeadLetterDocument) (bool, error) {
+	if asked, _ := s.cmd.Flags().GetBool(sentAgain); !asked { // redrive has no such flag
+		return true, nil
+	}
+	if d.Key == "" || !strings.HasPrefix(d.ID, string(events.Submissions)+"-") {
+		return false, nil
+	}
+	doc, err := s.get(s.cmd.Context(), taskPath(d.Key), nil)
+	if aboutLetter(err) {
+		return false, nil // there is no such task, or the key is not the ID of one
+	}
+	var t api.TaskDocument
+	if err == nil {
+		err = decode(doc, &t)
+	}
+	return t.SubmittedAt > d.Time, err
 }
 
 // ofLetters makes a request about each dead letter and prints what the answers say. A letter that is refused does not stop the others; an engine that does

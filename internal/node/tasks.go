@@ -131,8 +131,8 @@ func (t *tasks) Place(cursor string) (string, error) {
 }
 
 // WatchTask implements api.Tasks.
-func (t *tasks) WatchTask(id string) (changes <-chan struct{}, stop func()) {
-	return t.store.Partition(t.home(id)).Watch(id)
+func (t *tasks) WatchTask(id string, when func(events.TaskState) bool) (changes <-chan struct{}, stop func()) {
+	return t.store.Partition(t.home(id)).Watch(id, when)
 }
 
 // WaitPassed implements api.Inputs.

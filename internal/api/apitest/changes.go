@@ -106,7 +106,7 @@ func (e *Engine) Submit(id string) {
 }
 
 // WatchTask implements api.Tasks.
-func (e *Engine) WatchTask(string) (changes <-chan struct{}, stop func()) {
+func (e *Engine) WatchTask(string, func(events.TaskState) bool) (changes <-chan struct{}, stop func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.watched != nil {
