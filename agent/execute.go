@@ -216,7 +216,7 @@ func (x *executor) invoke(ctx context.Context, a onceArgs) (out json.RawMessage,
 			return
 		}
 		text := oneLine(fmt.Sprint(p))
-		if q, _ := ctx.Value(attemptKey{}).(*request); q != nil && q.like != nil {
+		if q, _ := ctx.Value(attemptKey{}).(*request); q != nil && q.secret {
 			text = fmt.Sprintf("%T; its text may hold sealed content", p)
 		}
 		log.Error("a function panicked", "panic", text)

@@ -40,6 +40,8 @@ type request struct {
 	accepted atomic.Bool
 	// like is the input as it came if it was sealed as a whole. Set before the function is called.
 	like []byte
+	// secret says that something of the content came sealed, so what a function says may quote it. Set together with like.
+	secret bool
 	// beats is nil unless the attempt has a heartbeat.
 	beats *beats
 	// unwanted says that a stop has come. begun says that attempt is set.

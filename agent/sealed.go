@@ -113,6 +113,7 @@ func (q *request) unseal(keys Keys) *Failure {
 	if !events.HasSealed(w.Input) && !events.HasSealed(w.Output) && !events.HasSealed(w.Progress) {
 		return nil
 	}
+	q.secret = true
 	if keys == nil {
 		return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: events.CodeNoKey,
 			Err: errors.New("the input is sealed, and this agent has no key: start it with the key file of the nodes (--seal-key-file, or DialConfig.SealKeyFile)")}

@@ -276,9 +276,10 @@ func TestResetMakesRoomForARebuild(t *testing.T) {
 		info, err := v.Info()
 		require.NoError(t, err)
 		require.Equal(t, want[len(records)], info.StateHash)
-		changed := v.Changed()
+		changed, stop := v.Watch("any", nil)
 		require.NoError(t, s.Reset(partition))
 		<-changed
+		stop()
 		require.NoError(t, s.CheckIndexes())
 		require.Equal(t, []int32{1}, s.Partitions())
 		tasks, _, err := s.List(projector.Filter{})

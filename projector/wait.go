@@ -9,26 +9,12 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Changed returns a channel that the next commit of the partition closes. Call it before reading what may change, or a
-// commit in between is missed. It costs nothing while nobody waits. Close does not close it.
-func (p *Partition) Changed() <-chan struct{} {
-	for {
-		if c := p.watched.changed.Load(); c != nil {
-			return *c
-		}
-		c := make(chan struct{})
-		if p.watched.changed.CompareAndSwap(nil, &c) {
-			return c
-		}
-	}
-}
-
 // Wait returns once cond holds for the partition, with the value that cond returned. It checks at once and after each
 // commit. It returns the error of ctx when that ends, and ErrClosed when the store is closed.
 func (s *Store) Wait(ctx context.Context, partition int32, cond func(Info) bool) (Info, error) {
 	p := s.Partition(partition)
 	for {
-		changed := p.Changed()
+		changed := p.watched.next()
 		info, err := p.Info()
 		if err != nil || cond(info) {
 			return info, err
@@ -62,10 +48,10 @@ type watch struct {
 	when func(events.TaskState) bool
 }
 
-// Watch returns a channel that receives after each commit that changes a task, which need not exist, and after a Reset. With when only commits
-// count that leave the task in such a state, which is "" if the task was forgotten. For a schedule the name is its events.ScheduleKey, and all commits count.
-// Commits that come before the channel is read are one receipt. Call Watch before reading the task, or a commit in between is missed, and stop at the
-// end.
+// Watch returns a channel that receives after each commit with a fact of a task, which need not exist, and after a Reset. If when is given, only
+// commits count that change the task and leave it in a state that when chooses: it gets "" if the task was forgotten. For a schedule the name is
+// its events.ScheduleKey, and all commits that change it count. Commits that come before the channel is read are one receipt. Call Watch before
+// reading the task, or a commit in between is missed, and stop at the end.
 func (p *Partition) Watch(name string, when func(events.TaskState) bool) (changes <-chan struct{}, stop func()) {
 	x := &watch{c: make(chan struct{}, 1), when: when}
 	w := &p.watched
@@ -91,6 +77,25 @@ func (w *watched) end(name string, x *watch) {
 	w.names[name] = rest
 }
 
+// Awaited says whether somebody waits for a change of the partition.
+func (p *Partition) Awaited() bool {
+	return p.watched.watches.Load() > 0 || p.watched.changed.Load() != nil
+}
+
+// next returns a channel that the next commit closes. Call it before reading what may change, or a commit in between is missed. It costs nothing
+// while nobody waits. Closing the store does not close it.
+func (w *watched) next() <-chan struct{} {
+	for {
+		if c := w.changed.Load(); c != nil {
+			return *c
+		}
+		c := make(chan struct{})
+		if w.changed.CompareAndSwap(nil, &c) {
+			return c
+		}
+	}
+}
+
 // broadcast is called after a commit.
 func (w *watched) broadcast() {
 	if c := w.changed.Swap(nil); c != nil {
@@ -109,6 +114,13 @@ func (w *watched) wake(d *events.Delta) {
 		row := &d.Tasks[i]
 		for _, x := range w.names[row.ID] {
 			if x.when == nil || x.when(row.Keys.State) {
+				x.receive()
+			}
+		}
+	}
+	for i := range d.History { // not every fact of a task changes it: its submission may have come again with other content
+		for _, x := range w.names[d.History[i].Task] {
+			if x.when == nil {
 				x.receive()
 			}
 		}

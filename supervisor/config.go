@@ -67,10 +67,12 @@ type Config struct {
 	Beside int
 	// PassEvery is the number of inputs without a fact after which InputsPassed is written.
 	PassEvery int
-	// FlushEvery is how often the store is written while many tasks change; a single changed task is written up to ten times as often. Zero means
-	// with every batch; a negative value, for tests, means only when nothing is in flight. It bounds how far reads of the store lag behind the
+	// FlushEvery is how often the store is written while there is something to write. Zero means with every batch; a negative
+	// value, for tests, means only when nothing is in flight. It bounds how far reads of the store lag behind the
 	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
+	// Awaited, if set, says whether somebody waits for a change of the store. It is then written more often while few tasks change.
+	Awaited func() bool
 	// Deleted, if set, says whether a content of a workflow is deleted, as far as this node has read the definitions.
 	Deleted func(workflow, hash string) bool
 	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its

@@ -11,8 +11,9 @@ import (
 // folded again after a crash, as if the process had died between the two. So effects need not wait for the store
 // either.
 //
-// Flushes are rationed by what they cost: a flush of many tasks is allowed once per FlushEvery, and one of a few tasks more often. Some are
-// saved up after a quiet time. So whoever waits for a task of a partition that has little to do sees its end at once.
+// Flushes are rationed: one per FlushEvery, with a few saved up after a quiet time, so that a change to a task of an
+// idle partition is seen at once. While somebody waits for a change, a flush of few tasks costs less, and an owner with nothing in flight
+// always flushes: whoever waits for a task of a partition that has little to do sees its end at once.
 type writer struct {
 	*core
 	// credit is the saved-up time that flushes are paid from, at most flushBurst times FlushEvery; at is when it was last
@@ -22,9 +23,9 @@ type writer struct {
 }
 
 const (
-	// flushBurst is how many flushes of many tasks a quiet partition saves up: a task of five quick steps needs six.
+	// flushBurst is how many flushes a quiet partition saves up: a task of five quick steps needs six.
 	flushBurst = 8
-	// flushFull is how many changed tasks, or parts of them, make a flush cost a whole FlushEvery.
+	// flushFull is how many changed tasks make a flush cost a whole FlushEvery while somebody waits.
 	flushFull = 10
 	// flushTasks bounds the changed tasks that wait for a flush, and so the facts that are folded again after a crash.
 	flushTasks = 4096
@@ -35,6 +36,8 @@ const (
 // again until they are rewritten.
 func (w *writer) pressing() bool { return w.planner.unplanned || w.timers.moved }
 
+func (w *writer) awaited() bool { return w.cfg.Awaited != nil && w.cfg.Awaited() }
+
 // may says whether a flush is allowed now, and charges it to the ration.
 func (w *writer) may() bool {
 	every := w.cfg.FlushEvery
@@ -44,7 +47,10 @@ func (w *writer) may() bool {
 	w.credit = min(w.credit+max(w.now.Sub(w.at), 0), flushBurst*every) // the time may have been corrected since
 	w.at = w.now
 	changed := w.state.Changed()
-	cost := every * time.Duration(min(max(changed, 1), flushFull)) / flushFull
+	cost := every
+	if w.awaited() {
+		cost = every * time.Duration(min(max(changed, 1), flushFull)) / flushFull
+	}
 	if w.credit < cost && changed < flushTasks {
 		return false
 	}
@@ -85,7 +91,7 @@ func (w *writer) flush(b *batch) error {
 // flushIdle commits acknowledged facts that are not in the store, if nothing is in flight: then the state is exactly
 // the fold of the log. It returns whether it did.
 func (w *writer) flushIdle() (bool, error) {
-	if len(w.flying) > 0 || !w.unwritten || !w.may() {
+	if len(w.flying) > 0 || !w.unwritten || !w.may() && !w.awaited() {
 		return false, nil
 	}
 	b := &batch{seq: w.seq}

@@ -11,12 +11,11 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// Whoever waits for a task reads the store. One task after another, must not use up what the owner may write: each change is in the store
-// at once.
+// Whoever waits for a task reads the store. One task after another must not use up what the owner may write: each change is in the store at once.
 func TestAPartitionWithLittleToDoIsWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
-	a := b.candidate("A", func(c *candidate) { c.cfg.FlushEvery = 50 * time.Millisecond }).own()
+	a := b.candidate("A", func(c *candidate) { c.cfg.FlushEvery, c.cfg.Awaited = 50*time.Millisecond, func() bool { return true } }).own()
 	stored := func(id string) events.TaskState {
 		row, err := a.store.Load(id)
 		require.NoError(t, err)
@@ -32,15 +31,15 @@ func TestAPartitionWithLittleToDoIsWrittenAtOnce(t *testing.T) {
 		b.submit(id, "one", "")
 		a.run()
 		require.Equal(t, events.TaskStateProcessing, stored(id), id)
-		b.now = b.now.Add(10 * time.Millisecond)
+		b.now = b.now.Add(time.Millisecond)
 		b.done(id, "only", 1)
 		a.run()
 		require.Equal(t, events.TaskStateProcessed, stored(id), id)
-		b.now = b.now.Add(10 * time.Millisecond)
+		b.now = b.now.Add(time.Millisecond)
 	}
 }
 
-// Many tasks at once are written together: about once per FlushEvery, apart from what a quiet time has saved up and from flushes of few tasks.
+// Many tasks at once are written together: about once per FlushEvery, apart from what a quiet time has saved up.
 func TestABusyPartitionIsWrittenSeldom(t *testing.T) {
 	t.Parallel()
 	const tick, ticks, due = 10 * time.Millisecond, 100, 20
@@ -58,5 +57,5 @@ func TestABusyPartitionIsWrittenSeldom(t *testing.T) {
 		a.pass(tick)
 	}
 	require.GreaterOrEqual(t, n, due)
-	require.LessOrEqual(t, n, 2*due)
+	require.LessOrEqual(t, n, due+10)
 }

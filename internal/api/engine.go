@@ -27,9 +27,10 @@ var ErrNoAnswer = errors.New("the brokers do not answer at the moment")
 type Tasks interface {
 	// Task returns a task as of the latest commit, nil if it is not known. The task is the caller's.
 	Task(ctx context.Context, id string) (*events.Task, error)
-	// WatchTask returns a channel that receives after each commit that may have changed a task, which need not exist, or the schedule of that
-	// events.ScheduleKey. With when, only commits count after which the task may be in such a state, which is "" if the task was forgotten. Commits
-	// that come before the channel is read are one receipt. Call it before you look, or you miss a commit in between, and stop at the end.
+	// WatchTask returns a channel that receives after each commit that may have a fact of a task, which need not exist, or change the schedule of
+	// that events.ScheduleKey. If when is given, only commits count that may change the task and leave it in a state that when chooses: it gets "" if the
+	// task was forgotten. Commits that come before the channel is read are one receipt. Call it before you look, or you miss a commit in between, and
+	// stop at the end.
 	WatchTask(id string, when func(events.TaskState) bool) (changes <-chan struct{}, stop func())
 	// Held returns a request that is held for a task that does not exist yet; nil if it is not held.
 	Held(ctx context.Context, task, request string) (*events.Request, error)

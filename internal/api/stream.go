@@ -113,14 +113,17 @@ func (s *histories) stream(x exchange, id string, from int64) {
 }
 
 const (
-	// lookShare and lookPauseMax bound how often a follower looks at its task: a task of many items may change hundreds of times a second, and a look
-	// reads all of it. The follower looks for one part of its time, and lookShare parts it waits.
+	// lookShare, lookPauseMin and lookPauseMax bound how often a follower looks at its task: a task of many items may change hundreds of times a second,
+	// and a look reads all of it. The follower looks for one part of its time and pauses for lookShare parts, as far as these bounds allow.
 	lookShare    = 9
-	lookPauseMax = 20 * time.Millisecond
+	lookPauseMin = 20 * time.Millisecond
+	lookPauseMax = 500 * time.Millisecond
 )
 
 // afterLook returns how long a follower pauses after a look that took so long.
-func afterLook(took time.Duration) time.Duration { return min(lookShare*took, lookPauseMax) }
+func afterLook(took time.Duration) time.Duration {
+	return min(max(lookShare*took, lookPauseMin), lookPauseMax)
+}
 
 // awaitChange returns false when the stream is over.
 func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, keepAlive <-chan time.Time) bool {

@@ -37,7 +37,7 @@ func dismissCommand() *cobra.Command {
 		RunE: letterClient(func(s letterCaller, args []string) error { return s.dismiss(args) }),
 	})
 	chosenFlags(c)
-	c.Flags().Bool(sentAgain, false, "only submissions after which a task with their ID was accepted: the sender has sent it again")
+	c.Flags().Bool(sentAgain, false, "only submissions after which a task with the same ID was accepted, because it was sent again")
 	WithoutVariable(c.Flags(), sentAgain)
 	return c
 }
@@ -62,7 +62,7 @@ func markFlags(c *cobra.Command) {
 	c.Flags().String("by", "", "who does it, for the record")
 }
 
-const chosenHelp = "With --rejected-for or --all instead of IDs, the command takes the open ones, which are neither redriven nor dismissed: it counts them, shows up to ten, and\n" +
+const chosenHelp = "With a flag such as --rejected-for or --all instead of IDs, the command takes the open ones, which are neither redriven nor dismissed: it counts them, shows up to ten, and\n" +
 	"asks you first unless you give --yes. If you interrupt it, the remaining ones stay as they were."
 
 func chosenFlags(c *cobra.Command) {
@@ -81,8 +81,8 @@ func lettersChosen(c *cobra.Command, args []string) error {
 	switch byFlag := reason != "" || all || again; {
 	case reason == "" && c.Flags().Changed("rejected-for"):
 		return errors.New("--rejected-for is empty: give a reason such as unknown_workflow; --all takes every open one")
-	case reason != "" && all:
-		return errors.New("--all takes every open one, so it cannot be combined with --rejected-for: give one of them")
+	case all && (reason != "" || again):
+		return errors.New("--all takes every open one, so it cannot be combined with flags that choose some: give one of them")
 	case byFlag && len(args) > 0:
 		return errors.New("give IDs or a filter, not both: flags such as --rejected-for and --all choose dead letters without IDs")
 	case !byFlag && len(args) == 0:
@@ -166,12 +166,14 @@ func (s letterCaller) wasSentAgain(d *api.DeadLetterDocument) (bool, error) {
 	if asked, _ := s.cmd.Flags().GetBool(sentAgain); !asked { // redrive has no such flag
 		return true, nil
 	}
-	if d.Key == "" || !strings.HasPrefix(d.ID, string(events.Submissions)+"-") {
+	kind := d.Headers[events.HeaderType] // cancels and signals come in the same topic; without the header, the type may be in the value
+	submits := kind == events.TypeSubmission || kind == "" && !strings.HasPrefix(d.Headers["content-type"], "application/cloudevents")
+	if !submits || !strings.HasPrefix(d.ID, string(events.Submissions)+"-") || events.CheckTaskID(d.Key) != nil {
 		return false, nil
 	}
 	doc, err := s.get(s.cmd.Context(), taskPath(d.Key), nil)
-	if aboutLetter(err) {
-		return false, nil // there is no such task, or the key is not the ID of one
+	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
+		return false, nil
 	}
 	var t api.TaskDocument
 	if err == nil {

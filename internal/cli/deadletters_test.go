@@ -69,12 +69,15 @@ func TestDeadLettersThatWereSentAgainAreDismissed(t *testing.T) {
 		e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte(key), Value: []byte(`{}`)}, "unreadable")
 	}
 	e.Bury(events.Reports, events.Record{Partition: 0, Key: []byte("again"), Value: []byte(`{}`)}, "unreadable")
+	for name, value := range map[string]string{events.HeaderType: "sagalog.signal", "content-type": "application/cloudevents+json"} {
+		e.Bury(events.Submissions, events.Record{Partition: 0, Key: []byte("again"), Value: []byte(`{}`), Headers: []events.Header{{Key: name, Value: []byte(value)}}}, "unreadable")
+	}
 	e.Submit("again")
 	r := e.run("dlq", "dismiss", "--sent-again", "--yes")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "submissions-0-0")
 	require.Equal(t, 2, strings.Count(r.out, "\n"), "the head and one line\n%s", r.out)
-	require.Equal(t, 5, strings.Count(e.run("dlq", "list", "--open", "-o", "jsonl").out, "\n"))
+	require.Equal(t, 7, strings.Count(e.run("dlq", "list", "--open", "-o", "jsonl").out, "\n"))
 	require.Contains(t, e.run("dlq", "dismiss", "--sent-again", "--rejected-for", "unreadable", "--yes").err, "no open dead letter matches")
 	require.Contains(t, e.run("dlq", "dismiss", "--sent-again", "submissions-0-0").err, "not both")
 }

@@ -98,7 +98,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogDeadLetters", Expr: `sum by (reason) (increase(sagalog_dead_letters_total[15m])) > 0`,
 		Summary:     `{{ $value | printf "%.0f" }} inputs were rejected in 15 minutes: {{ $labels.reason }}`,
-		Description: "They are in the dead-letter topics with the reason. `sagalog dlq show ID` shows the bytes, the key and the headers, which may tell who sent them. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`). The original bytes are sent again, so what is unreadable stays so: correct the sender, let it submit again, and dismiss these (`sagalog dlq dismiss --rejected-for REASON`).",
+		Description: "They are in the dead-letter topics with the reason. `sagalog dlq show ID` shows the bytes, the key and the headers, which may tell who sent them. Remove the cause, then redrive them (`sagalog dlq redrive --rejected-for REASON`). The original bytes are sent again, so what is unreadable stays so: correct the sender, let it submit again, and dismiss those after which a task with the same ID was accepted (`sagalog dlq dismiss --sent-again`).",
 		Command:     "sagalog dlq list --open",
 		Over:        "15 minutes after the last rejection, whether or not anybody took care of it. `sagalog dlq list --open` says what is left, and the metric `sagalog_dead_letters_open` how many: a rule of your own on `sum(sagalog_dead_letters_open) > 0` ends when all are redriven or dismissed. The webhook sends no message about dead letters.",
 	},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/webhook"
+	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -133,17 +134,8 @@ func (w *webhooks) describe(ctx context.Context, r *events.Record, f *events.Fac
 	}
 	ctx, cancel := context.WithTimeout(ctx, webhookFold)
 	defer cancel()
-	for part := w.store.Partition(r.Partition); ; {
-		changed := part.Changed()
-		if part.Next() > r.Offset {
-			break
-		}
-		select {
-		case <-changed:
-			continue
-		case <-ctx.Done():
-			return
-		}
+	if _, err := w.store.Wait(ctx, r.Partition, func(i projector.Info) bool { return i.Next > r.Offset }); err != nil {
+		return
 	}
 	t, found, err := w.store.Get(r.Partition, f.Task)
 	if err != nil || !found {
