@@ -61,7 +61,7 @@ func TestTheLogHasNoTextOfAPanicOnASealedRequest(t *testing.T) {
 		var log bytes.Buffer
 		q := &request{work: events.Work{Task: "t"}}
 		if like != "" {
-			q.like = json.RawMessage(like)
+			q.like, q.secret = json.RawMessage(like), true
 		}
 		x := &executor{log: slog.New(slog.NewTextHandler(&log, nil))}
 		_, f := x.invoke(context.WithValue(t.Context(), attemptKey{}, q), onceArgs{work: &q.work, fn: func(context.Context, *events.Work, int) (json.RawMessage, error) {
