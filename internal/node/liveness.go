@@ -119,6 +119,9 @@ func (l *liveness) record(r *events.Record) {
 	l.seen[key] = seenHeartbeat{
 		Presence: b, at: time.Now(), skew: b.SeenAt.Sub(here), broker: r.Timestamp.Sub(b.SeenAt), stamped: r.Timestamp != b.SeenAt,
 	}
+	if own, beats := l.seen[l.selfKey()]; beats && time.Since(own.at) > ownHeartbeatWithin {
+		return // it was stopped or cut off, and has not heard itself again: nobody's silence means anything
+	}
 	for k, old := range l.seen {
 		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // after a gap in its own reading, this node gives the others time to be heard again
 			delete(l.seen, k)

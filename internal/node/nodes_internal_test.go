@@ -30,3 +30,29 @@ func TestNodesAreThoseWithHeartbeats(t *testing.T) {
 		{Node: "c", Level: 2, Partitions: []int32{1}, LastSeen: 7, Silent: true, ClockAhead: new(events.Duration(-time.Hour))},
 	}, l.nodes())
 }
+
+// A node was killed, and the only other one was stopped for two minutes. When that one goes on, it still knows when the first was heard for the last
+// time: from then on nobody owned its partitions. The first heartbeat that it reads may be that of an agent.
+func TestANodeThatWasStoppedKnowsWhenTheOthersWereHeard(t *testing.T) {
+	t.Parallel()
+	ago := time.Now().Add(-2 * time.Minute)
+	beat := func(kind, name string, started events.Instant) *events.Record {
+		b, err := events.Marshal(events.Presence{Kind: kind, Instance: name, StartedAt: started, SeenAt: events.At(time.Now())})
+		require.NoError(t, err)
+		return &events.Record{Key: []byte(kind + "/" + name), Value: b, Timestamp: events.At(time.Now())}
+	}
+	l := &liveness{self: "woken", started: ago, since: ago.Add(-time.Hour), now: time.Now, seen: map[string]seenHeartbeat{
+		"node/dead":  {Presence: events.Presence{Kind: events.PresenceNode, Instance: "dead", StartedAt: 1}, at: ago},
+		"node/woken": {Presence: events.Presence{Kind: events.PresenceNode, Instance: "woken", StartedAt: events.At(ago)}, at: ago},
+	}}
+	l.record(beat(events.PresenceAgent, "a", 1))
+	l.record(beat(events.PresenceNode, "woken", events.At(ago)))
+	cause, at := l.lastSign("dead", 0)
+	require.Equal(t, causeSilent, cause)
+	require.Equal(t, ago, at)
+
+	l.since = ago
+	l.record(beat(events.PresenceNode, "woken", events.At(ago)))
+	_, at = l.lastSign("dead", 0)
+	require.True(t, at.IsZero(), "after a minute without a gap it is forgotten")
+}
