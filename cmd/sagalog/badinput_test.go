@@ -244,6 +244,7 @@ func TestAWrongClockIsReported(t *testing.T) {
 	require.Empty(t, heardLately(beats, l.now()))
 	silent := l.silent(beats)
 	require.Contains(t, silent.What, "the last heartbeat is that of node n1, whose clock read "+events.At(now).String()+", 1h0m0s earlier")
+	require.Contains(t, silent.What, "; node n2 was heard at ")
 	require.Contains(t, silent.Remedy, "set the one that is wrong")
 	require.NotContains(t, l.silent(nil).What, "clock")
 }

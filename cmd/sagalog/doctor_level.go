@@ -113,10 +113,14 @@ func (l *localCheck) silent(nodes []events.Presence) doctor.Finding {
 	if len(nodes) == 0 {
 		return f
 	}
-	last := slices.MaxFunc(nodes, func(a, b events.Presence) int { return cmp.Compare(a.SeenAt, b.SeenAt) })
-	now := l.now()
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b events.Presence) int { return cmp.Compare(b.SeenAt, a.SeenAt) })
+	last, now := nodes[0], l.now()
 	f.What = fmt.Sprintf("no node of namespace %s is alive, by the clock of this machine, which reads %s: the last heartbeat is that of node %s, whose clock read %s, %s earlier. If no node runs, nothing is decided, and inputs wait in their topics",
 		l.namespace, now.UTC().Format(time.RFC3339), last.Instance, last.SeenAt, now.Sub(last.SeenAt.Time()).Round(time.Second))
+	for _, x := range nodes[1:min(1+silentNamed, len(nodes))] {
+		f.What += fmt.Sprintf("; node %s was heard at %s", x.Instance, x.SeenAt)
+	}
+	f.Remedy = "start them again with the flags and the data directories that they had, or another one: sagalog serve"
 	f.Remedy += "; or, if a node runs, compare its clock and this machine's with a third one (NTP), and set the one that is wrong"
 	return f
 }

@@ -22,7 +22,7 @@ import (
 const DefaultAPI = "http://" + api.DefaultAddr
 
 // callTimeout bounds a call, in addition to the time that it asks the engine to wait.
-const callTimeout = 60 * time.Second
+const callTimeout = 30 * time.Second
 
 // Problem is a problem document of the API, as an error that is printed.
 type Problem api.Problem
@@ -195,6 +195,9 @@ func (c *caller) send(ctx context.Context, r request) (*http.Response, error) {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s takes connections and does not answer: is its process stopped or its machine overloaded? Ask another node with --api; `sagalog doctor --brokers HOST:PORT` says which are alive (%w)", c.base, err)
 	}
 	return nil, fmt.Errorf("call %s: %w", c.base, err)
 }

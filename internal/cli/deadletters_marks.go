@@ -199,10 +199,11 @@ func (s letterCaller) ofLetters(verb string, args []string, l listing) error {
 	defer bar.abort()
 	var docs []json.RawMessage
 	var failed []error
+	var refused letterFaults
 	for i, id := range ids {
 		doc, err := s.change(s.cmd.Context(), http.MethodPost, deadPath(id)+"/"+verb, body)
 		if err != nil && s.cmd.Context().Err() == nil {
-			failed = append(failed, fmt.Errorf("%s: %w", id, ofData(err)))
+			refused.add(id, ofData(err))
 		}
 		if err == nil {
 			docs = append(docs, doc)
@@ -216,10 +217,46 @@ func (s letterCaller) ofLetters(verb string, args []string, l listing) error {
 		bar.set(i+1, len(ids))
 	}
 	bar.done()
+	if faults := refused.errors(); len(faults) > 0 {
+		failed = append(faults, failed...)
+		if len(ids) > 1 {
+			s.note("%d of %s %s", len(docs), Counted(len(ids), "dead letter"), map[string]string{"redrive": "sent again", "dismiss": "dismissed", "reopen": "opened"}[verb])
+		}
+	}
 	if len(docs) > 0 || s.format != formatTable {
 		failed = append(failed, s.list(docs, l))
 	}
 	return errors.Join(failed...)
+}
+
+// letterFaults are the errors of a command about many dead letters, which often have the same one.
+type letterFaults []letterFault
+
+type letterFault struct {
+	err error
+	ids []string
+}
+
+func (f *letterFaults) add(id string, err error) {
+	for i := range *f {
+		if known := &(*f)[i]; known.err.Error() == err.Error() {
+			known.ids = append(known.ids, id)
+			return
+		}
+	}
+	*f = append(*f, letterFault{err, []string{id}})
+}
+
+// errors returns each error once, after the letters that have it.
+func (f letterFaults) errors() (list []error) {
+	for _, x := range f {
+		names := strings.Join(x.ids[:min(3, len(x.ids))], ", ")
+		if more := len(x.ids) - 3; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		list = append(list, fmt.Errorf("%s: %w", names, x.err))
+	}
+	return list
 }
 
 // aboutLetter says whether an error concerns one dead letter, and not the engine or the caller.

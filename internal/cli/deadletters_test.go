@@ -60,6 +60,19 @@ func TestDeadLettersAreDealtWithByTheirReason(t *testing.T) {
 	}
 }
 
+// Many dead letters with one fault are one error, and the last line says how many were sent.
+func TestTheSameFaultOfManyDeadLettersIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for i := range 5 {
+		e.Bury(events.Submissions, events.Record{Partition: 0, Key: fmt.Appendf(nil, "k%d", i), Value: []byte(`{}`)}, "unreadable")
+	}
+	r := e.run("dlq", "redrive", "--all", "--yes")
+	require.NotEqual(t, 0, r.code)
+	require.Equal(t, 1, strings.Count(r.err, " and 2 more: "), r.err)
+	require.Contains(t, r.err, "0 of 5 dead letters sent again")
+}
+
 // A submission is dismissed with --sent-again if a task with its ID was accepted after it.
 func TestDeadLettersThatWereSentAgainAreDismissed(t *testing.T) {
 	t.Parallel()

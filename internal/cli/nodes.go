@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
@@ -47,10 +49,15 @@ func nodeRow(d api.NodeDocument) row {
 	return r
 }
 
+// besideWithin bounds a call that only adds to what a command was asked.
+const besideWithin = 3 * time.Second
+
 // noteStopped says on standard error which partitions have stopped, where and why, and returns the nodes. Without an answer it says nothing: the
 // command has its own question, which fails too.
 func noteStopped(s *session) []api.NodeDocument {
-	doc, err := s.get(s.cmd.Context(), nodesPath, nil)
+	ctx, cancel := context.WithTimeout(s.cmd.Context(), besideWithin)
+	defer cancel()
+	doc, err := s.get(ctx, nodesPath, nil)
 	if err != nil {
 		return nil
 	}

@@ -34,6 +34,6 @@ func TestAParkedTaskSaysWhatToDoIfInDoubt(t *testing.T) {
 		t.State, t.Reason = events.TaskStateError, "no answer"
 		t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateTimedOut, Touched: true, Error: &events.Error{Class: events.ClassTimeout}}}
 	})
-	require.Regexp(t, `operator: see REASON; step "reserve" may have taken effect \(Idempotency-Key [0-9a-f-]{36}\): ask its service\. If it took effect, .sagalog task complete.; if not, or if the service ignores repeated keys, .sagalog task retry.`,
+	require.Regexp(t, `operator: see REASON; step "reserve" may have taken effect \(Idempotency-Key [0-9a-f-]{36}\): ask its service\. If it took effect, .sagalog task complete.; if it did not, or if the service knows its keys and does nothing twice, .sagalog task retry.`,
 		e.run("task", "get", "x").out)
 }

@@ -356,7 +356,7 @@ func waitingRow(t *api.TaskDocument, w *api.WaitingDocument) row {
 	if after, ok := strings.CutPrefix(w.For, t.Reason); ok && w.Kind == events.WaitingOperator { // the table has the reason above
 		text := "operator: see REASON; remove the cause, then `sagalog task retry`"
 		if after = strings.TrimPrefix(after, "; "); after != "" {
-			text = "operator: see REASON; " + Printable(after) + ": ask its service. If it took effect, `sagalog task complete`; if not, or if the service ignores repeated keys, `sagalog task retry`"
+			text = "operator: see REASON; " + Printable(after) + ": ask its service. If it took effect, `sagalog task complete`; if it did not, or if the service knows its keys and does nothing twice, `sagalog task retry`"
 		}
 		return row{"-", text, cmp.Or(instant(w.Since), "-"), "-"}
 	}

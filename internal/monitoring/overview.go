@@ -38,7 +38,7 @@ func overview(b *strings.Builder) {
 	b.WriteString("\n## Which alert\n\nThe engine raises alerts about single tasks, agents, schedules and limits: `sagalog alert list` shows those that are open, `sagalog alert list --open=false` the newest\n" +
 		"that were raised, including those that only report an event, and [the webhook](webhook.md) sends both kinds. The rules watch the metrics of all nodes, so they also notice what an\nengine that is down cannot report. " +
 		"Neither list includes the other: `sagalog alert list` says nothing about the rules, and Prometheus nothing about single tasks. If both watch the same thing,\nthey share a line. " +
-		"`sagalog doctor` takes the same flags as the node's `sagalog serve`.\n\n| alert of the engine | rule | means | first command |\n|---|---|---|---|\n")
+		"`sagalog doctor` takes the same flags as the node's `sagalog serve`. The other commands ask the API at SAGALOG_API or `--api`, by default `http://127.0.0.1:8642`.\n\n| alert of the engine | rule | means | first command |\n|---|---|---|---|\n")
 	named := map[string]bool{}
 	for _, a := range EngineAlerts {
 		var links []string

@@ -42,7 +42,7 @@ var Rules = []Rule{
 	{
 		Name: "SagalogTasksParked", Expr: `sum by (workflow) (sagalog_tasks{state="error"}) > 0`, For: 5 * time.Minute,
 		Summary:     "{{ $value }} tasks of workflow {{ $labels.workflow }} are parked",
-		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. `sagalog task get ID` says if a failed step may have taken effect all the same. The command counts them by reason; `sagalog task list --state parked` names them. A task that is being undone cannot be cancelled: retry the undo, or undo the step by hand and complete the undo. Skipping the undo leaves what the step did. docs/waiting.md, section operator, lists all options.",
+		Description: "They wait for an operator. Remove the cause that they name, then retry them (sagalog task retry) or cancel them. `sagalog task get ID` says if a failed step may have taken effect all the same: look at some of them before you retry many. The command counts them by reason; if the reasons differ only in the names of tasks, `--by error_code` in its place counts the faults. `sagalog task list --state parked` names them. A task that is being undone cannot be cancelled: retry the undo, or undo the step by hand and complete the undo. Skipping the undo leaves what the step did. docs/waiting.md, section operator, lists all options.",
 		Command:     "sagalog task count --by reason --state parked --workflow {{ $labels.workflow }}",
 	},
 	{
@@ -63,7 +63,7 @@ var Rules = []Rule{
 		Name: "SagalogAgentMissing", For: time.Minute, Critical: true,
 		Expr:        `sum by (agent) (sagalog_agent_ready_steps) > 0 and on (agent) max by (agent) (sagalog_agent_live_instances) == 0`,
 		Summary:     "{{ $value }} attempts wait for agent {{ $labels.agent }}, and no instance of it runs",
-		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME, with --seal-key-file FILE if the namespace is sealed.",
+		Description: "Start an instance, or correct the agent's name in the workflow. The attempts start as soon as one sends heartbeats. Attempts that were sent to an instance before it died are running, and not among these: they go on when an instance reads them, or end at their complete_within. An agent in YAML is started by: sagalog serve --roles agent --agents DIR --brokers HOST:PORT --node NAME, with --seal-key-file FILE if the namespace is sealed.",
 		Command:     "sagalog agents list",
 	},
 	{
@@ -88,9 +88,9 @@ var Rules = []Rule{
 		Over:        "Up to 10 minutes after the last failure, because the rate covers 10 minutes.",
 	},
 	{
-		Name: "SagalogDeadlinesPassed", Expr: `increase(sagalog_deadlines_passed_total[15m]) > 0`,
+		Name: "SagalogDeadlinesPassed", Expr: `sum by (workflow) (increase(sagalog_deadlines_passed_total[15m])) > 0`,
 		Summary:     "deadlines of tasks of workflow {{ $labels.workflow }} passed",
-		Description: "A task before its pivot is then undone; past its pivot it goes on. The command names the tasks, the newest first. The annotation waiting_for says what most steps of all tasks are waiting for, and `sagalog alert list` what each of these tasks waits for.",
+		Description: "A task before its pivot is then undone; past its pivot it goes on, and one that is paused or parked waits. The command names the tasks, the newest first. The annotation waiting_for says what most steps of all tasks are waiting for, `sagalog alert list` what each of these tasks waits for, and `sagalog stats --workflow {{ $labels.workflow }}` how long its steps took and waited before. If a service is slow, `sagalog task pause --workflow {{ $labels.workflow }} --state pending` keeps those that have not begun from being undone, and their deadlines move when they are resumed; another process with the agent, or more concurrency, works off the others, and `sagalog task rerun` begins those again that were undone. A call that was broken off may have taken effect.",
 		Command:     "sagalog alert list --open=false --kind deadline_passed",
 		Waits:       `sum by (waiting_for) (sagalog_steps_waiting) > 0`,
 		Over:        "15 minutes after the last such deadline.",
@@ -137,7 +137,7 @@ var Rules = []Rule{
 		Name: "SagalogPartitionUnowned", For: 30 * time.Second, Critical: true,
 		Expr:        `(count(count by (partition) (sagalog_partition_owned == 1)) or vector(0)) < scalar(max(sagalog_partitions))`,
 		Summary:     "only {{ $value }} partitions are owned by a node that Prometheus reaches",
-		Description: "Nothing is decided in the others: their tasks wait (waiting_for owner), and so do submissions, which are not known as tasks yet. The column OWNER says which owner is silent, or where a partition has stopped. Start that node again with the flags that it had, or another one with the role owner; look at the log of those that run.",
+		Description: "Nothing is decided in the others: their tasks wait (waiting_for owner), and so do submissions, which are not known as tasks yet. (If Prometheus reaches no node at all, SagalogDown says so.) The column OWNER says which owner is silent, or where a partition has stopped. Start that node again with the flags that it had, or another one with the role owner; look at the log of those that run.",
 		Command:     "sagalog partitions list",
 	},
 	{
@@ -214,7 +214,7 @@ var Rules = []Rule{
 		Name: "SagalogNodeMissing", For: 2 * time.Minute,
 		Expr:        `max by (node, namespace_id) (max_over_time(sagalog_node_info{owner="true"}[1h])) unless max by (node, namespace_id) (sagalog_node_info)`,
 		Summary:     "Prometheus no longer reaches node {{ $labels.node }}, which it reached within the last hour",
-		Description: "It was stopped, it crashed, or the scrape fails. The other nodes do its work meanwhile; the command lists them. (Nodes without the role owner do not count: their names may change with each rollout.) Look at the log and the machine of the missing node, and start it again with the flags that it had.",
+		Description: "It was stopped, it crashed, or the scrape fails. The other nodes do its work meanwhile; the command lists those. (Nodes without the role owner do not count: their names may change with each rollout.) Look at the log and the machine of the missing node, and start it again with the flags that it had.",
 		Command:     "sagalog nodes list",
 		Over:        "When the node is back, and in any case an hour after Prometheus last reached it: a node that was removed for good needs no silence.",
 	},

@@ -169,7 +169,7 @@ func (l *liveness) unreached() error {
 		last = l.started
 	}
 	if since := time.Since(last); since > reachWithin {
-		return fmt.Errorf("the brokers have not answered for %s: this node decides nothing until they do", since.Round(time.Second))
+		return fmt.Errorf("the brokers have not answered for %s, or this process was stopped: this node decides nothing until they do", since.Round(time.Second))
 	}
 	return nil
 }
