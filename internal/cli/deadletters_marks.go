@@ -230,7 +230,10 @@ func (s letterCaller) ofLetters(verb string, args []string, l listing) error {
 }
 
 // letterFaults are the errors of a command about many dead letters, which often have the same one.
-type letterFaults []letterFault
+type letterFaults struct {
+	list  []letterFault
+	known map[string]int // the place in the list by the text of the error
+}
 
 type letterFault struct {
 	err error
@@ -238,18 +241,21 @@ type letterFault struct {
 }
 
 func (f *letterFaults) add(id string, err error) {
-	for i := range *f {
-		if known := &(*f)[i]; known.err.Error() == err.Error() {
-			known.ids = append(known.ids, id)
-			return
+	i, ok := f.known[err.Error()]
+	if !ok {
+		if f.known == nil {
+			f.known = make(map[string]int)
 		}
+		i = len(f.list)
+		f.known[err.Error()] = i
+		f.list = append(f.list, letterFault{err: err})
 	}
-	*f = append(*f, letterFault{err, []string{id}})
+	f.list[i].ids = append(f.list[i].ids, id)
 }
 
 // errors returns each error once, after the letters that have it.
-func (f letterFaults) errors() (list []error) {
-	for _, x := range f {
+func (f *letterFaults) errors() (list []error) {
+	for _, x := range f.list {
 		names := strings.Join(x.ids[:min(3, len(x.ids))], ", ")
 		if more := len(x.ids) - 3; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
