@@ -84,3 +84,19 @@ func TestAWatchReceivesTheCommitsOfItsTask(t *testing.T) {
 	commit(t, s, &events.Delta{Next: next, Parts: []events.PartRow{{Kind: events.KindSchedule, ID: "daily", Encoding: encoded}}})
 	require.True(t, received(daily))
 }
+
+// A fact may belong to a task without changing it, such as the rejection of other content under its ID. A follower of its history needs it; whoever
+// waits for its end does not.
+func TestAWatchReceivesFactsThatDoNotChangeTheTask(t *testing.T) {
+	t.Parallel()
+	s, err := projector.Open(t.TempDir(), projector.Options{Namespace: "ns"})
+	require.NoError(t, err)
+	defer s.Close()
+	all, stopAll := s.Partition(0).Watch("mine", nil)
+	defer stopAll()
+	chosen, stopChosen := s.Partition(0).Watch("mine", func(events.TaskState) bool { return true })
+	defer stopChosen()
+	commit(t, s, &events.Delta{Next: 1, History: []events.History{{Task: "mine", Offset: 0}}})
+	require.True(t, received(all))
+	require.False(t, received(chosen))
+}
